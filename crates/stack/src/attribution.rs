@@ -1,12 +1,12 @@
-//! [`Attribution`]: what the bytes of a connection waited for, from the application's write to the
-//! end of their transmission.
+//! [`Attribution`]: the waits of a connection's bytes, from the application's write to the end of
+//! their transmission.
 //!
-//! Above the discipline a connection with unsent data always stands before exactly one obstacle
-//! ([`Cause`]). A clock per obstacle counts how long it stood there. The clocks are noted at every
-//! write; when a byte is sent for the first time, the difference is what that byte waited for each
-//! of them, and the differences add up to its whole wait. Below, every packet with sequence space
-//! tells how long it was in the discipline and in the ring. The causes are those of Linux's
-//! chronograph (`busy`, `rwnd_limited`, `sndbuf_limited` of `TCP_INFO`), told apart and per byte.
+//! Above the qdisc exactly one obstacle ([`Cause`]) blocks a connection with unsent data. A clock
+//! per obstacle counts the time. A write saves the clocks; when a byte is sent for the first time,
+//! the difference is its wait for each obstacle, and the differences add up to its whole wait.
+//! Below, every packet with sequence space reports its time in the qdisc and in the ring. The
+//! causes are those of Linux's chronograph (`busy`, `rwnd_limited`, `sndbuf_limited` of
+//! `TCP_INFO`), told apart and per byte.
 //!
 //! Kept for connections whose [`TcpConfig::attribution`](crate::TcpConfig::attribution) is on;
 //! nothing is allocated after the connection's birth.
@@ -37,7 +37,7 @@ use tautline_base::Instant;
 
 pub use histogram::Histogram;
 
-/// What a connection, or a packet of it, waits for.
+/// Reason why a connection, or a packet of it, waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The application: there is nothing to send.
@@ -55,12 +55,12 @@ pub enum Cause {
     Nagle,
     /// TCP Small Queues.
     Tsq,
-    /// The pacer: the connection's own, or the departure stamp that the discipline honours.
+    /// The pacer: the connection's own, or the departure stamp that the qdisc honors.
     Pacer,
-    /// The host: a free frame, the next hop's hardware address, room in a discipline that refused,
-    /// or its turn.
+    /// The host: a free frame, the next hop's hardware address, room in a qdisc that refused, or
+    /// its turn.
     Host,
-    /// The discipline.
+    /// The qdisc.
     Qdisc,
     /// The device's ring, until the completion is seen.
     Ring,
@@ -88,7 +88,7 @@ impl Cause {
         .last_chunk()
         .expect("application and send buffer are the first");
 
-    /// Those above the discipline that bytes wait for.
+    /// Causes above the qdisc that bytes wait for.
     const OF_SENDER: [Self; 7] = *Self::OF_BYTES
         .first_chunk()
         .expect("discipline and ring are the last");
@@ -117,7 +117,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How long the connection has stood before each obstacle above the discipline.
+/// Time the connection was blocked by each obstacle above the qdisc.
 type Clocks = [Duration; Cause::ALL.len()];
 
 /// Writes remembered until their bytes are sent. With more of them pending, the newest count as
@@ -133,7 +133,7 @@ struct Written {
     at: Clocks,
 }
 
-/// What the bytes of one connection waited for.
+/// The waits of one connection's bytes.
 #[derive(Clone, Debug)]
 pub struct Attribution {
     waits: [Histogram; Cause::ALL.len()],
@@ -156,20 +156,20 @@ impl Attribution {
         }
     }
 
-    /// How long the bytes waited for `cause`. Above the discipline every byte of payload counts
-    /// once, when it is sent for the first time; in the discipline and the ring every packet with
-    /// payload does, with its bytes on the wire.
+    /// Distribution of the bytes' waits for `cause`. Above the qdisc every byte of payload counts
+    /// once, when it is sent for the first time; in the qdisc and the ring every packet with
+    /// payload counts with its bytes on the wire.
     pub fn waits(&self, cause: Cause) -> &Histogram {
         &self.waits[cause as usize]
     }
 
-    /// How long the connection stood before `cause`, until it last moved on; zero for the
-    /// discipline and the ring, which hold packets and not connections.
+    /// Time the connection was blocked by `cause`, until it last moved on; zero for the qdisc and
+    /// the ring, which hold packets and not connections.
     pub fn time_blocked_by(&self, cause: Cause) -> Duration {
         self.clocks[cause as usize]
     }
 
-    /// Adds another connection's, to look at a whole host.
+    /// Adds another connection's account, for totals of a whole host.
     pub fn merge(&mut self, other: &Self) {
         for cause in Cause::ALL {
             self.waits[cause as usize].merge(&other.waits[cause as usize]);
@@ -200,8 +200,8 @@ impl Attribution {
         }
     }
 
-    /// The bytes of `range` are born for the first time; a `stamped` packet's pacing is the
-    /// discipline's, and told by [`ringed`](Self::ringed).
+    /// The bytes of `range` are born for the first time. The qdisc paces a `stamped` packet;
+    /// [`ringed`](Self::ringed) accounts for that.
     pub(crate) fn born(&mut self, range: Range<u64>, stamped: bool, now: Instant) {
         self.set_wait_cause(Cause::Host, now);
         let mut start = range.start;

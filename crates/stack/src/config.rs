@@ -1,4 +1,4 @@
-//! What a host and its connections are told at birth.
+//! Configuration of hosts and connections.
 
 mod loss_recovery;
 
@@ -54,12 +54,12 @@ pub struct HostConfig {
     pub seed: u64,
 }
 
-/// How a host's link-local IPv6 address comes about (RFC 4291 §2.5.6). No address is tested for
-/// duplicates (RFC 4862 §5.4) before it is used; but whoever tests one of ours is told that it is
-/// taken.
+/// Origin of a host's link-local IPv6 address (RFC 4291 §2.5.6). No address is tested for
+/// duplicates (RFC 4862 §5.4) before it is used; a neighbor that tests one of ours gets the answer
+/// that it is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LinkLocal {
-    /// There is none: the host speaks IPv6 only from [`HostConfig::addresses`].
+    /// No link-local address: the host speaks IPv6 only from [`HostConfig::addresses`].
     None,
     /// From the hardware address (RFC 4291 appendix A).
     #[default]
@@ -109,9 +109,9 @@ impl HostConfig {
 pub struct TcpConfig {
     /// The congestion controller. Default: CUBIC (RFC 9438).
     pub congestion: Factory,
-    /// Who spaces departures. Default: [`Pacing::Internal`].
+    /// Place where departures are spaced. Default: [`Pacing::Internal`].
     pub pacing: Pacing,
-    /// What the pacer forgives. Default: [`PacerConfig::default`]; Linux's is
+    /// Handling of late departures. Default: [`PacerConfig::default`]; Linux's is
     /// [`PacerConfig::linux`].
     pub pacer: PacerConfig,
     /// How much may wait below the socket. Default: paper 001, algorithm 2.
@@ -132,10 +132,10 @@ pub struct TcpConfig {
     /// of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`).
     /// Default none (Linux `UINT_MAX`).
     pub notsent_lowat: Option<Bytes>,
-    /// What each segment in that buffer is charged beside its bytes until it is acknowledged,
+    /// Charge of each segment in that buffer, beside its bytes, until it is acknowledged,
     /// selectively or not. Default 0; Linux charges the memory of its descriptors, 1280 bytes for a
-    /// full Ethernet segment sent alone (`truesize` 2728), and joins what is selectively
-    /// acknowledged.
+    /// full Ethernet segment sent alone (`truesize` 2728), and joins selectively acknowledged
+    /// segments.
     pub send_overhead: Bytes,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
     /// (Linux `tcp_rmem[2]`).
@@ -173,9 +173,9 @@ pub struct TcpConfig {
     pub user_timeout: Option<Duration>,
     /// Probes of a quiet peer. Default none (RFC 9293 §3.8.4).
     pub keepalive: Option<Keepalive>,
-    /// What closing does with data that the peer does not yet have. `None`, the default: it is
-    /// delivered in the background, with as many retries as an orphan has. Zero: the peer gets a
-    /// reset at once. Else it has so long to arrive, then the peer gets a reset.
+    /// Fate of undelivered data at close. `None`, the default: it is delivered in the background,
+    /// with as many retries as an orphan has. Zero: the peer gets a reset at once. Else it has so
+    /// long to arrive, then the peer gets a reset.
     pub linger: Option<Duration>,
     /// Half-open connections a listener holds. Default 128.
     pub backlog: usize,
@@ -198,7 +198,7 @@ pub struct TcpConfig {
     /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). What routers tell is believed in any case
     /// (RFC 1191, RFC 8201).
     pub mtu_probing: MtuProbing,
-    /// Which drops inside this host the connection hears of. Default: Linux's.
+    /// Drops inside this host that the connection is notified of. Default: Linux's.
     pub local_drop_reporting: LocalDropReporting,
     /// How losses are found and repaired. Default: Linux's, with RFC 9937.
     pub loss_recovery: LossRecovery,
@@ -210,7 +210,7 @@ pub struct TcpConfig {
 impl TcpConfig {
     /// The longest that Linux holds an acknowledgement back (`TCP_DELACK_MAX`).
     pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
-    /// What a send buffer starts with in Linux (`tcp_wmem[1]`).
+    /// Initial size of a send buffer in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
 }
 
@@ -291,14 +291,14 @@ pub enum SynCookies {
     Always,
 }
 
-/// Who spaces a connection's departures.
+/// Place where a connection's departures are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pacing {
     /// Nobody: segments leave as the window allows (Linux's CUBIC without `fq`).
     Off,
     /// The connection's own pacer: a segment is not born before its departure.
     Internal,
-    /// The discipline: segments are born with a departure stamp that FQ or CAKE honours.
+    /// The qdisc: segments are born with a departure stamp that FQ or CAKE honors.
     Qdisc,
 }
 
@@ -338,7 +338,7 @@ pub enum MtuProbing {
     Always,
 }
 
-/// Which local drops the sending connection is told of.
+/// Local drops that the sending connection is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalDropReporting {
     /// None: every loss is found by acknowledgements.

@@ -1,4 +1,4 @@
-//! The pacer: when the next byte of a connection may leave (`spec/tcp.md` §3.2).
+//! The pacer: when the next byte of a connection may leave (Linux `tcp_update_skb_after_send`).
 //!
 //! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is
 //! asked late catches up: by the verdict's burst, for a host that wakes every 50 µs could otherwise
@@ -6,7 +6,7 @@
 
 use tautline_base::{Bytes, Instant, Rate};
 
-/// What a pacer forgives.
+/// Pacer parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacerConfig {
     /// How lateness is made up for. Default: [`CatchUp::Burst`].
@@ -25,8 +25,8 @@ impl PacerConfig {
     }
 }
 
-/// What becomes of the time by which a segment left later than the pacer allowed, because the
-/// window or a slow host held it back.
+/// Treatment of the time by which a segment left later than the pacer allowed, because the window
+/// or a slow host held it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
     /// It is credited, up to the burst of the controller's verdict.

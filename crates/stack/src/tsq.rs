@@ -1,8 +1,8 @@
-//! TCP Small Queues: how much one connection may have below its socket (paper 001, algorithm 2;
-//! `spec/tcp.md` §3.4).
+//! TCP Small Queues: a limit on the bytes that one connection has below its socket (paper 001,
+//! algorithm 2; Linux `tcp_small_queue_check`).
 //!
-//! Every byte handed to the discipline is charged until its packet completes or is dropped. Above
-//! the limit the connection is throttled, and the settling of one of its own packets wakes it.
+//! Every byte handed to the qdisc is charged until its packet completes or is dropped. Above the
+//! limit the connection is throttled, and the settling of one of its own packets wakes it.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,16 +10,17 @@ use std::str::FromStr;
 
 use tautline_base::{Bytes, Credit, Rate};
 
-/// The limit on what waits below one socket.
+/// The limit on the backlog below one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TsqLimit {
-    /// None: the connection fills the discipline as far as its window goes.
+    /// No limit: the connection fills the qdisc as far as its window goes.
     Off,
-    /// What the pacing rate carries in some time, within bounds.
+    /// The bytes that the pacing rate carries in some time, within bounds.
     Time(TimeLimit),
 }
 
-/// What the pacing rate carries in `ticks` × 1/1024 s, at least two segments and at most the clamp.
+/// A limit of the bytes that the pacing rate carries in `ticks` × 1/1024 s, at least two segments
+/// and at most the clamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimit {
     /// Time in units of 1/1024 s ("1 ms"). Linux's pacing shift is 10 less its logarithm: 10 for 1,
@@ -30,7 +31,7 @@ pub struct TimeLimit {
     /// Buffer memory that each segment is charged beyond its bytes on the wire. Linux charges
     /// `truesize`: 2304 for a full Ethernet frame of 1514 bytes.
     pub overhead: Bytes,
-    /// What the limit is multiplied by for a retransmission. Linux: 2.
+    /// Factor of the limit for a retransmission. Linux: 2.
     pub retransmission: u32,
 }
 
@@ -104,7 +105,7 @@ impl TsqLimit {
         Self::Time(TimeLimit::paper_001(ms))
     }
 
-    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` when there is none.
+    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` if unlimited.
     /// `paced`: the connection is.
     pub fn at(self, rate: Rate, segment: Bytes, paced: bool) -> Option<Bytes> {
         match self {
@@ -277,8 +278,8 @@ mod tests {
 
     #[test]
     fn limits_of_the_spec() {
-        // spec/tcp.md §3.5: rate >> 10 at 100 and 1000 Mbit/s is 12.2 and 122 KB; below 10 Mbit/s
-        // two segments hold.
+        // Linux `tcp_small_queue_check`: rate >> 10 at 100 and 1000 Mbit/s is 12.2 and 122 KB;
+        // below 10 Mbit/s two segments hold.
         let limit = TsqLimit::default();
         assert_eq!(limit.at(Rate::mbit(1), SEGMENT, true), Some(SEGMENT * 2));
         assert_eq!(
@@ -372,8 +373,8 @@ mod tests {
         assert_eq!("linux-5.10".parse::<TsqLimit>(), "linux-6.12".parse());
     }
 
-    /// spec/tcp.md §3.4: 128 KiB always, 1 MiB for the unpaced, 4 MiB always; Wi-Fi's pacing shift
-    /// of 7 is 8 ms.
+    /// Linux `tcp_limit_output_bytes`: 128 KiB always, 1 MiB for the unpaced, 4 MiB always; Wi-Fi's
+    /// pacing shift of 7 is 8 ms.
     #[test]
     fn clamps_of_the_kernels() {
         let at = |text: &str, gbit, paced| {

@@ -42,8 +42,8 @@ impl Histogram {
         self.longest
     }
 
-    /// What `percent` of the bytes did not wait beyond: the end of their bucket, and never more
-    /// than the longest wait.
+    /// Upper bound of the wait of `percent` of the bytes: the end of their bucket, at most the
+    /// longest wait.
     pub fn percentile(&self, percent: u8) -> Duration {
         let wanted = (u128::from(self.bytes) * u128::from(percent.min(100))).div_ceil(100);
         let mut seen = 0;

@@ -18,7 +18,7 @@ pub struct LossRecovery {
     /// After a timeout, sends new data to find out whether it was spurious (RFC 5682). Default on
     /// (Linux `tcp_frto` = 2).
     pub frto: bool,
-    /// What fast recovery divides deliveries by. Default [`Prr::Rfc9937`].
+    /// Divisor of fast recovery's deliveries. Default [`Prr::Rfc9937`].
     pub prr: Prr,
     /// When losses of a later flight that a recovery leaves behind begin the next one. Default
     /// [`Successive::AtNextLoss`].
@@ -72,7 +72,7 @@ pub enum Prr {
     Linux,
 }
 
-/// What follows when a recovery ends while segments sent after its beginning are known to be lost.
+/// Reaction to a recovery that ends while segments sent after its beginning are known to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Successive {
     /// They are repaired, and the next loss that is found begins the next recovery: their losses

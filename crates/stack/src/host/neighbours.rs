@@ -180,7 +180,7 @@ where
         }
         for id in failed {
             if let Some(connection) = self.sockets.connection_mut(id) {
-                connection.on_silent_neighbour();
+                connection.on_unresolved_next_hop();
                 self.touch(id);
             } else if let Some(socket) = self.sockets.udp_mut(id) {
                 socket.give_up_aside();

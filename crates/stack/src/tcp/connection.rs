@@ -48,7 +48,7 @@ pub(crate) enum State {
 pub(crate) struct Opening {
     pub(crate) id: SocketId,
     pub(crate) tuple: Tuple,
-    /// The neighbour its packets go to.
+    /// Next hop of its packets.
     pub(crate) next_hop: IpAddr,
     /// Its name to IPv6 routers.
     pub(crate) flow_label: u32,
@@ -97,7 +97,7 @@ impl PendingEvents {
     }
 }
 
-/// What the host keeps about a connection's place in its queues.
+/// A connection's links to the host's queues and accounts.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLinks {
     /// On the run queue.
@@ -126,7 +126,7 @@ pub(crate) struct QueueLinks {
 pub(crate) struct Connection {
     pub(crate) id: SocketId,
     pub(crate) tuple: Tuple,
-    /// The neighbour its packets go to.
+    /// Next hop of its packets.
     pub(crate) next_hop: IpAddr,
     /// Its name to IPv6 routers.
     pub(crate) flow_label: u32,
@@ -161,7 +161,7 @@ impl Connection {
         Self::new(opening, config, State::SynSent)
     }
 
-    /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
+    /// A passive open: a SYN arrived at `listener`. The caller passes that SYN to `on_segment`.
     pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
         let mut connection = Self::new(
             opening,
@@ -232,7 +232,7 @@ impl Connection {
             peer_timestamp: syn.timestamp.map(|(value, _)| value),
             peer_timestamp_at: now,
         });
-        self.receiver.synchronised();
+        self.receiver.synchronized();
         let options = SendOptions {
             sack: syn.sack_permitted,
             most: own.min(peer) - options as u64,
@@ -330,8 +330,7 @@ impl Connection {
         Ok(Recv::Data(count))
     }
 
-    /// The application closes its sending half: a FIN follows the queued data, and the handshake if
-    /// that is still under way.
+    /// The application closes its sending half: a FIN follows the queued data, after the handshake.
     pub(crate) fn shutdown(&mut self) {
         if !matches!(self.state, State::Closed | State::TimeWait) {
             self.send.finish();
@@ -377,7 +376,7 @@ impl Connection {
     /// Nobody answers for the next hop. A connection with something outstanding outlives that until
     /// its retries run out; one that is being opened, or only has a last word to say, has no
     /// retries: nothing of it could leave.
-    pub(crate) fn on_silent_neighbour(&mut self) {
+    pub(crate) fn on_unresolved_next_hop(&mut self) {
         match self.state {
             State::SynSent | State::SynReceived { .. } => self.end(CloseReason::Unreachable),
             State::Closed => self.reset_due = false,

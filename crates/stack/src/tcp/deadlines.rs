@@ -7,9 +7,8 @@ use super::receiver::Acknowledgement;
 use super::send::sooner;
 use crate::socket::CloseReason;
 
-/// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it
-/// gives up even if the peer answers (Linux `tcp_orphan_retries`): the peer could keep an abandoned
-/// connection for ever.
+/// Limit on timeouts of an orphan's segment, and on its probes of a closed window even if the peer
+/// answers (Linux `tcp_orphan_retries`): else the peer could keep an abandoned connection for ever.
 const ORPHAN_RETRIES: u32 = 8;
 
 impl Connection {
@@ -63,9 +62,9 @@ impl Connection {
         }
     }
 
-    /// Enough was tried. The peer of an abandoned connection is told, as in Linux: it may live, and
-    /// nobody else would tell it. (An application that still holds the connection hears of the end
-    /// instead, and decides.)
+    /// Retries are exhausted. An orphan resets its peer, as in Linux: the peer may live, and
+    /// nothing else would end its connection. An application that still holds the connection is
+    /// notified instead.
     fn time_out(&mut self) {
         self.reset_due |=
             self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });

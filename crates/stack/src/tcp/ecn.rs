@@ -64,7 +64,7 @@ pub(super) enum AckUrgency {
     Now,
 }
 
-/// What a segment is, as far as ECN cares.
+/// The distinctions between segments that matter to ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentClass {
     /// Data that was never sent before.
@@ -73,11 +73,12 @@ pub(super) enum SegmentClass {
     Again,
     /// Nothing but an acknowledgement. `bare`: without SACK blocks.
     Nothing { bare: bool },
-    /// What came before the marks changed is acknowledged with the flag of that time.
+    /// An acknowledgement of data that arrived before the marks changed, with the flag of that
+    /// time.
     Past(Earlier),
 }
 
-/// What an acknowledgement tells of marks.
+/// Congestion marks that an acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// The network signals congestion.
@@ -105,7 +106,7 @@ pub(super) struct Ecn {
     capable: bool,
     /// SYNs or SYN-ACKs sent.
     opened: u32,
-    /// What the peer's latest SYN carried.
+    /// Codepoint of the peer's latest SYN.
     syn: Codepoint,
     pub(super) totals: Totals,
 }
@@ -256,7 +257,8 @@ impl Ecn {
     }
 
     /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that
-    /// it tells of the SYN-ACK (RFC 9768 table 4). Our SYN-ACK left without a codepoint.
+    /// it reports the codepoint of the SYN-ACK (RFC 9768 table 4). Our SYN-ACK left without a
+    /// codepoint.
     pub(super) fn on_handshake_ack(
         &mut self,
         flags: EcnFlags,
@@ -371,7 +373,7 @@ impl Ecn {
         let urgency = match &mut self.mode {
             Mode::Off => return AckUrgency::None,
             Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
-            // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
+            // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one does not count.
             Mode::Classic(_) => return AckUrgency::None,
             Mode::Accurate(accurate) => {
                 accurate.on_packets(codepoint, (packets, data), standing.owes)
@@ -385,7 +387,7 @@ impl Ecn {
         urgency
     }
 
-    /// What an acknowledgement of our data tells of marks.
+    /// Evaluates the ECN feedback in an acknowledgement of our data.
     pub(super) fn on_acknowledgement(
         &mut self,
         flags: EcnFlags,

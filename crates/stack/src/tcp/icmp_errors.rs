@@ -1,14 +1,13 @@
-//! What routers and the peer's host say of our packets (ICMP errors), as RFC 5927 and RFC 5461
-//! would have it: what is not about a segment in flight is forged or late; nothing ends a
-//! connection that is open.
+//! ICMP errors about our segments, handled as RFC 5927 and RFC 5461 advise: an error that is not
+//! about a segment in flight is forged or late, and none of them ends an established connection.
 
 use super::connection::{Connection, State};
 use crate::socket::{CloseReason, PathError};
 use crate::wire::icmp::Problem;
 
 impl Connection {
-    /// Somebody says that the segment which began at `wire_seq` did not arrive. False if it was
-    /// none of ours in flight.
+    /// An ICMP error quotes the segment that began at `wire_seq`. False unless that segment is in
+    /// flight.
     pub(crate) fn on_icmp_error(&mut self, problem: Problem, wire_seq: u32) -> bool {
         let in_flight = self.send.una()..self.send.nxt();
         let at = self

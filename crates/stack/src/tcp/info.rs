@@ -1,5 +1,5 @@
-//! [`TcpInfo`]: what a user may look at, in the terms of Linux's `TCP_INFO` (`spec/tcp.md` §4) plus
-//! our own.
+//! [`TcpInfo`]: a connection's state for users, in the terms of Linux's `TCP_INFO`
+//! (`include/uapi/linux/tcp.h`) plus our own.
 
 mod ss;
 
@@ -21,7 +21,7 @@ pub struct TcpInfo {
     pub state: &'static str,
     /// Congestion controller.
     pub congestion: &'static str,
-    /// What it believes.
+    /// The controller's model of the path.
     pub model: Model,
     /// Congestion window.
     pub cwnd: Bytes,
@@ -77,9 +77,9 @@ pub struct TcpInfo {
     pub ce_reductions: u64,
     /// The latest that ICMP said of a segment in flight: it ends nothing that is open.
     pub path_error: Option<PathError>,
-    /// Packets dropped inside this host that the connection was told of.
+    /// Packets dropped inside this host, as far as the connection was notified.
     pub local_drops: u64,
-    /// Bytes below the socket: in discipline and ring.
+    /// Bytes below the socket: in qdisc and ring.
     pub tsq_charged: Bytes,
     /// The most of them TSQ allows now; `None` when it is off.
     pub tsq_limit: Option<Bytes>,
@@ -161,7 +161,7 @@ pub struct TcpInfo {
     pub last_sent: Option<Duration>,
     /// How long ago payload was last received (`last_data_recv`), if ever.
     pub last_received: Option<Duration>,
-    /// How long ago the peer was last heard of (`last_ack_recv`).
+    /// Time since a segment of the peer last arrived (`last_ack_recv`).
     pub last_heard: Duration,
     /// Until the pacer lets the next segment leave; zero means at once.
     pub next_departure: Duration,

@@ -1,5 +1,4 @@
-//! What an arriving segment does (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323; order of
-//! `spec/tcp.md` §1.3).
+//! Processing of an arriving segment (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323, in that order).
 
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ enum Age {
     Missing,
 }
 
-/// What the host must do after a segment.
+/// Action that the host must take after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Nothing beyond what the connection wants by itself.
@@ -53,7 +52,7 @@ impl Connection {
             State::SynReceived { .. } if self.negotiated.is_none() => {
                 self.on_first_syn(segment, now)
             }
-            _ => self.synchronised(segment, now),
+            _ => self.synchronized(segment, now),
         }
     }
 
@@ -106,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// The echo is of a moment since our first SYN, or there is none.
+    /// The echo is no older than our first SYN and no newer than now, or absent.
     fn echoes_a_syn(&self, segment: &Segment<'_>, now: Instant) -> bool {
         let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else {
             return true;
@@ -117,7 +116,7 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
-    fn synchronised(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+    fn synchronized(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let Some(negotiated) = &self.negotiated else {
             return Reply::None;
         };
@@ -138,18 +137,7 @@ impl Connection {
         }
 
         let Some(offset) = offset.filter(|offset| self.fits_window(*offset, segment)) else {
-            return match offset {
-                Some(offset) if segment.rst && self.resets(offset) => self.on_reset(offset, now),
-                _ if segment.rst => Reply::None,
-                _ => {
-                    if let Some(old) = offset.filter(|_| !segment.syn) {
-                        self.receiver
-                            .note_duplicate(old..old + segment.payload.len() as u64);
-                    }
-                    self.challenge(segment, now);
-                    Reply::None
-                }
-            };
+            return self.on_segment_outside_window(offset, segment, now);
         };
         if segment.rst {
             return self.on_reset(offset, now);
@@ -169,6 +157,38 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
+        self.on_acceptable(offset, ack, segment, now)
+    }
+
+    /// A segment that begins at `offset`, or at no offset at all, and does not fit the window.
+    fn on_segment_outside_window(
+        &mut self,
+        offset: Option<u64>,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Reply {
+        if segment.rst {
+            return match offset {
+                Some(offset) if self.resets(offset) => self.on_reset(offset, now),
+                _ => Reply::None,
+            };
+        }
+        if let Some(old) = offset.filter(|_| !segment.syn) {
+            self.receiver
+                .note_duplicate(old..old + segment.payload.len() as u64);
+        }
+        self.challenge(segment, now);
+        Reply::None
+    }
+
+    /// A segment at `offset` that passed all checks and acknowledges everything below `ack`.
+    fn on_acceptable(
+        &mut self,
+        offset: u64,
+        ack: u64,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Reply {
         if matches!(self.state, State::SynReceived { .. }) && ack > 0 {
             let bare = segment.payload.is_empty() && segment.sack[0].is_none();
             self.ecn
@@ -282,9 +302,9 @@ impl Connection {
         }
     }
 
-    /// The numbers that reset: the next one expected; where the peer's highest SACK block from us
-    /// ends, because it may have closed a socket there; and just before its FIN's end, from an end
-    /// that answers for a FIN it forgot (Linux).
+    /// Numbers that reset: the next one expected; the end of the highest SACK block we sent,
+    /// because the peer may have closed a socket there; and one before the end of the peer's FIN,
+    /// from an end that does not count its FIN (Linux).
     fn resets(&self, offset: u64) -> bool {
         let next = self.receiver.next();
         let before_fin = offset + 1 == next
@@ -471,8 +491,8 @@ impl Connection {
         }
     }
 
-    /// Before text is taken: how large the window shall be, and how quickly the peer hears of it.
-    /// While segments come twice, it needs every acknowledgement (Linux).
+    /// Sizes the window before payload is accepted. While segments arrive twice, the peer needs
+    /// every acknowledgement (Linux).
     fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
             self.receiver.acknowledge_quickly(QUICK_ACKS);

@@ -1,5 +1,5 @@
 //! Whether the peer is still there: the user timeout (RFC 5482, kept local), keepalive (RFC 9293
-//! §3.8.4) and how long an abandoned connection may go on (`spec/tcp.md` §1.1–1.2, §1.13).
+//! §3.8.4) and how long an abandoned connection may go on (Linux `tcp_keepalive_timer`).
 //! Retransmission and window probing have their own limits, in `deadlines`.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::send::sooner;
 use crate::config::Keepalive;
 use crate::socket::CloseReason;
 
-/// What is known of the peer's presence.
+/// Signs of the peer's presence.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     /// When a segment of the peer last came.
@@ -19,7 +19,7 @@ pub(super) struct Liveness {
     /// Since when something waits for the peer without progress: sent and not acknowledged, or held
     /// by its closed window.
     pub(super) waiting_since: Option<Instant>,
-    /// Keepalive probes sent since the peer was last heard of.
+    /// Keepalive probes sent since a segment of the peer last came.
     probes: u32,
     /// When the latest of them left. The next one waits from there: a loop that comes late must not
     /// ask many times at once, and take the missing answers for silence.

@@ -1,5 +1,5 @@
-//! Where congestion marks meet a connection: those that arrive, those the peer tells of, and what
-//! our own segments carry (`spec/tcp.md` §1.10–1.11). What they mean is [`Ecn`](super::ecn::Ecn)'s.
+//! Congestion marks of a connection's segments: marks that arrive, marks that the peer reports, and
+//! the codepoint and flags of our own segments. [`Ecn`](super::ecn::Ecn) interprets them.
 
 use tautline_base::Ecn as Codepoint;
 
@@ -53,7 +53,7 @@ impl Connection {
             .on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly)
     }
 
-    /// What `plan` is, as far as ECN cares.
+    /// ECN's class of `plan`.
     fn carries(&self, plan: &Plan) -> SegmentClass {
         match plan.kind {
             Kind::Past(earlier) => SegmentClass::Past(earlier),

@@ -1,7 +1,7 @@
-//! What to send next: steps 1 and 3 of the walk (RFC 9293 §3.8, `spec/tcp.md` §1.13).
+//! The next segment to send and its header: steps 1 to 3 of the walk (RFC 9293 §3.8).
 //!
-//! [`Connection::next_segment`] only looks, pacer and TSQ included; [`Connection::commit`] makes it
-//! so once there is a frame to write it into.
+//! [`Connection::next_segment`] only looks, pacer and TSQ included; [`Connection::commit`] accounts
+//! for the segment once there is a frame to write it into.
 
 use tautline_base::{Instant, SegmentId, Tso};
 
@@ -50,7 +50,7 @@ impl Connection {
             })
     }
 
-    /// What the sending half has to know of the rest of the connection.
+    /// The state of the rest of the connection that the sending half depends on.
     pub(super) fn send_context(&self, now: Instant) -> SendContext {
         SendContext {
             open: matches!(self.state, State::Established | State::CloseWait),
@@ -90,7 +90,7 @@ impl Connection {
         self.receiver.out_of_order() > 0 || self.receiver.has_duplicate()
     }
 
-    /// Whatever goes before new data.
+    /// A segment that goes before new data.
     #[inline]
     fn next_urgent(&self, context: &SendContext) -> Option<Plan> {
         let reports = self.has_reports();

@@ -1,5 +1,5 @@
 //! The receiving half: reassembly, the advertised window and when to acknowledge (RFC 9293 §3.8.6,
-//! RFC 2018, `spec/tcp.md` §1.12).
+//! RFC 2018; Linux `tcp_data_queue`, `__tcp_select_window`).
 //!
 //! Bytes are stored at their place in [`Pages`]; a [`RangeSet`] says which are there. The first
 //! copy of a byte wins. Memory is bounded by the advertised window whatever the sizes and order of
@@ -51,7 +51,7 @@ pub(super) struct Receiver {
     recent: [Option<NonZeroU64>; SACK_BLOCKS],
     /// Offset of the peer's FIN, once seen.
     fin: Option<u64>,
-    /// What arrived twice since the last acknowledgement (RFC 2883).
+    /// Offsets that arrived twice since the last acknowledgement (RFC 2883).
     duplicate: Option<Box<Range<u64>>>,
     /// Right edge of the window we advertised last.
     edge: u64,
@@ -84,7 +84,7 @@ pub(super) struct ReceiveTotals {
     pub(super) data_received_at: Instant,
 }
 
-/// What we owe the peer.
+/// Acknowledgement that is owed to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Acknowledgement {
     /// Nothing.
@@ -161,7 +161,7 @@ impl Receiver {
     }
 
     /// The peer's SYN has arrived: offset 1 is next.
-    pub(super) fn synchronised(&mut self) {
+    pub(super) fn synchronized(&mut self) {
         self.next = 1;
     }
 
@@ -231,8 +231,8 @@ impl Receiver {
         }
     }
 
-    /// Takes the text of a segment at `offset`, cut to the window, and its FIN; it may be several
-    /// of `size` bytes as one. Until `deadline` an acknowledgement may wait.
+    /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
+    /// segment if receive offload merged several. An acknowledgement may wait until `deadline`.
     pub(super) fn accept(
         &mut self,
         offset: u64,
@@ -262,7 +262,7 @@ impl Receiver {
                 len / self.peer_segment
             };
             let wider = (self.window + 2 * self.peer_segment * segments).min(self.capacity);
-            // Whoever fills a window that still opens is in slow start: it hears of each step at
+            // A peer that fills a window which still opens is in slow start: it needs each step at
             // once (Linux's `tcp_grow_window`).
             if wider > self.window {
                 self.quick |= 1;
@@ -301,7 +301,7 @@ impl Receiver {
         }
     }
 
-    /// The peer is to be told of a duplicate.
+    /// A duplicate is to be reported to the peer.
     pub(super) fn has_duplicate(&self) -> bool {
         self.duplicate.is_some()
     }
@@ -359,7 +359,7 @@ impl Receiver {
         };
     }
 
-    /// What we acknowledged last.
+    /// Offset acknowledged last.
     pub(super) fn acknowledged_up_to(&self) -> u64 {
         self.acknowledged
     }
@@ -374,7 +374,7 @@ impl Receiver {
         self.acknowledgement = Acknowledgement::Now;
     }
 
-    /// What is owed.
+    /// The acknowledgement owed.
     pub(super) fn owed(&self) -> Acknowledgement {
         self.acknowledgement
     }
@@ -472,8 +472,8 @@ impl Receiver {
         gain >= (2 * self.peer_segment).min(self.window / 2).max(1) && free >= 2 * usable
     }
 
-    /// What to report to the peer: what arrived twice first, then what it fills and other SACK
-    /// blocks (RFC 2883 §4).
+    /// Blocks to report to the peer: duplicate data first, then the block that holds it and other
+    /// SACK blocks (RFC 2883 §4).
     pub(super) fn reports(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.duplicate
             .as_deref()
@@ -528,7 +528,7 @@ mod tests {
 
     const LATER: Instant = Instant::from_secs(9);
 
-    /// What came as one counts as the segments it is: the unit of acknowledgements and windows
+    /// Merged segments count as the segments they are: the unit of acknowledgements and windows
     /// stays one of them, and one acknowledgement answers for all.
     #[test]
     fn segments_that_come_as_one_are_acknowledged_once() {
@@ -563,7 +563,7 @@ mod tests {
 
     fn receiver(capacity: u64) -> Receiver {
         let mut receiver = Receiver::new(capacity, capacity);
-        receiver.synchronised();
+        receiver.synchronized();
         receiver.advertise(0);
         receiver
     }
@@ -749,7 +749,7 @@ mod tests {
     fn every_segment_is_acknowledged_while_the_window_opens() {
         let acknowledgements = |start: u64| {
             let mut receiver = Receiver::new(start, 100_000);
-            receiver.synchronised();
+            receiver.synchronized();
             receiver.quick = 0;
             receiver.capacity = 40_000;
             receiver.advertise(0);
@@ -817,7 +817,7 @@ mod tests {
     #[test]
     fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         let mut receiver = Receiver::new(10_000, 100_000);
-        receiver.synchronised();
+        receiver.synchronized();
         receiver.advertise(0);
         let mut edge = receiver.edge();
         assert_eq!(edge, 10_001);
@@ -843,7 +843,7 @@ mod tests {
         // Ten thousand a round trip are no more than expected: the first flight is ten segments.
         assert_eq!(receiver.capacity, 10_000);
         let mut fast = Receiver::new(30_000, 100_000);
-        fast.synchronised();
+        fast.synchronized();
         fast.advertise(0);
         fast.right_size(
             100_000,

@@ -1,5 +1,5 @@
-//! What a connection takes over from a SYN cookie, and what it leaves behind: to TIME-WAIT, and to
-//! its successor between the same ports (RFC 9293 §3.6.1, RFC 6191, RFC 4987 §3.6).
+//! Reuse of a port pair: a connection from a SYN cookie, and the state left to TIME-WAIT and to a
+//! successor (RFC 9293 §3.6.1, RFC 6191, RFC 4987 §3.6).
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ impl Connection {
         self.end(CloseReason::Finished);
     }
 
-    /// What TIME-WAIT needs of a connection that nobody holds, once there is nothing else to do for
-    /// it.
+    /// State for TIME-WAIT of a connection that no application holds, once it has nothing else to
+    /// do.
     pub(crate) fn time_wait_state(&self) -> Option<TimeWaitState> {
         let done = self.orphan
             && self.state == State::TimeWait

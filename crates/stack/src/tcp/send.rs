@@ -1,6 +1,7 @@
 //! The sending half of a connection (RFC 9293 §3.8): stream and window, retransmission queue, loss
 //! recovery, congestion control, pacing, and the size of segments and packets.
 
+mod ack;
 mod acknowledge;
 mod buffer;
 mod congestion;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::Sampler;
 
-pub(super) use self::acknowledge::AckInput;
+pub(super) use self::ack::{AckInput, AckSummary};
 pub(super) use self::buffer::SendBuffer;
 use self::congestion::Congestion;
 use self::path_mtu::PathMtu;
@@ -34,7 +35,6 @@ pub(crate) use self::plan::{Blocked, Plan};
 pub(super) use self::planning::SendContext;
 use self::recovery::Phase;
 pub use self::recovery::Reduction;
-pub(super) use self::repair::AckSummary;
 use self::repair::Repair;
 pub(super) use self::rtt::MAX_RTO;
 use self::rtt::RttEstimator;
@@ -154,7 +154,7 @@ pub(super) struct SendHalf {
     totals: SendTotals,
 }
 
-/// What the handshake decided for the sending half.
+/// Result of the handshake for the sending half.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendOptions {
     pub(super) sack: bool,
@@ -329,7 +329,7 @@ impl SendHalf {
         self.fin.is_some_and(|fin| self.una > fin)
     }
 
-    /// What the application wrote and the peer has not acknowledged.
+    /// Data that the application wrote and the peer has not acknowledged.
     pub(super) fn buffer(&self) -> &SendBuffer {
         &self.buffer
     }

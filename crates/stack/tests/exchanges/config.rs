@@ -1,4 +1,4 @@
-//! What the `config` lines of a script set.
+//! Meaning of a script's `config` lines.
 
 use tautline_base::Bytes;
 use tautline_cc::Algorithm;

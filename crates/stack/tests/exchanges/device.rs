@@ -1,4 +1,4 @@
-//! The host under test, on a device that keeps what was transmitted for the runner to look at.
+//! The host under test, on a device that keeps transmitted frames for the runner.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -24,7 +24,7 @@ const PIECE: usize = 1000;
 /// When a script begins on the host's clock.
 const BEGINNING: Instant = Instant::from_secs(1000);
 
-/// What went wrong, and the exchange until then.
+/// A failed line, and the exchange until then.
 pub(crate) struct Failure {
     pub(crate) line: usize,
     pub(crate) why: String,
@@ -41,7 +41,7 @@ pub(crate) struct Runner {
     /// The application's stream: bytes written, and read.
     written: u64,
     read: u64,
-    /// What left and no line has asked for yet.
+    /// Segments sent that no line has asked for yet.
     left: VecDeque<(Instant, Segment)>,
     events: VecDeque<Event>,
     trace: Vec<String>,
@@ -132,7 +132,7 @@ impl Runner {
         self.broken.take().map_or(Ok(()), Err)
     }
 
-    /// What has left must have been asked for.
+    /// Fails if a segment was sent that no line asked for.
     fn nothing_left(&self) -> Result<(), String> {
         match self.left.front() {
             None => Ok(()),
@@ -252,7 +252,7 @@ impl Runner {
         &mut self.flows[index]
     }
 
-    /// What left, in the script's numbers.
+    /// A sent segment in the script's numbers.
     fn relative(&mut self, raw: &Raw) -> Result<Segment, String> {
         let elapsed = (self.now - BEGINNING).as_millis() as u32;
         let peer_isn = self.config.peer_isn;

@@ -8,7 +8,7 @@ use crate::segment::{ACK, Choice, SYN, Segment};
 
 /// One exchange.
 pub(crate) struct Script {
-    /// What its first comment says: the section it shows, and what it shows of it.
+    /// The script's first comment: the section it shows, and which rule of it.
     pub(crate) section: String,
     pub(crate) shows: String,
     /// Keys and values of its `config` lines.
@@ -24,7 +24,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What a line does or asks for.
+/// Action or expectation of a line.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     /// The peer sends this.
@@ -37,7 +37,7 @@ pub(crate) enum Action {
     Idle,
     /// The application's calls.
     Call(Call),
-    /// What the host must tell of itself.
+    /// Facts that the host must report.
     Expect(Expectation),
     /// The next SYN of the host begins another connection.
     Reopen,

@@ -37,12 +37,12 @@ pub(crate) struct Segment {
     /// Relative to the receiver's initial sequence number. Present exactly if the flag is set.
     pub(crate) ack: Option<i64>,
     /// As in the header, unscaled. Arriving without one: the largest. Leaving without one: not
-    /// looked at.
+    /// compared.
     pub(crate) window: Option<u16>,
     pub(crate) urgent: u16,
     /// ECN field of the IP header.
     pub(crate) codepoint: u8,
-    /// `None`: not looked at.
+    /// `None`: not compared.
     pub(crate) options: Option<Vec<Choice>>,
     /// Ports, where they are not those of the script's connection.
     pub(crate) from: Option<u16>,

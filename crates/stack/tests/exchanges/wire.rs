@@ -10,7 +10,7 @@ use tautline_testkit::{Ip, Segment as Raw, TCP, checksum, frame as bytes, pseudo
 const ETHERNET: usize = 14;
 const ICMPV6: u8 = 58;
 
-/// What carries the segments of a script.
+/// Network protocol of a script's segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -18,7 +18,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// What follows the addresses of a frame.
+    /// The EtherType field of a frame.
     fn ether_type(self) -> [u8; 2] {
         match self {
             Self::V4 => [8, 0],
@@ -36,7 +36,7 @@ fn addresses(from: IpAddr, to: IpAddr) -> Vec<u8> {
     }
 }
 
-/// What the host sent.
+/// A frame of the host.
 pub(crate) enum Sent {
     /// Who has the peer's address?
     Question,
@@ -99,7 +99,7 @@ pub(crate) fn read(frame: &[u8], family: Family) -> Result<Sent, String> {
     Ok(Sent::Tcp(Raw::from_bytes(tcp, codepoint)))
 }
 
-/// Whether a frame asks for the peer's address on the link: ARP, or a neighbour solicitation (RFC
+/// Whether a frame asks for the peer's address on the link: ARP, or a neighbor solicitation (RFC
 /// 4861 §4.3).
 fn is_question(frame: &[u8], family: Family) -> bool {
     match family {
@@ -141,7 +141,7 @@ pub(crate) struct Origin {
     pub(crate) sender: u32,
     /// Of who receives it.
     pub(crate) receiver: u32,
-    /// What is subtracted from the sender's timestamps, and from the receiver's.
+    /// Subtrahends of the sender's timestamps and of the receiver's.
     pub(crate) sender_clock: u32,
     pub(crate) receiver_clock: u32,
 }

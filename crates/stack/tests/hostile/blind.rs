@@ -233,15 +233,15 @@ fn data_is_cut_to_the_window() {
     assert_eq!(peer.host_reads(), (text[..3_000].to_vec(), Recv::Empty));
 }
 
-/// What the host answers when it has to ask for our hardware address first.
+/// The host's answers when it has to ask for our hardware address first.
 fn first_answers(peer: &mut Peer, segment: &Segment) -> Vec<Segment> {
     let at_once = peer.send(segment);
     let later = peer.run_for(Duration::from_millis(20));
     [at_once, later].concat()
 }
 
-/// SYNs in the name of neighbours that do not exist: nobody answers ARP for them, and the backlog
-/// is free again soon.
+/// SYNs in the name of neighbors that do not exist: nobody answers ARP for them, and the backlog is
+/// free again soon.
 #[test]
 fn half_open_connections_with_nobody_give_the_backlog_back() {
     let config = TcpConfig {
@@ -294,7 +294,7 @@ fn a_stranger_without_a_route_opens_nothing() {
 }
 
 /// A listener's handshake ends with an acknowledgement. A SYN that acknowledges as well is no part
-/// of it, and must not open a connection that no application is told of.
+/// of it, and must not open a connection of which no application is notified.
 #[test]
 fn a_syn_that_acknowledges_completes_no_passive_open() {
     let mut peer = Peer::stranger(TcpConfig::default());

@@ -1,5 +1,5 @@
-//! What a peer, or nobody, may hold for ever: buffers, orphans, TIME-WAIT, ports (CVE-2008-4609;
-//! TRUST rows on exhaustion).
+//! Limits on resources that a peer could hold for ever: buffers, orphans, TIME-WAIT, ports
+//! (CVE-2008-4609; TRUST rows on exhaustion).
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! SYNs and acknowledgements without end (RFC 4987; `spec/tcp.md` §1.4): memory stays bounded, the
+//! SYNs and acknowledgements without end (RFC 4987): memory stays bounded, the
 //! host answers little, and others still connect.
 
 use std::net::Ipv4Addr;
@@ -74,7 +74,7 @@ fn a_flood_takes_no_memory_and_gets_an_answer_each_at_most() {
     for number in 0..FLOOD {
         let [a, b] = (number as u16).to_be_bytes();
         let segment = syn(&peer, number as u16 | 1, mss(1460));
-        // A third of them from ports of one neighbour, the rest from addresses that may not exist.
+        // A third of them from ports of one neighbor, the rest from addresses that may not exist.
         let frame = match number % 3 {
             0 => segment.to_frame(),
             _ => from_address(Ipv4Addr::new(10, 7, a | 2, b | 4), &segment),
@@ -286,8 +286,8 @@ fn a_cookie_is_stale_after_two_minutes() {
     }
 }
 
-/// A cookie that comes back twice finds its connection; after that is gone, a cookie of its time
-/// must not open it again and again.
+/// A cookie that comes back twice finds its connection; after that has ended, a cookie of its time
+/// must not open it repeatedly.
 #[test]
 fn a_cookie_that_comes_twice_opens_one_connection() {
     let mut peer = full(small());

@@ -137,7 +137,7 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
         [960, 440, 960, 440],
         "what was too long is cut and sent again"
     );
-    // Told again and again, it changes nothing and sends nothing.
+    // However often it is repeated, it changes nothing and sends nothing.
     for _ in 0..100 {
         assert_eq!(
             peer.send_frame(&error(&peer, TOO_BIG, 1000, peer.host_at(0))),

@@ -243,7 +243,7 @@ fn wrong_checksums_are_counted_and_dropped() {
         right != 0 && right != u16::MAX,
         "the two forms of zero would be equal"
     );
-    // What a card with checksum offload leaves behind when nobody finishes its work.
+    // A checksum that a NIC with offload was to finish.
     let partial = !checksum(&[&pseudo_header(&good[26..34], TCP, good.len() - 34)]);
     for wrong in [right ^ 1, right ^ 0x8000, 0, u16::MAX, partial] {
         let mut frame = good.clone();

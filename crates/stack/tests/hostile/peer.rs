@@ -124,7 +124,7 @@ pub(crate) fn timestamp(value: u32, echo: u32) -> Vec<u8> {
 /// A connection to the host.
 pub(crate) struct Peer {
     pub(crate) pair: Pair,
-    /// What the host has sent since it was last looked at.
+    /// Segments the host has sent since they were last taken.
     seen: Rc<RefCell<Vec<Segment>>>,
     /// The host's socket.
     pub(crate) socket: SocketId,

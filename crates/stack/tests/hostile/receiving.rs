@@ -1,5 +1,4 @@
-//! What a peer may put into its stream: tiny pieces, contradictory overlaps, ends that are none,
-//! probes, urgent data.
+//! A peer's stream of tiny pieces, contradictory overlaps, false ends, probes and urgent data.
 
 use std::time::Duration;
 
@@ -77,7 +76,7 @@ fn permutations(count: usize) -> Vec<Vec<usize>> {
     (0..count).flat_map(with).collect()
 }
 
-/// What the peer sends, in order: offset, text, FIN.
+/// The peer's segments, in order: offset, payload, FIN.
 type Script<'a> = &'a [(u32, &'a [u8], bool)];
 
 /// The application reads `hello` and then the end, whatever else the peer sends.

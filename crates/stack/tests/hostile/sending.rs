@@ -309,8 +309,8 @@ fn probes_to_a_peer_that_fell_silent_end() {
     }
 }
 
-/// What a peer echoes is its own affair: segments sent once are timed by our clock, so no lie moves
-/// the timeout.
+/// A peer's echoes prove nothing: segments sent once are timed by our clock, so no lie moves the
+/// timeout.
 #[test]
 fn an_echo_that_lies_does_not_move_the_timeout() {
     let timeout_after = |echo: &dyn Fn(u32) -> u32| {

@@ -194,8 +194,8 @@ fn the_peer_hears_that_an_orphan_gave_up() {
     );
     pair.hosts[1].close(server, pair.now);
     nothing_left(&pair);
-    // Behind a link that loses all its data; its application is still there when it gives up, or
-    // not.
+    // Behind a link that loses all its data; the application still holds the socket when the
+    // connection ends, or has closed it.
     for abandoned in [true, false] {
         let (mut pair, client, _server) = Pair::connected(5, config.clone());
         pair.filter =
@@ -258,8 +258,8 @@ fn busy() -> Pair {
     pair
 }
 
-/// What was received and read leaves no memory behind: a second after the last arrival the host
-/// wakes to give it back, once.
+/// A connection whose received data was read holds no memory: a second after the last arrival the
+/// host wakes once to free it.
 #[test]
 fn a_quiet_connection_gives_its_memory_back() {
     let (mut pair, client, server) = Pair::connected(

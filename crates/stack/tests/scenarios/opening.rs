@@ -71,7 +71,7 @@ fn a_silent_link_is_unreachable_after_three_questions() {
 }
 
 #[test]
-fn half_open_connections_to_silent_neighbours_leave_the_backlog() {
+fn half_open_connections_to_silent_neighbors_leave_the_backlog() {
     let mut pair = Pair::new(19);
     pair.hosts[1]
         .listen(
@@ -82,7 +82,7 @@ fn half_open_connections_to_silent_neighbours_leave_the_backlog() {
             },
         )
         .expect("free");
-    // Side 1 has no neighbour that answers: its questions and answers are lost.
+    // Side 1 has no neighbor that answers: its solicitations and answers are lost.
     pair.filter = Box::new(|side, _| side == 0);
     let syn = std::rc::Rc::new(std::cell::RefCell::new(None));
     let keep = syn.clone();
@@ -188,7 +188,7 @@ fn the_backlog_bounds_half_open_connections() {
     pair.run_for(DELAY * 8);
     assert_eq!(pair.hosts[1].socket_count(), 1 + 8);
     assert!(pair.hosts[1].stats().backlog_full >= 42);
-    // They give up in the end, and the backlog is free again.
+    // They time out in the end, and the backlog is free again.
     pair.run_for(Duration::from_secs(300));
     assert_eq!(pair.hosts[1].socket_count(), 1);
     nothing_left(&pair);

@@ -1,4 +1,4 @@
-//! What a sender holds back, and for how long: windows, Nagle's algorithm, timeouts, pacing, its
+//! Reasons of a sender to wait, and for how long: windows, Nagle's algorithm, timeouts, pacing, its
 //! buffer.
 
 use std::time::Duration;

@@ -28,7 +28,7 @@ pub(super) struct Accurate {
     echoed: Echoed,
 }
 
-/// The receiver's half: what arrived and what the peer was told of it.
+/// The receiver's half: counts of arrivals, and the counts last sent to the peer.
 #[derive(Debug)]
 struct Arrived {
     /// Marked packets (r.cep).
@@ -41,7 +41,7 @@ struct Arrived {
     told_bytes: ByteCounts,
     /// The last packet was marked.
     last_marked: bool,
-    /// What the peer's SYN-ACK carried, until a bare acknowledgement has told it.
+    /// Codepoint of the peer's SYN-ACK, until a bare acknowledgement has reported it.
     reflect: Option<Ecn>,
     /// A CE mark on a SYN-ACK was counted; only one ever is.
     counted_syn_ack: bool,
@@ -80,7 +80,7 @@ struct ByteCounts {
     ect1: u64,
 }
 
-/// What an acknowledgement newly delivered.
+/// Packets and bytes that an acknowledgement newly delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewMarks {
     /// Packets.
@@ -91,7 +91,7 @@ pub(crate) struct NewMarks {
     pub(crate) segment: u64,
 }
 
-/// What of it was marked.
+/// The marked part of newly delivered packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marked {
     pub(super) packets: u64,
@@ -151,7 +151,7 @@ impl Accurate {
         };
     }
 
-    /// A bare acknowledgement has to tell of the SYN-ACK.
+    /// A bare acknowledgement has to report the codepoint of the SYN-ACK.
     pub(super) fn owes_reflection(&self) -> bool {
         self.arrived.reflect.is_some()
     }

@@ -77,7 +77,7 @@ impl Classic {
         self.capable |= codepoint != Ecn::NotEct;
         match &mut self.echo {
             Echo::UntilCwr { marked } => {
-                // The reduction is older than the mark on the packet that tells of it.
+                // The reduction is older than a mark on the packet that announces it.
                 let urgency = match (flags.cwr(), codepoint == Ecn::Ce) {
                     // After a reduction the window may be so small that a held back acknowledgement
                     // stalls it.

@@ -1,4 +1,5 @@
-//! What the flags of SYN and SYN-ACK mean (RFC 3168 §6.1.1, RFC 9768 §3.1 with its tables 2 to 4).
+//! ECN negotiation: the flags of SYN and SYN-ACK (RFC 3168 §6.1.1, RFC 9768 §3.1 with its tables 2
+//! to 4).
 
 use tautline_base::Ecn;
 use tautline_cc::Ecn as Need;
@@ -15,7 +16,7 @@ pub(crate) enum Feedback {
     Accurate,
 }
 
-/// What this end is ready for.
+/// Kinds of feedback that this end accepts and requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EcnPolicy {
     /// The best feedback this end agrees to when the peer asks.
@@ -62,7 +63,8 @@ pub(super) fn request(feedback: Option<Feedback>) -> EcnFlags {
     }
 }
 
-/// What a passive end that is ready for `accepts` agrees to when a SYN comes with `flags`.
+/// The feedback that a passive end agrees to when a SYN arrives with `flags`; `accepts`: the best
+/// one it supports.
 pub(super) fn on_syn(accepts: Option<Feedback>, flags: EcnFlags) -> Option<Feedback> {
     match accepts? {
         // To those who only know RFC 3168 the third flag is reserved, and ignored.

@@ -218,7 +218,7 @@ impl Ss<'_> {
         )
     }
 
-    /// What Linux does not tell.
+    /// Values that Linux does not report.
     fn ours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0;
         let limit = info
@@ -262,7 +262,7 @@ fn non_zero(f: &mut fmt::Formatter<'_>, counters: &[(&str, u64)]) -> fmt::Result
         .try_for_each(|(name, count)| write!(f, " {name}:{count}"))
 }
 
-/// What the controller believes, in parentheses behind its name.
+/// The controller's model, in parentheses behind its name.
 fn model(f: &mut fmt::Formatter<'_>, name: &str, model: &Model) -> fmt::Result {
     let ms = |time: Duration| Ms(time).to_string();
     let gain = |gain: f64| format!("{gain:.3}");

@@ -1,5 +1,5 @@
 //! How long an acknowledgement is held back: about as long as the next segment takes to come
-//! (Linux's `ato`; `spec/tcp.md` §1.12).
+//! (Linux's `ato`, `tcp_event_data_recv`).
 //!
 //! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgement
 //! whose wait was in vain doubles the next wait, up to a round trip; arrivals in quick succession
@@ -12,9 +12,9 @@ use tautline_base::Instant;
 /// Within what the delay stays.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Bounds {
-    /// What it begins with, and never falls below.
+    /// Initial and least delay.
     pub(in crate::tcp) least: Duration,
-    /// What it never exceeds, unless the least does.
+    /// Largest delay, unless the least is larger.
     pub(in crate::tcp) most: Duration,
     /// Nor a smoothed round trip ...
     pub(in crate::tcp) srtt: Duration,
@@ -84,8 +84,8 @@ mod tests {
         }
     }
 
-    /// spec/tcp.md §1.12: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, shorter than the
-    /// delay delay/2 + gap.
+    /// Linux `tcp_event_data_recv`: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, gaps
+    /// shorter than the delay delay/2 + gap.
     #[test]
     fn delays_of_the_spec() {
         let (mut delay, on, mut now) =

@@ -18,11 +18,11 @@ pub(super) struct Pages {
     /// Number of the first page that may be there.
     first: u64,
     /// Boxed: an idle connection has none.
-    held: Option<Box<Held>>,
+    held: Option<Box<Storage>>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct Storage {
     /// Pages from the first number on; `None` where nothing was written.
     pages: VecDeque<Option<Page>>,
     spare: Vec<Page>,
@@ -76,7 +76,7 @@ impl Pages {
     pub(super) fn memory(&self) -> usize {
         self.held.as_ref().map_or(0, |held| {
             let slots = held.pages.capacity() + held.spare.capacity();
-            held.count * PAGE as usize + slots * size_of::<Option<Page>>() + size_of::<Held>()
+            held.count * PAGE as usize + slots * size_of::<Option<Page>>() + size_of::<Storage>()
         })
     }
 
@@ -87,7 +87,7 @@ impl Pages {
 
     fn page_mut(&mut self, number: u64) -> &mut Page {
         let at = (number - self.first) as usize;
-        let Held {
+        let Storage {
             pages,
             spare,
             count,

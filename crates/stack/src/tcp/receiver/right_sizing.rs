@@ -1,12 +1,12 @@
-//! Dynamic right-sizing of the receive window (Fisk & Feng 2001 as Linux does it; `spec/tcp.md`
-//! §1.12): whoever reads a window in a round trip gets room for the next, larger one, so that not
-//! the receiver limits the peer.
+//! Dynamic right-sizing of the receive window (Fisk & Feng 2001; Linux `tcp_rcv_space_adjust`): an
+//! application that reads a window in a round trip gets room for the next, larger one, so that the
+//! receiver does not limit the peer.
 
 use std::time::Duration;
 
 use tautline_base::Instant;
 
-/// What the application took in a round trip, and what follows for the window.
+/// Bytes the application reads in a round trip, and the window that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RightSizing {
     /// Round trips as they look from here: from an acknowledgement to the data that it let out.
@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn example_of_the_spec() {
-        // spec/tcp.md §1.12: space 14480, copied 28960, advmss 1448 give 243 264 B.
+        // By hand after `tcp_rcv_space_adjust`: space 14480, copied 28960, advmss 1448 give 243 264
+        // B.
         let mut sizing = RightSizing::new(1, 14_480);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(

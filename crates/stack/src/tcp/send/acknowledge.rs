@@ -2,7 +2,6 @@
 //! (`net/ipv4/tcp_input.c`): scoreboard, RTT, loss detection, recovery, rate sample, controller,
 //! timers. Sending comes last, elsewhere.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
@@ -10,27 +9,12 @@ use tautline_cc::{Ack, Signal};
 use tautline_qdisc::DropReason;
 
 use super::SendHalf;
+use super::ack::{AckInput, AckSummary};
 use super::recovery::{Phase, PrrAck};
-use super::repair::AckSummary;
 use super::rtt::MAX_RTO;
 use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
 use super::tail_probe::TailProbe;
 use crate::tcp::ecn::Marks;
-use crate::wire::SACK_BLOCKS;
-
-/// An acceptable acknowledgement, as stream offsets.
-#[derive(Clone, Debug)]
-pub(in crate::tcp) struct AckInput {
-    pub(in crate::tcp) now: Instant,
-    /// Everything below is acknowledged.
-    pub(in crate::tcp) ack: u64,
-    /// SACK blocks in the order of the option; all `None` unless SACK was negotiated.
-    pub(in crate::tcp) sack: [Option<Range<u64>>; SACK_BLOCKS],
-    /// The timestamp of ours that it echoes, if both ends use them.
-    pub(in crate::tcp) echo: Option<u32>,
-    /// The segment has neither payload nor FIN.
-    pub(in crate::tcp) bare: bool,
-}
 
 impl SendHalf {
     /// Updates scoreboard and stream. `None`: nothing is outstanding, and no more is to be done.
@@ -129,9 +113,9 @@ impl SendHalf {
             && self.repair.tail == TailProbe::None
     }
 
-    /// What an acknowledgement says was delivered, as far as proportional rate reduction cares:
-    /// without SACK, a duplicate acknowledgement stands for a segment, which is not counted again
-    /// when it is acknowledged (RFC 9937 §6.1).
+    /// Bytes that proportional rate reduction counts as delivered: without SACK, a duplicate
+    /// acknowledgement stands for a segment, which is not counted again when it is acknowledged
+    /// (RFC 9937 §6.1).
     fn assume_arrivals(&mut self, summary: &AckSummary) -> Bytes {
         if self.sack {
             return summary.delivery.bytes;
@@ -246,7 +230,7 @@ impl SendHalf {
 
     /// Whether the flight being acknowledged was limited by the congestion window. In slow start a
     /// flight of more than half the window counts too, because pacing spreads it over the round
-    /// (`spec/tcp.md` §1.13).
+    /// (Linux `tcp_is_cwnd_limited`).
     pub(in crate::tcp) fn window_limited(&self) -> bool {
         let slow_start = self.congestion.verdict().cwnd < self.congestion.verdict().ssthresh;
         // What a timeout condemned waits to be sent again: the window alone limits that.
@@ -258,9 +242,9 @@ impl SendHalf {
             || (slow_start && self.congestion.verdict().cwnd.get() < 2 * self.flight.largest)
     }
 
-    /// What is acknowledged selectively before a loss is sure opens no window: in its place one
-    /// segment each may leave, not two (RFC 3042 §2, RFC 5681 §3.2), unless the path is known to
-    /// reorder (Linux). Controllers that need no window count everything.
+    /// Whether the delivery opens the window. Selective acknowledgements before a loss is sure do
+    /// not: in place of each one segment may leave, not two (RFC 3042 §2, RFC 5681 §3.2), unless
+    /// the path is known to reorder (Linux). Controllers that need no window count everything.
     fn may_grow(&self, delivery: &Delivery) -> bool {
         let reorders = self.segments.reordering().0 > DUP_THRESHOLD;
         delivery.cumulative || reorders || !self.congestion.uses_prr()

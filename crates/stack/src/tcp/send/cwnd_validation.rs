@@ -1,5 +1,5 @@
 //! Congestion window validation (RFC 2861 §3.1, RFC 7661's concern; Linux `tcp_cwnd_validate`,
-//! `spec/tcp.md` §1.13): a window that an application leaves unused says less of the path the
+//! `net/ipv4/tcp_output.c`): a window that an application leaves unused says less of the path the
 //! longer that lasts. Pauses with nothing in flight are `on_idle`'s.
 
 use tautline_base::{Bytes, Instant};
@@ -28,7 +28,7 @@ impl SendHalf {
         self.window_validated(now);
     }
 
-    /// What the window is worth is known anew.
+    /// The window's use is judged anew from here.
     pub(super) fn window_validated(&mut self, now: Instant) {
         self.flight.used = 0;
         self.flight.judged = now;

@@ -4,15 +4,8 @@
 use std::ops::Range;
 
 use super::SendHalf;
-use super::acknowledge::AckInput;
+use super::ack::{AckInput, Duplicate};
 use super::tail_probe::TailProbe;
-
-/// A believable report of a duplicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tcp) struct Duplicate {
-    /// It was the probe of the tail that came twice.
-    pub(in crate::tcp) of_probe: bool,
-}
 
 impl SendHalf {
     /// Evaluates the report of a duplicate, before anything else in the segment. Reports of more

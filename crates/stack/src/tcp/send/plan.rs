@@ -1,4 +1,4 @@
-//! [`Plan`]: a segment that may be sent, and [`Blocked`]: why there is none.
+//! [`Plan`]: a segment that may be sent; [`Blocked`]: the reason why nothing may be.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) departure: Instant,
 }
 
-/// What a plan is for.
+/// Purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Sequence space never sent before.

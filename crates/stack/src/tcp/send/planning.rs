@@ -1,4 +1,4 @@
-//! What the sending half sends next, and its accounts of what was sent.
+//! Choice of the next segment, and the accounts of segments that leave.
 
 use std::ops::Range;
 

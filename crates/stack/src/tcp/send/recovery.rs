@@ -1,5 +1,5 @@
-//! Recovery states (RFC 6675, RFC 5682, RFC 3522; `spec/tcp.md` §1.10): where a sender stands with
-//! losses, and what would prove that there were none.
+//! Recovery phases (RFC 6675, RFC 5682, RFC 3522; Linux `tcp_ca_state`), and the evidence that a
+//! reduction was needless.
 
 mod prr;
 
@@ -28,7 +28,7 @@ pub(in crate::tcp) enum Phase {
 }
 
 impl Phase {
-    /// What a controller is told of it.
+    /// The state as controllers see it.
     pub(in crate::tcp) fn report(&self) -> tautline_cc::CongestionState {
         match self {
             Self::Open => tautline_cc::CongestionState::Open,
@@ -64,7 +64,7 @@ pub(in crate::tcp) enum Frto {
 pub(in crate::tcp) struct Episode {
     /// SND.NXT at its beginning; acknowledged up to here, it ends.
     pub(in crate::tcp) high: u64,
-    /// What began it.
+    /// Cause of the episode.
     signal: Signal,
     reduction: Reduction,
 }
@@ -108,7 +108,7 @@ impl Episode {
     }
 }
 
-/// What would prove that the latest reduction was needless.
+/// Evidence that would prove the latest reduction needless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tcp) struct Undo {
     /// SND.UNA when it began.
@@ -152,8 +152,9 @@ impl Undo {
         self.unexplained == Some(0)
     }
 
-    /// What was believed lost is acknowledged, and a retransmission did not cause it: it echoes a
-    /// timestamp older than our first one (Eifel detection, RFC 3522), or there was none.
+    /// Data believed lost is acknowledged, and no retransmission caused that: the acknowledgement
+    /// echoes a timestamp older than our first one (Eifel detection, RFC 3522), or nothing was sent
+    /// again.
     pub(in crate::tcp) fn was_late(&self, proof: Proof) -> bool {
         match self.first {
             None => proof.believed_lost,
@@ -174,7 +175,7 @@ impl Undo {
     }
 }
 
-/// What an acknowledgement says about spurious retransmissions.
+/// Evidence of spurious retransmissions in an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Proof {
     /// It delivered something that was believed lost and not sent again.

@@ -1,13 +1,13 @@
 //! The states a sender passes through between a loss and its repair (RFC 6675, RFC 5682, RFC 6582,
-//! RFC 3522; `spec/tcp.md` §1.8 and §1.10, in Linux's order).
+//! RFC 3522; Linux `tcp_fastretrans_alert`, in its order).
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{Congestion, Signal};
 
 use super::SendHalf;
-use super::duplicates::Duplicate;
-use super::recovery::{Episode, Frto, Phase, Proof, Undo};
-use super::segments::{Delivery, Losses, ReorderingWindow};
+use super::ack::AckSummary;
+use super::recovery::{Episode, Frto, Phase, Undo};
+use super::segments::{Losses, ReorderingWindow};
 use super::tail_probe::TailProbe;
 use crate::config::{Prr, Successive};
 
@@ -39,38 +39,8 @@ pub(in crate::tcp) struct Counts {
     pub(in crate::tcp) ce_reductions: u64,
 }
 
-/// An acknowledgement, as far as the sender is concerned.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::tcp) struct AckSummary {
-    pub(super) now: Instant,
-    /// The offset it acknowledges up to.
-    pub(in crate::tcp) ack: u64,
-    /// SND.UNA moved.
-    pub(super) advanced: bool,
-    /// A duplicate acknowledgement: no data, no window, nothing delivered.
-    pub(super) repeats: bool,
-    pub(super) duplicate: Option<Duplicate>,
-    pub(in crate::tcp) delivery: Delivery,
-    /// The timestamp of ours that it echoes.
-    pub(super) echo: Option<u32>,
-    /// Bytes that were not yet reported delivered before it.
-    pub(super) recoverable: Bytes,
-    /// Bytes in flight before it.
-    pub(super) prior_in_flight: Bytes,
-}
-
-impl AckSummary {
-    fn proof(&self) -> Proof {
-        Proof {
-            believed_lost: self.delivery.believed_lost,
-            retransmission: self.delivery.retransmission,
-            echo: self.echo,
-        }
-    }
-}
-
 impl SendHalf {
-    /// Goes on with whatever is under way and looks for losses. Returns how much was newly lost.
+    /// Advances the present phase and detects losses. Returns the bytes newly lost.
     pub(in crate::tcp) fn repair(&mut self, summary: &AckSummary) -> Bytes {
         self.leave_cwr();
         let repaired = self.phase.repairs();
@@ -91,15 +61,14 @@ impl SendHalf {
         self.find_losses(head, successive, summary.recoverable, summary.now)
     }
 
-    /// What is still to be repaired begins the next recovery although nothing more is lost.
+    /// Unrepaired losses begin the next recovery although nothing more is lost.
     fn leaves_losses_behind(&self) -> bool {
         let losses = self.segments.any_lost() || self.segments.again() > 0;
         losses && self.config.loss_recovery.successive == Successive::AtOnce
     }
 
-    /// A reduction without loss is over when something sent after it is acknowledged, which the
-    /// announcement of the reduction travelled with; or nothing is left that could tell of older
-    /// marks.
+    /// A reduction without loss ends when a segment is acknowledged that was sent after it and
+    /// carried its announcement, or when nothing is left that could report older marks.
     fn leave_cwr(&mut self) {
         if matches!(&self.phase, Phase::Recovery(episode) if episode.is_cwr() && (self.una > episode.high || self.segments.is_empty()))
         {
@@ -243,12 +212,12 @@ impl SendHalf {
         self.find_losses(Bytes::ZERO, false, recoverable, now);
     }
 
-    /// What is not yet reported delivered: what a recovery that begins now can still learn of.
+    /// Bytes not yet reported delivered: those that a recovery beginning now can still cover.
     pub(in crate::tcp) fn recoverable(&self) -> Bytes {
         Bytes::new(self.nxt - self.una - self.segments.sacked_bytes())
     }
 
-    /// What the reordering window depends on.
+    /// Inputs of the reordering window.
     pub(in crate::tcp) fn reordering_window(&self) -> ReorderingWindow {
         ReorderingWindow {
             min_rtt: self.rtt.min(),

@@ -1,9 +1,9 @@
 //! Round-trip time and retransmission timeout (RFC 6298 with Linux's 200 ms variance floor;
-//! `spec/tcp.md` §1.7).
+//! `tcp_rtt_estimator` in `net/ipv4/tcp_input.c`).
 //!
 //! As in Linux, the variance in the timeout is the largest deviation of a round trip, not the
-//! latest: it rises at once, and falls by a quarter of the difference once a round trip. What calm
-//! samples have made the deviation forget is thus remembered for a while.
+//! latest: it rises at once, and falls by a quarter of the difference once a round trip. The
+//! timeout thus keeps for a while a deviation that calm samples have erased.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ struct Smoothed {
     latest: u64,
     srtt: u64,
     deviation: u64,
-    /// What the timeout adds: at least the floor.
+    /// Addend of the timeout: at least the floor.
     variance: u64,
     /// The largest of this round, at least the floor.
     largest: u64,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn first_sample_examples_of_the_spec() {
-        // spec/tcp.md §1.7: first R = 1 / 40 / 150 / 300 ms give RTO 201 / 240 / 450 / 900 ms.
+        // RFC 6298 §2.2: first R = 1 / 40 / 150 / 300 ms give RTO 201 / 240 / 450 / 900 ms.
         for (rtt, rto) in [(1, 201), (40, 240), (150, 450), (300, 900)] {
             let mut estimator = RttEstimator::default();
             estimator.sample(Duration::from_millis(rtt), Instant::ZERO);
@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn retries2_takes_924_6_seconds() {
-        // spec/tcp.md §1.7: ten doubling timeouts from 0.2 s, then six capped at 120 s.
+        // RFC 6298 §5.5 with Linux's `TCP_RTO_MAX`: ten doubling timeouts from 0.2 s, then six
+        // capped at 120 s.
         let mut estimator = RttEstimator::default();
         estimator.sample(Duration::from_nanos(1), Instant::ZERO);
         let mut total = Duration::ZERO;

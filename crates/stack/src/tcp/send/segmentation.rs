@@ -1,6 +1,6 @@
 //! How many segments leave in one packet where the device takes several (TSO): sized by the pacing
 //! rate, within both windows, and worth waiting for if the next acknowledgement makes it more
-//! (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`; `spec/tcp.md` §1.13, §3.3).
+//! (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`).
 //!
 //! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary
 //! one, by Nagle's rule.
@@ -26,8 +26,8 @@ const WINDOW_PART: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Autosize {
     rate: Rate,
-    /// What the rate carries in so many 1/1024 s, as TSQ counts (Linux's pacing shift is one for
-    /// both).
+    /// Units of 1/1024 s whose share of the rate a packet carries, as TSQ counts (Linux's pacing
+    /// shift is one for both).
     ticks: u32,
     min_rtt: Duration,
     /// 2^this microseconds of `min_rtt` halve what a packet may have beyond its share of the rate.
@@ -132,7 +132,7 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// The table of spec/tcp.md §3.3: segments of 1448 bytes by rate and lowest RTT.
+    /// Linux `tcp_tso_autosize`, by hand: segments of 1448 bytes by rate and lowest RTT.
     #[test]
     fn sizes_of_the_spec() {
         let micros = [50, 1_000, 2_000, 4_000, 40_000];

@@ -1,5 +1,5 @@
 //! The retransmission queue: one record per segment sent and not yet cumulatively acknowledged, the
-//! SACK scoreboard over it, and loss detection by [`rack`] (`spec/tcp.md` §1.8).
+//! SACK scoreboard over it, and loss detection by [`rack`].
 //!
 //! Every step costs what it changes, not what is outstanding: segments are found by number or
 //! binary search, SACK blocks only touch what they newly cover, and loss detection walks a list in
@@ -39,7 +39,7 @@ pub(in crate::tcp) struct Record {
     transmissions: u16,
     /// Our timestamp in the latest retransmission.
     stamp: u32,
-    /// Copies still in this host's discipline or ring.
+    /// Copies still in this host's qdisc or ring.
     in_host: u16,
 }
 
@@ -75,7 +75,7 @@ pub(in crate::tcp) struct Arrival {
     pub(in crate::tcp) min_rtt: Duration,
 }
 
-/// What one acknowledgement delivered.
+/// Segments and bytes that one acknowledgement delivered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
@@ -105,7 +105,7 @@ pub(in crate::tcp) struct Delivery {
     pub(in crate::tcp) alone: bool,
 }
 
-/// What loss detection found.
+/// Result of loss detection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tcp) struct LossReport {
     /// Bytes newly lost.
@@ -149,8 +149,8 @@ pub(in crate::tcp) struct Segments {
     /// Segments that must have arrived out of order, of a size each, at a peer that does not say
     /// which.
     unnamed: (u32, u32),
-    /// How many more of them are believed: no more than were outstanding when the first one was
-    /// told of (RFC 5681 §3.2).
+    /// How many more of them are believed: no more than were outstanding at the first one (RFC 5681
+    /// §3.2).
     believed: Option<u32>,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
@@ -361,7 +361,7 @@ impl Segments {
         self.order.push_back((number(segment), sent.sent_at));
     }
 
-    /// The payload of the segment in flight that holds offset `at`; 0 if there is none.
+    /// Payload of the segment in flight that holds offset `at`; 0 without such a segment.
     pub(in crate::tcp) fn payload_at(&self, at: u64) -> u64 {
         let place = self
             .records

@@ -10,8 +10,8 @@ use super::buffer::SendBuffer;
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux
 /// guarantees a page).
 const LEAST_SEND: usize = 16 << 10;
-/// What Linux reserves around a segment's payload: headers, and the record that lists its pages
-/// (x86-64).
+/// Memory that Linux reserves beside a segment's payload: headers, and the record that lists its
+/// pages (x86-64).
 const AROUND: u64 = 2 * 320;
 /// And its descriptor, allocated apart.
 const DESCRIPTOR: u64 = 256;

@@ -1,14 +1,14 @@
-//! Tail loss probes (RFC 8985 §7 with Linux's timeouts; `spec/tcp.md` §1.9): when no
+//! Tail loss probes (RFC 8985 §7 with Linux's timeouts, `tcp_schedule_loss_probe`): when no
 //! acknowledgement comes for two round trips, the last segment is sent again, or a new one, so that
-//! an acknowledgement tells of the loss and no timeout is needed.
+//! an acknowledgement reveals the loss and no timeout is needed.
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Signal;
 
 use super::SendHalf;
+use super::ack::AckSummary;
 use super::plan::Plan;
 use super::recovery::Phase;
-use super::repair::AckSummary;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
 
@@ -110,9 +110,8 @@ impl SendHalf {
         }
     }
 
-    /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a
-    /// repetition of the last segment was needed and nobody else noticed the loss, the congestion
-    /// window pays for it all the same.
+    /// Evaluates the outstanding probe (RFC 8985 §7.4). When a repetition of the last segment was
+    /// needed and nothing else revealed the loss, the congestion window is reduced all the same.
     pub(super) fn judge_tail_probe(&mut self, summary: &AckSummary) {
         let ack = summary.ack;
         let TailProbe::Sent { high, again } = self.repair.tail else {

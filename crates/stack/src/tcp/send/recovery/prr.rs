@@ -1,4 +1,4 @@
-//! Proportional rate reduction (RFC 9937, and Linux's after RFC 6937; `spec/tcp.md` §1.10): sends
+//! Proportional rate reduction (RFC 9937, and Linux's after RFC 6937): sends
 //! in proportion to what is delivered, so that the flight shrinks to `ssthresh` smoothly.
 
 use tautline_base::Bytes;
@@ -10,11 +10,11 @@ pub struct Reduction {
     pub delivered: Bytes,
     /// Sent since, new or again (`prr_out`).
     pub out: Bytes,
-    /// What deliveries are divided by (`RecoverFS`).
+    /// Divisor of deliveries (`RecoverFS`).
     pub divisor: Bytes,
 }
 
-/// What it looks at.
+/// Input of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct PrrAck {
     /// Delivered by this acknowledgement.
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn example_b_of_the_spec() {
-        // spec/tcp.md §1.10 example B: 20 out, the head lost, ssthresh 10; divisor 18, or 20 in
-        // Linux.
+        // By hand after RFC 9937 §6, example B: 20 out, the head lost, ssthresh 10; divisor 18, or
+        // 20 in Linux.
         let (sent, flight) = recovery(20, 1, 10, 18);
         assert_eq!(sent, [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1]);
         assert_eq!(flight, 10);
@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn example_a_of_the_spec_pins_the_window() {
-        // spec/tcp.md §1.10 example A: 10 out, the head lost, ssthresh 7: the first retransmission,
-        // then one per SACK.
+        // By hand after RFC 9937 §6, example A: 10 out, the head lost, ssthresh 7: the first
+        // retransmission, then one per SACK.
         for divisor in [8, 10] {
             let (sent, flight) = recovery(10, 1, 7, divisor);
             assert_eq!((&sent[..], flight), (&[1; 7][..], 7), "divisor {divisor}");
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn example_c_of_the_spec_sends_one_per_delivery_without_burst() {
-        // spec/tcp.md §1.10 example C: 20 out, 15 lost: below ssthresh at once, one retransmission
-        // per SACK.
+        // By hand after RFC 9937 §6, example C: 20 out, 15 lost: below ssthresh at once, one
+        // retransmission per SACK.
         for divisor in [18, 20] {
             let (sent, _) = recovery(20, 15, 10, divisor);
             assert_eq!(sent, [1, 1, 1]);

@@ -1,5 +1,5 @@
 //! RACK: a segment is lost when one sent after it was delivered and reordering cannot explain it
-//! (RFC 8985 §6 in Linux's form; `spec/tcp.md` §1.8).
+//! (RFC 8985 §6 in Linux's form, `net/ipv4/tcp_recovery.c`).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MAX_DEGREE: u32 = 300;
 /// Recoveries that a widened window outlives the last duplicate by (RFC 8985 §6.2 step 4: 16).
 const PERSISTENCE: u8 = 16;
 
-/// What RACK remembers.
+/// State of RACK.
 #[derive(Debug)]
 pub(super) struct Rack {
     /// Departure and end of the most recently sent segment that was delivered.
@@ -31,7 +31,7 @@ pub(super) struct Rack {
     steps: u8,
     /// Recoveries until it narrows again.
     persistence: u8,
-    /// A duplicate was reported since the window was last looked at.
+    /// A duplicate was reported since the window was last adapted.
     duplicate: bool,
     /// Delivered in all when the window last widened.
     widened_at: Bytes,
@@ -53,7 +53,7 @@ impl Default for Rack {
     }
 }
 
-/// What the reordering window depends on.
+/// Inputs of the reordering window.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct ReorderingWindow {
     pub(in crate::tcp) min_rtt: Duration,
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn windows_of_the_spec() {
-        // spec/tcp.md §1.8: min_rtt 40 ms, srtt 50 ms: 10 / 20 / 30 / 50 / 50 ms for steps 1 / 2 /
-        // 3 / 5 / 6.
+        // RFC 8985 §6.2 step 4: min_rtt 40 ms, srtt 50 ms: 10 / 20 / 30 / 50 / 50 ms for steps 1 /
+        // 2 / 3 / 5 / 6.
         for (steps, millis) in [(1, 10), (2, 20), (3, 30), (5, 50), (6, 50)] {
             let rack = after_duplicates(steps - 1, Reordering::Adaptive);
             assert_eq!(

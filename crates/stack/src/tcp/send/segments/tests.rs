@@ -61,8 +61,8 @@ fn four(sampler: &mut Sampler) -> Segments {
 
 #[test]
 fn rack_example_of_the_spec() {
-    // spec/tcp.md §1.8: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at 43 ms
-    // makes three, P1 is lost.
+    // By hand after RFC 8985 §6.2: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at
+    // 43 ms makes three, P1 is lost.
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
     let mut delivery = Delivery::default();

@@ -1,4 +1,4 @@
-//! Neighbour discovery of somebody who lies (RFC 4861 §7, RFC 3756).
+//! Forged neighbor discovery (RFC 4861 §7, RFC 3756).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -21,7 +21,7 @@ const ADVERTISEMENT: u8 = 136;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// A message of neighbour discovery.
+/// A message of neighbor discovery.
 #[derive(Clone)]
 struct Message {
     to_mac: [u8; 6],
@@ -92,7 +92,7 @@ fn watched() -> (Pair, Rc<RefCell<Vec<Vec<u8>>>>) {
     (pair, sent)
 }
 
-/// What the host answers.
+/// The host's answers.
 fn answers(message: &Message) -> Vec<Vec<u8>> {
     let (mut pair, sent) = watched();
     pair.inject(HOST, &message.frame());
@@ -101,7 +101,7 @@ fn answers(message: &Message) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_trusted_neighbour_is_not_stolen_by_an_answer_nobody_asked_for() {
+fn a_trusted_neighbor_is_not_stolen_by_an_unsolicited_answer() {
     for flags in [0, SOLICITED, OVERRIDE, SOLICITED | OVERRIDE] {
         let (mut pair, sent) = watched();
         pair.hosts[PEER]
@@ -128,7 +128,7 @@ fn a_trusted_neighbour_is_not_stolen_by_an_answer_nobody_asked_for() {
 }
 
 #[test]
-fn a_question_is_answered_to_whoever_asked_and_the_answer_is_whole() {
+fn a_solicitation_is_answered_to_its_sender_and_the_answer_is_whole() {
     let [answer] = &answers(&question())[..] else {
         panic!("one answer")
     };
@@ -283,10 +283,10 @@ fn what_breaks_the_rules_is_neither_answered_nor_believed() {
     }
 }
 
-/// Addresses nobody has are asked for; the table of questions is bounded, and whoever is really
-/// there is still found.
+/// The host solicits addresses that nobody has; its table of solicitations is bounded, and a
+/// neighbor that is present is still found.
 #[test]
-fn a_flood_of_neighbours_does_not_hide_the_real_one() {
+fn a_flood_of_neighbors_does_not_hide_the_real_one() {
     let (mut pair, _) = watched();
     for i in 0..5_000u16 {
         let from = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 9, 9, i);

@@ -1,0 +1,60 @@
+//! [`AckInput`]: an acknowledgement as it arrives; [`AckSummary`]: its meaning for the sender.
+
+use std::ops::Range;
+
+use tautline_base::{Bytes, Instant};
+
+use super::recovery::Proof;
+use super::segments::Delivery;
+use crate::wire::SACK_BLOCKS;
+
+/// An acceptable acknowledgement, as stream offsets.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) struct AckInput {
+    pub(in crate::tcp) now: Instant,
+    /// Everything below is acknowledged.
+    pub(in crate::tcp) ack: u64,
+    /// SACK blocks in the order of the option; all `None` unless SACK was negotiated.
+    pub(in crate::tcp) sack: [Option<Range<u64>>; SACK_BLOCKS],
+    /// The timestamp of ours that it echoes, if both ends use them.
+    pub(in crate::tcp) echo: Option<u32>,
+    /// The segment has neither payload nor FIN.
+    pub(in crate::tcp) bare: bool,
+}
+
+/// An acknowledgement, as far as the sender is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct AckSummary {
+    pub(super) now: Instant,
+    /// The offset it acknowledges up to.
+    pub(in crate::tcp) ack: u64,
+    /// SND.UNA moved.
+    pub(super) advanced: bool,
+    /// A duplicate acknowledgement: no data, no window, nothing delivered.
+    pub(super) repeats: bool,
+    pub(super) duplicate: Option<Duplicate>,
+    pub(in crate::tcp) delivery: Delivery,
+    /// The timestamp of ours that it echoes.
+    pub(super) echo: Option<u32>,
+    /// Bytes that were not yet reported delivered before it.
+    pub(super) recoverable: Bytes,
+    /// Bytes in flight before it.
+    pub(super) prior_in_flight: Bytes,
+}
+
+impl AckSummary {
+    pub(super) fn proof(&self) -> Proof {
+        Proof {
+            believed_lost: self.delivery.believed_lost,
+            retransmission: self.delivery.retransmission,
+            echo: self.echo,
+        }
+    }
+}
+
+/// A believable report of a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tcp) struct Duplicate {
+    /// It was the probe of the tail that came twice.
+    pub(in crate::tcp) of_probe: bool,
+}
