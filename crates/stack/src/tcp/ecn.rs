@@ -335,10 +335,11 @@ impl Ecn {
     pub(super) fn sent(&mut self, carries: SegmentClass) {
         match &mut self.mode {
             Mode::Off => {}
-            Mode::Classic(classic) => match carries {
-                SegmentClass::Past(_) => classic.sent_earlier(),
-                _ => {}
-            },
+            Mode::Classic(classic) => {
+                if let SegmentClass::Past(_) = carries {
+                    classic.sent_earlier();
+                }
+            }
             Mode::Accurate(accurate) => match carries {
                 SegmentClass::Nothing { bare } => accurate.sent_bare(bare),
                 SegmentClass::Fresh | SegmentClass::Again | SegmentClass::Past(_) => {

@@ -316,7 +316,7 @@ impl SendHalf {
 
     /// A FIN follows the data that is written by now.
     pub(super) fn finish(&mut self) {
-        self.fin.get_or_insert(self.buffer.end());
+        self.fin.get_or_insert_with(|| self.buffer.end());
     }
 
     /// The application has closed this half.
