@@ -65,3 +65,7 @@ pub use sampler::{RateSample, Sampler, SentRate};
 pub use traced::{Row, Traced};
 pub use window_controller::WindowController;
 pub use windowed_max::WindowedMax;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
