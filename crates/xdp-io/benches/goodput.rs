@@ -33,7 +33,7 @@ const PORT: u16 = 5001;
 type Stack = Host<FqCodel<Packet<UmemFrame>>, XdpDevice>;
 
 fn main() {
-    if let Some(reason) = net::obstacle() {
+    if let Some(reason) = net::blocked_by() {
         println!("goodput over AF_XDP skipped: {reason}");
         return;
     }

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         len,
         mac,
     } = options()?;
-    if let Some(reason) = net::obstacle() {
+    if let Some(reason) = net::blocked_by() {
         return Err(reason.into());
     }
     let pair = if ends.is_none() {

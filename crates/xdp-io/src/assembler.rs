@@ -5,11 +5,11 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
-    /// What to do: three bits of class, the rest depends on the class.
+    /// Opcode: three bits of class, the rest depends on the class.
     pub(crate) opcode: u8,
     /// Destination and source register, four bits each.
     pub(crate) registers: u8,
-    /// Distance of a jump in instructions, or of a memory access in bytes.
+    /// Offset of a jump in instructions, or of a load in bytes.
     pub(crate) offset: i16,
     /// Constant operand.
     pub(crate) immediate: i32,
@@ -88,7 +88,7 @@ impl<Label: Copy + PartialEq + core::fmt::Debug> Assembler<Label> {
         });
     }
 
-    /// Names the place of the next instruction.
+    /// Places the label at the next instruction.
     pub(crate) fn label(&mut self, label: Label) {
         self.places.push((label, self.code.len()));
     }

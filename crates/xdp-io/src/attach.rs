@@ -1,8 +1,7 @@
-//! [`Attachment`]: our XDP program on an interface, held by a BPF link.
+//! [`Attachment`]: the XDP program on an interface, held by a BPF link.
 //!
-//! A link lives as long as a file descriptor of it, so however the process ends, `kill -9`
-//! included, the program leaves the interface with it. Nothing is pinned in a file system, and no
-//! bpffs is needed.
+//! A link lives as long as its file descriptor, so the program leaves the interface with the process,
+//! also after `kill -9`. Nothing is pinned in a file system, and no bpffs is needed.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -28,13 +27,11 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches the program to `interface`: the packets to be taken go to the sockets of their
-    /// queues.
-    ///
-    /// Until a queue has a socket its packets stay with the kernel.
+    /// Attaches the program to `interface`: the packets of `take` go to the sockets of their queues,
+    /// or to the kernel while a queue has no socket.
     ///
     /// # Errors
-    /// [`OpenError`]; an interface that is busy is tried again for a second.
+    /// [`OpenError`]; a busy interface is retried for a second.
     pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
         take.check()?;
         let index = interface_index(interface).map_err(|_| OpenError::NoSuchInterface {
@@ -82,13 +79,13 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        // Closing the link would do, but later if a process that is just being forked holds a copy.
-        // It fails where the interface is already gone, and the program with it.
+        // Closing the link detaches too, but later if a forked process holds a copy. This fails if
+        // the interface is already removed, and the program with it.
         let _ = sys::detach(&self.link);
     }
 }
 
-/// In the driver if wanted and possible, else in the generic hook; says which.
+/// Attaches in the driver if requested and supported, else in the generic hook; returns which.
 fn attach(program: &OwnedFd, index: u32, driver: Driver) -> Result<(OwnedFd, bool), Errno> {
     let attach = |native| retry::while_busy(|| sys::attach_xdp(program, index, native));
     if driver != Driver::Skb {

@@ -1,4 +1,4 @@
-//! [`Config`]: what a device is asked to be. [`Mode`]: what the kernel made of it.
+//! [`Config`]: the parameters of a device; [`Mode`]: how the kernel bound it.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -6,16 +6,17 @@ use std::net::IpAddr;
 use crate::error::OpenError;
 use crate::program::MAX_ADDRESSES;
 
-/// How to open an AF_XDP device. Sizes of rings are powers of two.
+/// Parameters of an AF_XDP device. Ring sizes are powers of two.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Name of the network interface, in the network namespace of the calling thread. No default.
     pub interface: String,
     /// Hardware queue to serve. Default 0.
     pub queue: u32,
-    /// Which packets come to us; all else stays with the kernel. No default.
+    /// The packets that the device receives; the kernel keeps all others. No default.
     pub take: Take,
-    /// Frames handed to the caller for sending. Default 4096: two full transmit rings.
+    /// Frames handed to the caller for sending, the most packets that it can queue. Default 4096: two
+    /// full transmit rings.
     pub transmit_frames: u32,
     /// Frames that wait in the fill ring for packets. Default 4096: two full receive rings.
     pub receive_frames: u32,
@@ -25,7 +26,7 @@ pub struct Config {
     pub receive_ring: u32,
     /// Whether packets are copied between UMEM and driver. Default [`Bind::Auto`].
     pub bind: Bind,
-    /// Where in the kernel the XDP program runs. Default [`Driver::Auto`].
+    /// The hook of the XDP program in the kernel. Default [`Driver::Auto`].
     pub driver: Driver,
 }
 
@@ -45,34 +46,33 @@ impl Default for Config {
     }
 }
 
-/// Which of an interface's packets come to the AF_XDP sockets.
+/// The packets of an interface that go to the AF_XDP sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// The packets to these addresses, and the ARP requests and neighbour solicitations for them;
-    /// at least one: what an end host wants.
+    /// Packets to these addresses, and ARP requests and neighbor solicitations for them, as an end
+    /// host needs; at least one address.
     Addresses(Vec<IpAddr>),
-    /// Everything: what a bump in the wire wants. The kernel hears nothing on this interface any
-    /// more.
+    /// All packets, as a bump in the wire needs. The kernel receives nothing on this interface.
     Everything,
 }
 
 /// Whether the driver reads and writes the UMEM itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Zero copy where the driver can, else copy.
+    /// Zero copy if the driver supports it, else copy.
     #[default]
     Auto,
     /// The kernel copies each packet. Works with every driver.
     Copy,
-    /// The driver uses the UMEM directly; an error where it cannot. Unverified: no hardware with it
-    /// was at hand.
+    /// The driver uses the UMEM directly; an error if it does not support that. Not verified on
+    /// hardware.
     ZeroCopy,
 }
 
-/// Where the XDP program runs.
+/// The hook in which the XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
-    /// In the driver, or in the generic hook where the driver has none.
+    /// In the driver if it has a hook, else in the generic hook.
     #[default]
     Auto,
     /// In the driver only.
@@ -81,12 +81,12 @@ pub enum Driver {
     Skb,
 }
 
-/// What an open device got.
+/// The mode of an open device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
     /// The XDP program runs in the driver, not in the generic hook.
     pub native: bool,
-    /// The driver uses the UMEM directly.
+    /// The driver uses the UMEM without copies.
     pub zero_copy: bool,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for Mode {
 }
 
 impl Config {
-    /// Refuses values that no kernel would accept, naming the parameter.
+    /// Refuses values that no kernel accepts, naming the parameter.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         self.take.check()?;
         check_frames("transmit_frames", self.transmit_frames)?;
@@ -114,11 +114,11 @@ impl Config {
 }
 
 impl Take {
-    /// The XDP program compares with every address in turn, so their number is limited.
+    /// Limits the number of addresses: the XDP program compares with each in turn.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let problem = match self {
             Self::Addresses(none) if none.is_empty() => {
-                "names no address of ours, so nothing could be received".to_owned()
+                "is empty, so no packet could be received; name at least one".to_owned()
             }
             Self::Addresses(many) if many.len() > MAX_ADDRESSES => {
                 format!(
@@ -135,7 +135,7 @@ impl Take {
     }
 }
 
-/// 2²⁰ frames are 2 GiB: more is a slip, and keeps every offset in 32 bits.
+/// At most 2²⁰ frames, 2 GiB: every offset fits 32 bits.
 fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
     if (1..=1 << 20).contains(&frames) {
         return Ok(());
@@ -146,7 +146,7 @@ fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
     })
 }
 
-/// The kernel masks ring positions, so a ring holds a power of two.
+/// The kernel masks ring positions, so a ring has a power of two of entries.
 fn check_ring(parameter: &'static str, entries: u32) -> Result<(), OpenError> {
     if entries.is_power_of_two() && entries <= 1 << 20 {
         return Ok(());

@@ -24,26 +24,25 @@ use crate::statistics::{Kernel, Statistics};
 use crate::umem::{Umem, UmemFrame};
 use crate::{memlock, retry, sys};
 
-/// Packets one wake of a copying socket may send; the kernel's own default is 32.
+/// Most packets sent per wake of a copying socket; the kernel's default is 32.
 const WAKE_BUDGET: u32 = 256;
 
-/// How long a reset waits for the kernel to give packets back.
+/// Polls and pauses of a reset that waits for the kernel to return packets.
 const RESET_TRIES: usize = 20;
 const RESET_PAUSE: Duration = Duration::from_millis(1);
 
 /// An AF_XDP socket on one queue, with its rings and its UMEM.
 ///
-/// Packets travel in frames of this device; [`put`](Device::put) panics on any other. Dropping the
-/// device detaches its XDP program at once; the queue itself is free again when the frames are gone
-/// too.
+/// Packets use frames of this device; [`put`](Device::put) panics on any other. Dropping the device
+/// detaches its XDP program at once; the queue is free again when its frames are dropped too.
 #[derive(Debug)]
 pub struct XdpDevice {
-    // Dropped first: the kernel gets its traffic back before the socket closes.
+    // Dropped first: the kernel receives its traffic again before the socket closes.
     _attachment: Arc<Attachment>,
     rings: Rings,
     doorbell: Doorbell,
     failure: Option<Failure>,
-    /// Put, but too short for the kernel to send.
+    /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
     mtu: usize,
     mode: Mode,
@@ -52,23 +51,22 @@ pub struct XdpDevice {
 impl XdpDevice {
     /// Opens queue `config.queue` of an interface and attaches the XDP program to it.
     ///
-    /// The frames are the reserve for sending, `config.transmit_frames` of them, to be given to a
-    /// [`Pool`](tautline_base::Pool). The reserve for receiving stays in the device.
+    /// Returns the `config.transmit_frames` frames for sending, for a
+    /// [`Pool`](tautline_base::Pool). The frames for receiving stay in the device.
     ///
     /// # Errors
-    /// [`OpenError`], each with its remedy. An interface that is busy is tried again for a second.
+    /// [`OpenError`], each with its remedy. A busy interface is retried for a second.
     pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
         let attachment = Attachment::new(&config.interface, &config.take, config.driver)?;
         Self::open_on(Arc::new(attachment), config)
     }
 
-    /// As [`open`](Self::open), for a further queue of an interface that has its program: one
-    /// attachment serves them all. `config.take` and `config.driver` were settled when it was made
-    /// and are not read.
+    /// As [`open`](Self::open), for another queue of an interface with a program: one attachment
+    /// serves all queues. Ignores `config.take` and `config.driver`, which the attachment has set.
     ///
     /// # Errors
-    /// [`OpenError`]; also if `config.interface` is not the attachment's.
+    /// [`OpenError`]; also if the attachment is of another interface than `config.interface`.
     pub fn open_on(
         attachment: Arc<Attachment>,
         config: Config,
@@ -99,8 +97,8 @@ impl XdpDevice {
             native: attachment.native(),
             zero_copy: is_zero_copy(rings.fd()),
         };
-        // Kernels before 6.17 do not know the option and send 32 packets a wake; the doorbell copes
-        // with either.
+        // Kernels before 6.17 refuse the option and send 32 packets a wake; the doorbell handles
+        // both.
         let _ = sys::set_wake_budget(rings.fd(), WAKE_BUDGET.min(config.transmit_ring));
         let device = Self {
             _attachment: attachment,
@@ -114,24 +112,24 @@ impl XdpDevice {
         Ok((device, frames))
     }
 
-    /// What the kernel made of the configuration.
+    /// How the kernel bound the socket.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The socket, for `poll(2)`: readable when frames were received. An error condition on it is
-    /// explained by [`failure`](Self::failure).
+    /// The socket, for `poll(2)`: readable after frames were received. [`failure`](Self::failure)
+    /// explains an error condition on it.
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
         self.rings.fd()
     }
 
-    /// Why the device does not send, if it does not. Asks the kernel (one system call) unless the
-    /// last doorbell knows.
+    /// Why the device does not send; `None` if it does. One system call, unless the last doorbell
+    /// failed.
     pub fn failure(&mut self) -> Option<Failure> {
         if self.failure.is_none()
             && let Ok(Err(error)) = sockopt::socket_error(self.rings.fd())
         {
-            // A socket reports an error of its own only when its interface goes away.
+            // A socket has an error of its own only after its interface was removed.
             self.failure = Some(if error == Errno::NETDOWN {
                 Failure::Removed
             } else {
@@ -141,7 +139,7 @@ impl XdpDevice {
         self.failure
     }
 
-    /// What the device and the kernel counted. One system call.
+    /// The counters of the device and the kernel. One system call.
     pub fn statistics(&self) -> Statistics {
         let kernel = sockopt::xdp_statistics(self.rings.fd())
             .ok()
@@ -159,7 +157,7 @@ impl XdpDevice {
         }
     }
 
-    /// Wakes the kernel for what is in the transmit ring, if it sleeps.
+    /// Wakes the kernel for the packets in the transmit ring, if it sleeps.
     fn wake(&mut self) {
         if !self.rings.transmit_sleeps() {
             self.doorbell.silence();
@@ -226,9 +224,9 @@ impl Device for XdpDevice {
         self.rings.recycle(frame);
     }
 
-    /// Waits up to 20 ms for the kernel to give packets back. Those it keeps longer are given up
-    /// all the same; there is then no [`room`](Device::room) until it has let go of them, so that
-    /// no chunk is sent twice.
+    /// Waits up to 20 ms for the kernel to return packets. Packets that it keeps longer are returned
+    /// too; there is then no [`room`](Device::room) until the kernel has completed them, so that no
+    /// chunk is sent twice.
     fn reset(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
         lost.append(&mut self.runts);
         self.rings.unstage(lost);
@@ -297,7 +295,7 @@ fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
 fn bind_patiently(umem: &Umem, config: &Config, native: bool) -> Result<BoundSocket, OpenError> {
     let copying = match config.bind {
         Bind::ZeroCopy => BindFlags::XDP_ZEROCOPY,
-        // Without a driver hook there is nothing to share memory with.
+        // Zero copy needs a driver hook.
         Bind::Auto if native => BindFlags::empty(),
         Bind::Auto | Bind::Copy => BindFlags::XDP_COPY,
     };
@@ -342,7 +340,7 @@ fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
         .is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
-/// A send that failed for good: ENXIO is an unbound socket, which only the removal of its interface
+/// A permanent failure to send. ENXIO is an unbound socket, which only the removal of its interface
 /// causes.
 fn failure_of(error: Errno) -> Failure {
     match error {

@@ -1,18 +1,17 @@
-//! When to wake the kernel's sender, and for how long.
+//! [`Doorbell`]: how often to wake the kernel's sender.
 //!
-//! A copying socket sends only while the process is inside `sendto`, a limited number of packets a
-//! call; EAGAIN then means either "more are pending" or "no room below". The first asks for another
-//! call at once, the second for one later. A burst that could not be finished is remembered and
-//! continued at the next reap or doorbell.
+//! A copying socket sends only inside `sendto`, a limited number of packets a call; EAGAIN then means
+//! either "more packets are pending", which needs another call at once, or "no room below", which
+//! needs one later. An unfinished burst continues at the next reap or doorbell.
 
-/// What one wake achieved.
+/// The result of one wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// The kernel has taken all.
+    /// The kernel took all packets.
     Done,
-    /// The kernel has taken some and would take more.
+    /// The kernel took some packets and would take more.
     Progress,
-    /// The kernel has no room or memory for now.
+    /// The kernel has no room for now.
     Blocked,
 }
 
@@ -23,16 +22,15 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Wakes per burst: enough for a full ring of 2048 at 32 packets a wake, and a limit to the
-    /// time spent here.
+    /// Most wakes per burst: a full ring of 2048 at 32 packets a wake.
     const LIMIT: usize = 64;
 
-    /// A burst is waiting to be continued.
+    /// True if a burst is unfinished.
     pub(crate) fn unfinished(&self) -> bool {
         self.unfinished
     }
 
-    /// Wakes the kernel until it has taken all, has no room, or the limit is reached.
+    /// Wakes the kernel until it took all packets, has no room, or the limit is reached.
     ///
     /// # Errors
     /// Those of `wake`; the burst is then unfinished.
@@ -51,7 +49,7 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Forgets an unfinished burst.
+    /// Clears an unfinished burst.
     pub(crate) fn silence(&mut self) {
         self.unfinished = false;
     }

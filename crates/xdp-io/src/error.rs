@@ -1,5 +1,5 @@
-//! [`OpenError`]: why a device could not be opened and what to do about it. [`Failure`]: why an
-//! open one stopped sending.
+//! [`OpenError`]: why a device could not be opened, with the remedy; [`Failure`]: why an open device
+//! does not send.
 
 use std::io;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A field of the configuration holds a value that cannot work.
+    /// A field of the configuration has an invalid value.
     #[error("configuration: `{parameter}` {problem}")]
     Config {
-        /// The field.
+        /// Name of the field.
         parameter: &'static str,
-        /// What is wrong with its value.
+        /// The problem with its value, and the valid ones.
         problem: String,
     },
     /// The interface does not exist in this network namespace.
@@ -21,7 +21,7 @@ pub enum OpenError {
         "no interface `{interface}` in this network namespace: `ip -br link` lists those there are"
     )]
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// The interface has no such queue.
@@ -29,15 +29,15 @@ pub enum OpenError {
         "`{interface}` has no queue {queue} that AF_XDP can use: `ethtool -l {interface}` lists them"
     )]
     NoSuchQueue {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The queue asked for.
+        /// The requested queue.
         queue: u32,
     },
     /// The interface is down.
     #[error("`{interface}` is down: `ip link set {interface} up`")]
     InterfaceDown {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
     },
     /// A capability is missing.
@@ -46,44 +46,44 @@ pub enum OpenError {
          (`setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep PROGRAM` grants all that AF_XDP needs)"
     )]
     NoPermission {
-        /// What was refused.
+        /// The refused operation.
         doing: &'static str,
-        /// The capability that allows it.
+        /// The capability that permits it.
         capability: &'static str,
     },
-    /// The packet memory exceeds what the process may pin.
+    /// The UMEM exceeds the memory that the process may pin.
     #[error(
         "packet memory of {needed} bytes exceeds the locked-memory limit of {limit} bytes: run `ulimit -l unlimited` first, \
          grant CAP_IPC_LOCK, or ask for fewer frames"
     )]
     MemoryLock {
-        /// Bytes the frames take.
+        /// Bytes of the UMEM.
         needed: u64,
-        /// The limit of the process, after trying to raise it.
+        /// The limit of the process in bytes, after an attempt to raise it.
         limit: u64,
     },
-    /// Someone else holds the interface or its queue.
+    /// Another process holds the interface or its queue.
     #[error(
         "`{interface}` is held by another XDP program or AF_XDP socket (tried for {waited:?}): \
          `ip -d link show {interface}` names the program; end its owner, or `ip link set {interface} xdp off` if none is left"
     )]
     Busy {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// How long it was tried again.
+        /// Duration of the retries.
         waited: Duration,
     },
     /// The kernel was built without AF_XDP.
     #[error("this kernel has no AF_XDP: it needs Linux 5.9 or later with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
-    /// A packet of the interface's size would not fit a frame.
+    /// The MTU of the interface does not fit a frame.
     #[error(
         "`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`"
     )]
     FrameTooSmall {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// Its MTU.
+        /// MTU of the interface in bytes.
         mtu: usize,
         /// The largest MTU that fits.
         limit: usize,
@@ -93,31 +93,31 @@ pub enum OpenError {
         "the peer of `{interface}` has too large an MTU for native XDP: set 1500 at both ends, or ask for Driver::Skb"
     )]
     PeerMtu {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
     },
-    /// The driver lacks what was insisted on.
+    /// The driver does not support the requested mode.
     #[error("the driver of `{interface}` does not support {what}: ask for {instead}")]
     Unsupported {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// What it lacks.
+        /// The missing feature.
         what: &'static str,
-        /// The choice that works everywhere.
+        /// The mode that every driver supports.
         instead: &'static str,
     },
-    /// Anything else the kernel said.
+    /// Any other error of the kernel.
     #[error("cannot {doing}: {source}")]
     Os {
-        /// What was tried.
+        /// The failed operation.
         doing: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// The plain case: the kernel's answer as it is.
+    /// Wraps an error of the kernel.
     pub(crate) fn os(doing: &'static str, source: impl Into<io::Error>) -> Self {
         Self::Os {
             doing,
@@ -129,10 +129,10 @@ impl OpenError {
 /// Why an open device does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The link is down. Packets wait in the ring; they leave once it is up again.
+    /// The link is down. Packets stay in the ring until it is up again.
     #[error("the link is down")]
     LinkDown,
-    /// The interface was removed. Nothing will ever complete: reset the device and drop it.
+    /// The interface was removed. No packet will complete: reset the device and drop it.
     #[error("the interface is gone")]
     Removed,
     /// The kernel refused to send, with this error number.

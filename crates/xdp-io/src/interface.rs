@@ -1,7 +1,7 @@
-//! What must be known of an interface before a socket is bound to it.
+//! Address, MTU and queues of an interface.
 //!
-//! Asked of the kernel through a socket rather than `/sys`, which shows the namespace it was
-//! mounted in, not ours.
+//! Read through a socket: `/sys` shows the network namespace in which it was mounted, which may be
+//! another one.
 
 use std::ffi::CString;
 use std::io;
@@ -18,7 +18,7 @@ pub fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     Ok(sys::interface_mac(&c_name(name)?)?)
 }
 
-/// The MTU of `name` in bytes, link header not counted.
+/// The MTU of `name` in bytes, without the link header.
 ///
 /// # Errors
 /// The kernel's, `ENODEV` if there is no such interface.
@@ -26,9 +26,9 @@ pub fn interface_mtu(name: &str) -> io::Result<usize> {
     Ok(sys::interface_mtu(&c_name(name)?)?)
 }
 
-/// On how many queues `name` receives. A device serves one; what arrives on a queue without a
-/// device stays with the kernel, so all should be served, or their number reduced (`ethtool -L`).
-/// One if the driver does not say.
+/// The number of receive queues of `name`; one if the driver does not report it. A device serves one
+/// queue; the kernel keeps the packets of queues without a device, so serve all queues or reduce
+/// their number (`ethtool -L`).
 ///
 /// # Errors
 /// The kernel's, `ENODEV` if there is no such interface.
@@ -39,7 +39,7 @@ pub fn interface_queues(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The kernel's number of `name`.
+/// The interface index of `name`.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     Ok(sys::interface_index(&c_name(name)?)?)
 }
@@ -47,7 +47,7 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
 /// Longest interface name, without its terminating zero.
 const LONGEST_NAME: usize = libc::IFNAMSIZ - 1;
 
-/// A name that cannot exist is answered as the kernel would: no such device.
+/// Refuses an impossible name like the kernel: no such device.
 fn c_name(name: &str) -> io::Result<CString> {
     let no_device = || io::Error::from_raw_os_error(libc::ENODEV);
     if name.is_empty() || name.len() > LONGEST_NAME {

@@ -1,19 +1,9 @@
-//! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that
-//! takes only our own traffic.
+//! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that takes
+//! only the host's own traffic.
 //!
-//! [`XdpDevice`] implements [`tautline_base::Device`], so a host drives it like any other ring.
-//! `unsafe` lives in three modules and nowhere else: `umem` (memory), `rings` (what the kernel
-//! shares with us) and `sys` (system calls that have no safe wrapper elsewhere).
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`device`] | [`XdpDevice`] |
-//! | [`config`] | [`Config`] and [`Mode`], what was asked for and what the kernel gave |
-//! | [`attach`] | [`Attachment`]: the XDP program on an interface, gone when its owner is gone |
-//! | [`umem`] | [`UmemFrame`]: exclusive ownership of one UMEM chunk |
-//! | [`interface`] | MAC address, MTU and number of queues of an interface |
-//! | [`statistics`] | what the device and the kernel counted |
-//! | [`error`] | [`OpenError`], each with its remedy, and [`Failure`] of a running device |
+//! [`XdpDevice`] implements [`tautline_base::Device`]. `unsafe` is confined to three modules: `umem`
+//! (packet buffers), `rings` (memory shared with the kernel) and `sys` (system calls without a safe
+//! wrapper elsewhere).
 //!
 //! ```no_run
 //! use tautline_base::{Device, Instant, Packet, Pool};

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of this process to hold `needed` more bytes if it is lower and may be raised. A
-/// refusal shows later, when the kernel counts; privileged processes are not counted at all.
+/// Raises the limit of this process by `needed` bytes if it is too low and may be raised. A refusal
+/// shows when the UMEM is registered; the limit does not apply to privileged processes.
 pub(crate) fn raise(needed: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
     if current.is_none_or(|limit| limit >= needed) {
@@ -14,8 +14,7 @@ pub(crate) fn raise(needed: u64) {
         maximum: None,
     };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
-        // Without CAP_SYS_RESOURCE only the soft limit may rise, as far as the hard one; failing
-        // that changes nothing.
+        // Without CAP_SYS_RESOURCE only the soft limit can rise, up to the hard one.
         let _ = setrlimit(
             Resource::Memlock,
             Rlimit {
@@ -26,7 +25,7 @@ pub(crate) fn raise(needed: u64) {
     }
 }
 
-/// The limit in force in bytes; `u64::MAX` is unlimited.
+/// The current limit in bytes; `u64::MAX` is unlimited.
 pub(crate) fn limit() -> u64 {
     getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
 }

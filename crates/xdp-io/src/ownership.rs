@@ -1,13 +1,13 @@
-//! Who holds each chunk of the UMEM: the caller, the fill ring, or the transmit ring.
+//! The owner of each chunk of the UMEM: the caller, the fill ring, or the transmit ring.
 //!
-//! The kernel names chunks by address. An address that is outside the UMEM, or names a chunk the
-//! kernel was not lent for this purpose, is refused here, so a duplicate or bogus descriptor can
-//! never make two owners of one chunk. Whoever holds a chunk holds its linear frame; the table
-//! holds the frames of all chunks that are with the kernel.
+//! The kernel names chunks by address. An address outside the UMEM, or of a chunk that the kernel
+//! does not hold for this purpose, is refused, so a duplicate or bogus descriptor never makes two
+//! owners of one chunk. The owner of a chunk holds its linear frame; the table holds the frames of
+//! the chunks that the kernel owns.
 
 use tautline_base::{Frame, Packet};
 
-/// Where the parts of a chunk lie, in bytes.
+/// Layout of a chunk in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     /// Distance from one chunk to the next.
@@ -19,13 +19,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Which chunk `address` lies in.
+    /// The chunk of `address`.
     fn index(self, address: u64) -> usize {
         usize::try_from(address / self.chunk).unwrap_or(usize::MAX)
     }
 
-    /// Where in its frame `len` bytes at `address` begin; `None` if they do not lie within the
-    /// frame.
+    /// Offset in its frame of `len` bytes at `address`; `None` if they exceed the frame.
     fn start(self, address: u64, len: u64) -> Option<u32> {
         let start = (address % self.chunk).checked_sub(self.frame_at)?;
         let end = start.checked_add(len)?;
@@ -46,16 +45,16 @@ enum Holder<F> {
 #[derive(Debug)]
 struct Chunk<F> {
     holder: Holder<F>,
-    /// A reset gave its packet back before the kernel did: one completion of it is still to come.
+    /// A reset returned its packet before the kernel did: one completion is still outstanding.
     late: bool,
 }
 
 /// Why a received descriptor was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadReceived<F> {
-    /// It names no chunk that was in the fill ring. Nothing changes hands.
+    /// It names no chunk of the fill ring. No owner changes.
     NotLent,
-    /// The chunk was in the fill ring, but the bytes lie outside its frame. The frame is back.
+    /// The chunk was in the fill ring, but the bytes exceed its frame. The frame is returned.
     OutsideFrame(F),
 }
 
@@ -64,7 +63,7 @@ pub(crate) enum BadReceived<F> {
 pub(crate) enum BadCompleted {
     /// It names no chunk in flight.
     NotInFlight,
-    /// Its packet was given back by a reset already.
+    /// A reset has returned its packet already.
     Late,
 }
 
@@ -91,12 +90,12 @@ impl<F: Frame> Ownership<F> {
         }
     }
 
-    /// Packets put and not given back.
+    /// Packets put and not returned.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Packets given back by a reset that the kernel may still be reading.
+    /// Packets returned by a reset that the kernel may still be reading.
     pub(crate) fn late(&self) -> usize {
         self.late
     }
@@ -120,8 +119,7 @@ impl<F: Frame> Ownership<F> {
         );
     }
 
-    /// The kernel says it received `len` bytes at `address`. The answer is their frame and where in
-    /// it they begin.
+    /// Accepts `len` bytes that the kernel received at `address`. Returns their frame and offset.
     pub(crate) fn received(&mut self, address: u64, len: u32) -> Result<(F, u32), BadReceived<F>> {
         let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
             return Err(BadReceived::NotLent);
@@ -139,7 +137,7 @@ impl<F: Frame> Ownership<F> {
         }
     }
 
-    /// The kernel says it has sent the packet at `address`.
+    /// Accepts the completion of the packet at `address`.
     pub(crate) fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
         let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
             return Err(BadCompleted::NotInFlight);
@@ -161,7 +159,7 @@ impl<F: Frame> Ownership<F> {
     }
 
     /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions
-    /// will count as late.
+    /// count as late.
     pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
         for chunk in &mut self.chunks {
             match core::mem::replace(&mut chunk.holder, Holder::Caller) {

@@ -1,12 +1,11 @@
-//! The XDP program: packets to our own addresses, and the ARP requests and neighbour solicitations
-//! for them, go to the AF_XDP socket of their queue, all else goes on to the kernel.
+//! The XDP program: packets to the host's addresses, and ARP requests and neighbor solicitations for
+//! them, go to the AF_XDP socket of their queue; all other packets go to the kernel.
 //!
-//! The program that libxdp would load takes every packet of the queue, which cuts the machine off
-//! its own network. This one leaves the kernel its traffic, so a machine reached over the same
-//! interface stays reachable. A queue without a socket, and a socket that has just been closed,
-//! also leave the packet to the kernel.
+//! libxdp's default program takes every packet of the queue, which cuts the machine off its own
+//! network. With this one a machine reached over the same interface stays reachable. Packets of a
+//! queue without a socket, or whose socket was just closed, go to the kernel too.
 //!
-//! In C it would read:
+//! The program in C:
 //! ```c
 //! if (data + 14 > data_end) return XDP_PASS;
 //! if (ethertype == IPV4) { if (data + 34 > data_end) return XDP_PASS; address = ip->daddr; }
@@ -14,16 +13,16 @@
 //! else if (ethertype == IPV6) {
 //!     if (data + 54 > data_end) return XDP_PASS;
 //!     address = ip6->daddr;
-//!     if (ip6->nexthdr == ICMPV6 && ip6->hop_limit == 255 && data + 78 <= data_end && icmp6->type == NEIGHBOUR_SOLICITATION)
+//!     if (ip6->nexthdr == ICMPV6 && ip6->hop_limit == 255 && data + 78 <= data_end && icmp6->type == NEIGHBOR_SOLICITATION)
 //!         address = icmp6->target;
 //! }
 //! else return XDP_PASS;
 //! if (address is one of ours) return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 //! return XDP_PASS;
 //! ```
-//! A solicitation goes to a multicast group that only the last 24 bits of the address decide, so
-//! the kernel's own address may share it (its link-local address does, if ours is made of the same
-//! hardware address). Hence the target decides, as in ARP.
+//! A solicitation goes to a multicast group of the last 24 bits of the address, which the kernel's own
+//! address may share (its link-local address does, if both derive from the same hardware address).
+//! Hence the target decides, as in ARP.
 
 use std::net::IpAddr;
 
@@ -33,7 +32,7 @@ use crate::assembler::{Assembler, Instruction, Register, Width};
 /// The program compares with each address in turn; more would slow every packet.
 pub(crate) const MAX_ADDRESSES: usize = 64;
 
-// Offsets in `struct xdp_md`, what R1 points to at the start.
+// Offsets in `struct xdp_md`, to which R1 points at the start.
 const CTX_DATA: i16 = 0;
 const CTX_DATA_END: i16 = 4;
 const CTX_QUEUE: i16 = 16;
@@ -54,10 +53,10 @@ const SOLICITATION_END: i32 = 14 + 40 + 24;
 
 /// ICMPv6, with the hop limit that proves a packet comes from this link (RFC 4861 §7.1.1).
 const ICMPV6_FROM_THIS_LINK: [u8; 2] = [58, 255];
-/// Type and code of a neighbour solicitation.
-const NEIGHBOUR_SOLICITATION: [u8; 2] = [135, 0];
+/// Type and code of a neighbor solicitation.
+const NEIGHBOR_SOLICITATION: [u8; 2] = [135, 0];
 
-/// Verdict: go on to the kernel.
+/// Verdict: pass to the kernel.
 const XDP_PASS: i32 = 2;
 /// Helper: R1 = map, R2 = key, R3 = verdict if the map has no such entry.
 const REDIRECT_MAP: i32 = 51;
@@ -68,7 +67,7 @@ enum Label {
     Ipv6,
     Compare,
     CompareIpv6,
-    /// The IPv6 address of this number is not the packet's.
+    /// The packet has another address than the IPv6 address of this number.
     Differs(usize),
     Ours,
     Pass,
@@ -109,8 +108,8 @@ pub(crate) fn redirect_ours(addresses: &[IpAddr], map_fd: i32) -> Vec<Instructio
     asm.jump_if_different(R0, as_loaded(ICMPV6_FROM_THIS_LINK), Label::CompareIpv6);
     jump_if_shorter(&mut asm, SOLICITATION_END, Label::CompareIpv6);
     asm.load(Width::Half, R0, R2, ICMPV6_TYPE);
-    asm.jump_if_different(R0, as_loaded(NEIGHBOUR_SOLICITATION), Label::CompareIpv6);
-    // From here on the target is found where the destination would be.
+    asm.jump_if_different(R0, as_loaded(NEIGHBOR_SOLICITATION), Label::CompareIpv6);
+    // From here on the target is at the offset of the destination.
     asm.add(R2, i32::from(SOLICITATION_TARGET - IPV6_DESTINATION));
 
     asm.label(Label::CompareIpv6);
@@ -142,8 +141,8 @@ pub(crate) fn redirect_all(map_fd: i32) -> Vec<Instruction> {
     asm.finish()
 }
 
-/// Redirects to the socket of the packet's queue, whose context is in R6; where there is none the
-/// kernel keeps the packet.
+/// Redirects to the socket of the packet's queue, whose context is in R6; without a socket the packet
+/// goes to the kernel.
 fn redirect(asm: &mut Assembler<Label>, map_fd: i32) {
     asm.load(Width::Word, R2, R6, CTX_QUEUE);
     asm.load_map(R1, map_fd);
@@ -152,7 +151,7 @@ fn redirect(asm: &mut Assembler<Label>, map_fd: i32) {
     asm.exit();
 }
 
-/// The bounds check that the verifier wants before bytes up to `end` are read.
+/// The bounds check that the verifier requires before reads up to `end`.
 fn jump_if_shorter(asm: &mut Assembler<Label>, end: i32, label: Label) {
     const LIMIT: Register = R4;
     asm.copy(LIMIT, R2);
@@ -160,7 +159,7 @@ fn jump_if_shorter(asm: &mut Assembler<Label>, end: i32, label: Label) {
     asm.jump_if_greater(LIMIT, R3, label);
 }
 
-/// Two bytes of the wire as a half-word load on this machine sees them.
+/// Two bytes of the wire as a half-word load returns them on this machine.
 fn as_loaded(bytes: [u8; 2]) -> u32 {
     u32::from(u16::from_ne_bytes(bytes))
 }

@@ -1,18 +1,16 @@
-//! Trying again while a dead process is still being cleaned up.
-//!
-//! The kernel releases sockets and XDP links some time after their owner has exited, so the next
-//! owner may meet EBUSY.
+//! Retries while the kernel cleans up after a dead process: it releases sockets and XDP links some
+//! time after their owner has exited, so the next owner may get EBUSY.
 
 use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// How long a busy interface is tried again.
+/// Duration of the retries on a busy interface.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls `attempt` until it answers something else than EBUSY or EEXIST (how a program of the other
-/// mode shows), for [`PATIENCE`] at most.
+/// Calls `attempt` until it returns neither EBUSY nor EEXIST (a program of the other mode is attached),
+/// for [`PATIENCE`] at most.
 pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         match attempt() {

@@ -1,9 +1,8 @@
-//! The four rings that the kernel shares with us, over xsk-rs.
+//! The four rings shared with the kernel, over xsk-rs.
 //!
-//! xsk-rs asks its caller to promise that a descriptor given to the kernel is not used until the
-//! kernel gives it back. Here the promise is kept by ownership: the only way to put a chunk into a
-//! ring is to give up its linear frame, which then lies in the table until the kernel returns the
-//! chunk. All that leaves this module is safe.
+//! xsk-rs requires that a descriptor handed to the kernel is not used until the kernel returns it.
+//! Ownership guarantees it: a chunk enters a ring only by moving its linear frame into the table,
+//! where it stays until the kernel returns the chunk. The interface of this module is safe.
 
 use std::error::Error;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,7 +20,7 @@ use crate::statistics::Counters;
 use crate::sys;
 use crate::umem::{LAYOUT, Umem, UmemFrame};
 
-/// Descriptors moved in one go.
+/// Most descriptors per call.
 const BATCH: usize = 64;
 
 /// Descriptors taken from the receive ring and not yet handed out.
@@ -32,7 +31,7 @@ struct Arrived {
     end: usize,
 }
 
-/// The rings of one bound socket, its UMEM, and all frames that are with the kernel.
+/// The rings of one bound socket, its UMEM, and the frames that the kernel owns.
 #[derive(Debug)]
 pub(crate) struct Rings {
     transmit: TxQueue,
@@ -41,11 +40,11 @@ pub(crate) struct Rings {
     receive: RxQueue,
     umem: Umem,
     ownership: Ownership<UmemFrame>,
-    /// Put, and waiting for the doorbell.
+    /// Descriptors put since the last doorbell.
     staged: Vec<FrameDesc>,
-    /// Free entries of the transmit ring when last looked; there may be more by now.
+    /// Free entries of the transmit ring at the last check; a lower bound.
     free_slots: usize,
-    /// Recycled, and waiting for the fill ring.
+    /// Recycled descriptors not yet in the fill ring.
     refill: Vec<FrameDesc>,
     arrived: Arrived,
     /// Scratch for the completion ring.
@@ -53,7 +52,7 @@ pub(crate) struct Rings {
     pub(crate) counters: Counters,
 }
 
-/// What a socket is bound to and how.
+/// Parameters of a bind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding<'a> {
     pub(crate) interface: &'a str,
@@ -73,13 +72,12 @@ pub(crate) fn bind(umem: &Umem, binding: Binding<'_>) -> Result<BoundSocket, Err
         .bind_flags(binding.flags)
         .build();
     let interface: Interface = binding.interface.parse().map_err(|_| Errno::NODEV)?;
-    // SAFETY: what can go wrong is detaching libxdp's program twice; its load is inhibited.
+    // SAFETY: the hazard is detaching libxdp's program twice; its load is inhibited.
     let queues = unsafe { Socket::new(config, umem.memory(), &interface, binding.queue) }
         .map_err(|e| errno(&e))?;
     match queues {
         (transmit, receive, Some((fill, completion))) => {
-            // libxdp does not ask for it; a child process would keep the queue busy after we are
-            // gone.
+            // libxdp does not set it; a child process would keep the queue busy after our exit.
             rustix::io::fcntl_setfd(
                 sys::borrow_fd(&transmit, transmit.fd().as_raw_fd()),
                 FdFlags::CLOEXEC,
@@ -91,7 +89,7 @@ pub(crate) fn bind(umem: &Umem, binding: Binding<'_>) -> Result<BoundSocket, Err
                 completion,
             })
         }
-        // Only a second socket on one UMEM and queue comes without these rings.
+        // Only a second socket on one UMEM and queue has no such rings.
         (_, _, None) => Err(Errno::BUSY),
     }
 }
@@ -150,8 +148,8 @@ impl Rings {
         self.ownership.in_flight()
     }
 
-    /// Packets that can be staged. None while the kernel still owes completions from before a
-    /// reset: their chunks may not be sent again until it has let go of them.
+    /// Number of packets that can be staged. Zero while completions from before a reset are
+    /// outstanding: their chunks must not be sent again before.
     pub(crate) fn room(&self) -> usize {
         if self.ownership.late() > 0 {
             0
@@ -160,7 +158,7 @@ impl Rings {
         }
     }
 
-    /// Looks how far the kernel has emptied the transmit ring.
+    /// Updates the free entries of the transmit ring.
     fn look_for_slots(&mut self) {
         self.free_slots = self.transmit.nb_free_exact() as usize;
     }
@@ -180,7 +178,7 @@ impl Rings {
         self.counters.transmitted += 1;
     }
 
-    /// Moves what is staged to the transmit ring.
+    /// Moves the staged descriptors to the transmit ring.
     pub(crate) fn submit(&mut self) {
         // SAFETY: every staged descriptor is of this UMEM and its frame lies in the table, where it
         // stays until the completion ring names it: the kernel alone uses it.
@@ -190,14 +188,14 @@ impl Rings {
         self.look_for_slots();
     }
 
-    /// Appends what was staged and not submitted to `lost`.
+    /// Appends the staged packets to `lost`.
     pub(crate) fn unstage(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
         for descriptor in self.staged.drain(..) {
             lost.extend(self.ownership.completed(descriptor.addr() as u64).ok());
         }
     }
 
-    /// The kernel sleeps unless it is woken for what is in the transmit ring.
+    /// True if the kernel needs a wake to send.
     pub(crate) fn transmit_sleeps(&self) -> bool {
         self.transmit.needs_wakeup()
     }
@@ -220,8 +218,8 @@ impl Rings {
     pub(crate) fn reap(&mut self, done: &mut Vec<Packet<UmemFrame>>) {
         self.look_for_slots();
         loop {
-            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; what it says is
-            // checked below before use.
+            // SAFETY: xsk-rs overwrites the descriptors with those of the kernel, which are checked
+            // below before use.
             let count = unsafe { self.completion.consume(&mut self.returned) };
             for descriptor in &self.returned[..count] {
                 match self.ownership.completed(descriptor.addr() as u64) {
@@ -244,7 +242,7 @@ impl Rings {
         self.ownership.abandon(lost);
     }
 
-    /// The next received frame, where in it the bytes begin, and how many they are.
+    /// The next received frame, with offset and number of its bytes.
     pub(crate) fn receive(&mut self) -> Option<(UmemFrame, u32, u32)> {
         loop {
             let descriptor = self.next_arrived()?;
@@ -266,8 +264,8 @@ impl Rings {
     fn next_arrived(&mut self) -> Option<FrameDesc> {
         if self.arrived.next == self.arrived.end {
             self.refill();
-            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; `receive` checks
-            // it before use.
+            // SAFETY: xsk-rs overwrites the descriptors with those of the kernel, which `receive`
+            // checks before use.
             let end = unsafe { self.receive.consume(&mut self.arrived.descriptors) };
             (self.arrived.next, self.arrived.end) = (0, end);
         }
@@ -289,12 +287,12 @@ impl Rings {
         }
     }
 
-    /// Moves recycled frames to the fill ring and tells a driver that waits for them.
+    /// Moves recycled frames to the fill ring and wakes a driver that waits for them.
     pub(crate) fn refill(&mut self) {
         if self.refill.is_empty() {
             return;
         }
-        // The ring takes all or nothing, and holds fewer than all chunks: what does not fit waits.
+        // The ring accepts all or none, and has fewer entries than there are chunks: the rest stays.
         let fits = self
             .refill
             .len()
@@ -306,8 +304,7 @@ impl Rings {
             self.refill.truncate(from);
         }
         if self.fill.needs_wakeup() {
-            // A failure to wake shows at the next doorbell or poll; the frames are in the ring
-            // either way.
+            // A failure shows at the next doorbell or poll; the frames are in the ring already.
             let _ = self.fill.wakeup(self.receive.fd_mut(), 0);
         }
     }

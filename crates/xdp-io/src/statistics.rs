@@ -1,11 +1,11 @@
-//! What a device counted itself, and what the kernel counted for its socket.
+//! [`Statistics`]: the counters of a device, and those of the kernel for its socket.
 
-/// Counts of one device since it was opened.
+/// Counters of one device since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets given to the transmit ring.
+    /// Packets put into the transmit ring.
     pub transmitted: u64,
-    /// Packets the kernel gave back.
+    /// Packets completed by the kernel.
     pub completed: u64,
     /// Packets received.
     pub received: u64,
@@ -16,13 +16,13 @@ pub struct Counters {
     pub bad_received: u64,
     /// Completions of addresses outside the UMEM or not in flight.
     pub bad_completed: u64,
-    /// Completions that arrived after a reset had already given the packet back.
+    /// Completions of packets that a reset had returned already.
     pub late_completed: u64,
-    /// Frames given back that were not from this device's UMEM.
+    /// Recycled frames of another UMEM.
     pub foreign_frames: u64,
     /// System calls that woke the kernel's sender.
     pub wakes: u64,
-    /// Doorbells and reaps that left packets in the ring, to be sent at the next.
+    /// Doorbells and reaps that left packets in the ring for the next one.
     pub unfinished: u64,
 }
 
@@ -30,9 +30,9 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// What the device counted.
+    /// The counters of the device.
     pub device: Counters,
-    /// What the kernel counted for the socket (`XDP_STATISTICS`); `None` if it did not answer.
+    /// The kernel's counters of the socket (`XDP_STATISTICS`); `None` if it reports none.
     pub kernel: Option<Kernel>,
 }
 

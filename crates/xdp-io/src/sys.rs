@@ -35,11 +35,10 @@ fn request_about(name: &CStr) -> Result<ifreq> {
     Ok(request)
 }
 
-/// Puts a request about an interface to the kernel; the answer is in it afterwards.
+/// Sends an interface request to the kernel, which writes its answer into `request`.
 ///
 /// # Safety
-/// `request` must hold what the ioctl `number` takes, addresses in it valid for what it does with
-/// them.
+/// `request` must be the argument of the ioctl `number`, with addresses valid for its accesses.
 unsafe fn interface_ioctl(number: c_ulong, request: &mut ifreq) -> Result<()> {
     let socket = socket_with(
         AddressFamily::INET,
@@ -106,7 +105,7 @@ struct Channels {
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const SIOCETHTOOL: c_ulong = 0x8946;
 
-/// How many queues an interface receives on. EOPNOTSUPP where the driver does not say.
+/// The number of receive queues of an interface; EOPNOTSUPP if the driver does not report it.
 pub(crate) fn interface_queues(name: &CStr) -> Result<u32> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
@@ -123,7 +122,7 @@ pub(crate) fn interface_queues(name: &CStr) -> Result<u32> {
 /// `XDP_MAX_TX_SKB_BUDGET` of Linux 6.17, younger than the headers libc was made from.
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
 
-/// Lets one wake of a copying socket send up to `packets` instead of 32. Kernels before 6.17
+/// Sets the most packets that one wake of a copying socket sends, instead of 32. Kernels before 6.17
 /// refuse.
 pub(crate) fn set_wake_budget(socket: BorrowedFd<'_>, packets: u32) -> Result<()> {
     // SAFETY: the option takes an `int`, and length and pointer describe one that lives on our
@@ -144,8 +143,7 @@ pub(crate) fn set_wake_budget(socket: BorrowedFd<'_>, packets: u32) -> Result<()
     }
 }
 
-/// A file descriptor number that its owner promises to keep open, as one whose lifetime the
-/// compiler knows.
+/// Borrows the file descriptor `fd`, which its owner keeps open.
 pub(crate) fn borrow_fd<T>(_owner: &T, fd: RawFd) -> BorrowedFd<'_> {
     // SAFETY: `fd` comes from `_owner`, an xsk-rs queue, which keeps its socket open for as long as
     // it lives; the result cannot outlive the borrow of it.
@@ -220,8 +218,7 @@ struct LinkDetach {
 /// Calls `bpf(2)`.
 ///
 /// # Safety
-/// `Attr` must be the argument block of `command`, and the addresses in it valid for what the
-/// command does with them.
+/// `Attr` must be the argument block of `command`, with addresses valid for its accesses.
 unsafe fn bpf<Attr>(command: c_long, attr: &mut Attr) -> Result<c_int> {
     // SAFETY: pointer and size describe `attr`; the caller vouches for what it holds.
     let answer =
@@ -233,15 +230,15 @@ unsafe fn bpf<Attr>(command: c_long, attr: &mut Attr) -> Result<c_int> {
     }
 }
 
-/// Calls `bpf(2)` for a command that answers with a new file descriptor.
+/// Calls `bpf(2)` for a command that returns a new file descriptor.
 ///
 /// # Safety
-/// As [`bpf`], and the command must answer with a file descriptor.
+/// As [`bpf`], and the command must return a file descriptor.
 unsafe fn bpf_fd<Attr>(command: c_long, attr: &mut Attr) -> Result<OwnedFd> {
     // SAFETY: the caller vouches for it.
     let fd = unsafe { bpf(command, attr) }?;
-    // SAFETY: the kernel has just opened `fd` for us (close-on-exec, as all of bpf's), and nobody
-    // else knows of it.
+    // SAFETY: the kernel has just opened `fd` for this call (close-on-exec, as every one of bpf),
+    // and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -270,7 +267,7 @@ pub(crate) fn create_socket_map(queues: u32) -> Result<OwnedFd> {
     unsafe { bpf_fd(MAP_CREATE, &mut attr) }
 }
 
-/// Sends `queue`'s redirected packets to `socket`. The entry goes when the socket is closed.
+/// Sends the redirected packets of `queue` to `socket`. The kernel removes the entry with the socket.
 pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
     let value = fd_number(socket);
     let mut attr = MapUpdate {
@@ -307,7 +304,7 @@ pub(crate) fn load_xdp_program(
         expected_attach_type: ATTACH_TYPE_XDP,
     };
     // SAFETY: PROG_LOAD reads `code` (`Instruction` has the layout of the kernel's `bpf_insn`) and
-    // the licence, writes at most `log_size` bytes to the log, and answers with a file descriptor.
+    // the license, writes at most `log_size` bytes to the log, and answers with a file descriptor.
     // All three outlive the call.
     unsafe { bpf_fd(PROG_LOAD, &mut attr) }.map_err(|error| {
         let text = CStr::from_bytes_until_nul(&log).map(|text| text.to_string_lossy().into_owned());
@@ -315,7 +312,7 @@ pub(crate) fn load_xdp_program(
     })
 }
 
-/// Attaches an XDP program to an interface for as long as the answer stays open.
+/// Attaches an XDP program to an interface, until the returned link is closed.
 pub(crate) fn attach_xdp(program: &OwnedFd, interface_index: u32, native: bool) -> Result<OwnedFd> {
     let mut attr = LinkCreate {
         prog_fd: fd_number(program),
@@ -332,7 +329,7 @@ pub(crate) fn attach_xdp(program: &OwnedFd, interface_index: u32, native: bool) 
     unsafe { bpf_fd(LINK_CREATE, &mut attr) }
 }
 
-/// Detaches at once, whoever else may hold a copy of the descriptor.
+/// Detaches at once, even if another process holds a copy of the descriptor.
 pub(crate) fn detach(link: &OwnedFd) -> Result<()> {
     let mut attr = LinkDetach {
         link_fd: fd_number(link),

@@ -4,14 +4,14 @@
 //!
 //! | bytes | holds |
 //! |---|---|
-//! | 0..64 | our own: what keeps the mapping alive. Reserved by `frame_headroom`, the kernel never touches it |
+//! | 0..64 | an owner of the mapping; reserved by `frame_headroom`, so the kernel never uses it |
 //! | 64..320 | the headroom of XDP programs |
-//! | 320..2048 | the frame: what [`UmemFrame`] gives access to, for sending and receiving alike |
+//! | 320..2048 | the frame, accessible through [`UmemFrame`], for sending and receiving |
 //!
-//! A frame is made once when the UMEM is made, and only ever moved, so safe access through it
-//! cannot alias. While the kernel has the chunk its frame lies in the device's ownership table, out
-//! of reach. Each frame counts as an owner of the mapping, so it stays valid after the device is
-//! dropped; the count sits in the chunk, which keeps the frame at eight bytes.
+//! A frame is created once, with the UMEM, and only moved, so safe access through it cannot alias.
+//! While the kernel has the chunk its frame is in the device's ownership table. Each frame is an
+//! owner of the mapping, so it stays valid after the device is dropped; the reference is in the
+//! chunk, which keeps the frame at eight bytes.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -26,11 +26,11 @@ use xsk_rs::umem::UmemCreateError;
 
 use crate::ownership::Layout;
 
-/// Bytes of a chunk: the kernel's least, and with 4 KiB pages two share one.
+/// Bytes of a chunk: the kernel's minimum, half a page of 4 KiB.
 const CHUNK: usize = 2048;
-/// Our own part of a chunk: a cache line.
+/// Bytes of a chunk for the owner of the mapping: a cache line.
 const OWN: usize = 64;
-/// Where the frame begins: after our part and `XDP_PACKET_HEADROOM`.
+/// Offset of the frame: after the owner and `XDP_PACKET_HEADROOM`.
 const FRAME_AT: usize = OWN + 256;
 
 /// The parts of a chunk, for the ownership table.
@@ -40,14 +40,14 @@ pub(crate) const LAYOUT: Layout = Layout {
     frame_len: UmemFrame::LEN as u64,
 };
 
-/// One frame of packet memory that the kernel shares: move-only, handed out once.
+/// One frame of a UMEM: move-only, handed out once.
 ///
-/// It may outlive the device and be used from any thread. The packet memory is unmapped, and the
-/// queue of the interface released, when the device and the last of its frames are gone.
+/// It may outlive the device and be used from any thread. The UMEM is unmapped, and the queue of the
+/// interface released, when the device and its last frame are dropped.
 #[derive(Debug)]
 pub struct UmemFrame(
-    /// Address of the frame's first byte. An address rather than a pointer, because the memory is
-    /// reached through xsk-rs too: each access takes up the provenance that was exposed last.
+    /// Address of the first byte. Not a pointer, because xsk-rs accesses the buffer too: each access
+    /// uses the provenance exposed last.
     NonZeroUsize,
 );
 
@@ -95,7 +95,7 @@ impl Drop for UmemFrame {
     }
 }
 
-/// The packet memory of one device, and the descriptors of its frames.
+/// The UMEM of one device, and the descriptors of its frames.
 #[derive(Debug)]
 pub(crate) struct Umem {
     memory: Arc<xsk_rs::Umem>,
@@ -128,12 +128,12 @@ impl Umem {
         ))
     }
 
-    /// What xsk-rs needs to bind a socket.
+    /// The UMEM of xsk-rs, for binding a socket.
     pub(crate) fn memory(&self) -> &xsk_rs::Umem {
         &self.memory
     }
 
-    /// How many chunks there are.
+    /// Number of chunks.
     pub(crate) fn chunks(&self) -> usize {
         self.descriptors.len()
     }
@@ -144,13 +144,13 @@ impl Umem {
         (index < self.descriptors.len()).then_some(index)
     }
 
-    /// The descriptor of chunk `index`, of no length.
+    /// The descriptor of chunk `index`, with length zero.
     pub(crate) fn descriptor(&self, index: usize) -> FrameDesc {
         self.descriptors[index]
     }
 
-    /// The descriptor that sends `packet`, whose frame is chunk `index`. The exclusive borrow shows
-    /// that nobody else reads it.
+    /// The descriptor that sends `packet`, whose frame is chunk `index`. The exclusive borrow excludes
+    /// other readers.
     pub(crate) fn packet_descriptor(
         &self,
         index: usize,
@@ -172,7 +172,7 @@ impl Umem {
 fn make_frame(memory: &Arc<xsk_rs::Umem>, mut descriptor: FrameDesc) -> UmemFrame {
     let owner = Arc::into_raw(Arc::clone(memory)).expose_provenance();
     // SAFETY: the descriptor is of this UMEM, and nothing refers to the chunk yet: its frame is
-    // being made.
+    // being created.
     let (mut own, mut data) = unsafe { memory.frame_mut(&mut descriptor) };
     own.cursor()
         .write_all(&owner.to_ne_bytes())

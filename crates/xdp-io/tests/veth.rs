@@ -26,7 +26,7 @@ macro_rules! pair_or_skip {
         pair_or_skip!(1)
     };
     ($queues:expr) => {
-        match net::obstacle() {
+        match net::blocked_by() {
             None => Pair::new($queues),
             Some(reason) => {
                 eprintln!("skipped: {reason}");
@@ -710,7 +710,7 @@ fn child_is_refused() {
 
 #[test]
 fn a_missing_capability_is_named() {
-    if let Some(reason) = net::obstacle() {
+    if let Some(reason) = net::blocked_by() {
         eprintln!("skipped: {reason}");
         return;
     }

@@ -144,7 +144,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever the kernel claims, the caller never sees a frame it already holds, and no frame is
+    /// With any descriptors of the kernel, the caller never gets a frame it already holds, and no frame is
     /// lost.
     #[test]
     fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..200)) {

@@ -35,7 +35,7 @@ pub(crate) struct Pair {
 }
 
 /// Why what needs namespaces and AF_XDP cannot run here, if so.
-pub(crate) fn obstacle() -> Option<String> {
+pub(crate) fn blocked_by() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".into());
     }
