@@ -8,7 +8,7 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::Algorithm;
 use tautline_sim::app::{SinkConfig, UploadConfig};
 use tautline_sim::topology::{Cable, HostNode, Topology};
-use tautline_sim::{Flow, LinkConfig, NicConfig, Programs};
+use tautline_sim::{Applications, Flow, LinkConfig, NicConfig};
 use tautline_stack::{Pacing, TcpConfig};
 
 const PORT: u16 = 5001;
@@ -98,8 +98,8 @@ impl Dumbbell {
             network.run_before(Instant::ZERO + until).expect("it runs");
             let port = network.port("B>C").expect("one of the links");
             (
-                network.end(1).app.meter().flows()[0].received.bytes,
-                network.look(port).sent_packets,
+                network.endpoint(1).apps.meter().flows()[0].received.bytes,
+                network.sample(port).sent_packets,
             )
         };
         let (before, _) = pass(WARM_UP);
@@ -111,13 +111,13 @@ impl Dumbbell {
     }
 
     /// The flows begin on A and end on C.
-    fn programs(&self, host: &str, server: SocketAddr) -> Programs {
+    fn programs(&self, host: &str, server: SocketAddr) -> Applications<'static> {
         let tcp = Arc::new(TcpConfig {
             congestion: Algorithm::Reno.into(),
             pacing: Pacing::Off,
             ..TcpConfig::default()
         });
-        let mut programs = Programs::new(WARM_UP).strict();
+        let mut programs = Applications::new(WARM_UP).strict();
         if host == "A" {
             for number in 1..=self.flows {
                 let upload = UploadConfig::new(Flow::numbered("upload", number), server);

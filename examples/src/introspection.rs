@@ -72,7 +72,7 @@ fn describe(info: &TcpInfo, attribution: &Attribution) -> Introspection {
 mod tests {
     use super::*;
     use tautline_sim::Transfer;
-    use tautline_sim::transfer::{SENDER, TransferApp};
+    use tautline_sim::transfer::SENDER;
     use tautline_stack::TcpConfig;
 
     #[test]
@@ -88,9 +88,8 @@ mod tests {
             ..Transfer::default()
         }
         .run_watched(|network| {
-            let end = network.end(SENDER);
-            if let TransferApp::Sender(app) = &end.app
-                && let Some(socket) = app.socket()
+            let end = network.endpoint(SENDER);
+            if let Some((_, socket)) = end.apps.sockets().next()
                 && let (Some(info), Some(attribution)) =
                     (end.host.info(socket), end.host.attribution(socket))
             {

@@ -49,8 +49,20 @@ where
         drops: &mut Drops<Packet<D::Frame>>,
         on_ring: impl FnMut(&Packet<D::Frame>),
     ) -> usize {
+        self.transmit_with(now, budget, |qdisc| qdisc.dequeue(now, drops), on_ring)
+    }
+
+    /// [`transmit`](Self::transmit) for a driver that handles each packet and the drops between
+    /// qdisc and ring: `dequeue` returns the next packet.
+    pub fn transmit_with(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        mut dequeue: impl FnMut(&mut Q) -> Option<Packet<D::Frame>>,
+        on_ring: impl FnMut(&Packet<D::Frame>),
+    ) -> usize {
         let Self { qdisc, queue } = self;
-        let moved = queue.fill(now, budget, || qdisc.dequeue(now, drops), on_ring);
+        let moved = queue.fill(now, budget, || dequeue(qdisc), on_ring);
         queue.end_burst(now, || qdisc.backlog());
         moved
     }

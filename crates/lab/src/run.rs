@@ -10,7 +10,7 @@ mod watch;
 mod world;
 
 use tautline_sim::topology::TopologyError;
-use tautline_sim::{ConfigError, Stall};
+use tautline_sim::{ConfigError, SimError};
 
 use crate::cell::Backend;
 use crate::plan::Point;
@@ -41,7 +41,7 @@ pub enum RunError {
     Config(#[from] ConfigError),
     /// It got stuck.
     #[error(transparent)]
-    Stall(#[from] Stall),
+    Simulation(#[from] SimError),
     /// This machine's network is not, or cannot be, what is asked.
     #[error("on the wire: {0}")]
     Wire(String),

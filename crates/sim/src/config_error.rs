@@ -1,45 +1,31 @@
 //! [`ConfigError`]: a parameter that a part of the simulated network refuses at construction.
 
+use std::fmt::Display;
+
 use tautline_qdisc::ParseError;
 
-/// A parameter outside its range.
+/// A refused parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A number is out of range.
-    #[error("`{parameter}` must be {allowed}, not {value}")]
-    Range {
-        /// The field's name.
-        parameter: &'static str,
-        /// The refused value.
-        value: String,
-        /// What would be accepted.
-        allowed: &'static str,
-    },
-    /// The words of a discipline were not understood.
+    /// A value is out of range.
     #[error(transparent)]
-    Discipline(#[from] ParseError),
-    /// A dynamic queue limit refused a parameter.
+    Range(#[from] tautline_base::ConfigError),
+    /// The words of a qdisc were not understood.
     #[error(transparent)]
-    QueueLimit(#[from] tautline_base::ConfigError),
+    Qdisc(#[from] ParseError),
 }
 
 impl ConfigError {
-    /// `Ok` if `holds`, else the refusal of `value` for `parameter`.
+    /// Refuses `value` for `parameter` unless `holds`.
     pub(crate) fn check(
         holds: bool,
         parameter: &'static str,
-        value: impl ToString,
+        value: impl Display,
         allowed: &'static str,
     ) -> Result<(), Self> {
-        if holds {
-            Ok(())
-        } else {
-            Err(Self::Range {
-                parameter,
-                value: value.to_string(),
-                allowed,
-            })
-        }
+        Ok(tautline_base::ConfigError::check(
+            holds, parameter, value, allowed,
+        )?)
     }
 }

@@ -1,20 +1,14 @@
-//! [`Medium`]: shared air, which says when the cards on it may send.
+//! [`Medium`]: a radio channel, which decides when the NICs on it may send.
 //!
-//! A medium carries no frames: [`Network`](crate::Network) stays a tree of cables, with their
-//! delays and accidents. The cards on a medium are *granted* ([`SimNic::await_grants`]): what is in
-//! their rings leaves when the medium takes it. So what stands above such a card, TSQ and queue
-//! limits too, sees completions when they happen on a real one, and the medium has one subject,
-//! time.
+//! A medium carries no frames: [`Network`](crate::Network) stays a tree of cables with their delays
+//! and impairments. The NICs on a medium are *granted* ([`SimNic::attach_to_medium`]): frames leave
+//! their rings when the medium takes them. TSQ and queue limits above such a NIC see completions
+//! when they happen on a real one, and the medium deals with time alone.
 //!
-//! A cell of `n` stations has `2n` cards: number `2i` is that of station `i`, number `2i + 1` what
-//! its access point or base station sends to it with. The latter is a [`Link`](crate::Link)'s card,
-//! one for each station, because both kinds of base keep a queue for each: mac80211 since its own
-//! queues, LTE in RLC.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`wifi`] | [`Wifi`]: IEEE 802.11n/ac, contention and aggregation |
-//! | [`lte`] | [`Lte`]: resource blocks in turn, RLC UM, buffer status reports |
+//! A cell of `n` stations has `2n` NICs: number `2i` is that of station `i`, number `2i + 1` that
+//! of the access point or base station towards it. The latter is the NIC of a
+//! [`Link`](crate::Link), one for each station, because both kinds of base have a queue per
+//! station: mac80211 since its own queues, LTE in RLC.
 
 pub mod lte;
 pub mod wifi;
@@ -26,31 +20,26 @@ use crate::nic::SimNic;
 pub use lte::{Lte, LteConfig};
 pub use wifi::{Wifi, WifiConfig};
 
-/// The cards on a medium, by number.
-pub trait Cards {
-    /// Card `number`.
-    fn card(&self, number: usize) -> &SimNic;
+/// The NICs on a medium, by number.
+pub trait Nics {
+    /// NIC `number`.
+    fn nic(&self, number: usize) -> &SimNic;
+
+    /// NIC `number`, to be served.
+    fn nic_mut(&mut self, number: usize) -> &mut SimNic;
 }
 
-/// The cards on a medium, to be served.
-pub trait CardsMut: Cards {
-    /// Card `number`.
-    fn card_mut(&mut self, number: usize) -> &mut SimNic;
-}
-
-impl Cards for [SimNic] {
-    fn card(&self, number: usize) -> &SimNic {
+impl Nics for [SimNic] {
+    fn nic(&self, number: usize) -> &SimNic {
         &self[number]
     }
-}
 
-impl CardsMut for [SimNic] {
-    fn card_mut(&mut self, number: usize) -> &mut SimNic {
+    fn nic_mut(&mut self, number: usize) -> &mut SimNic {
         &mut self[number]
     }
 }
 
-/// Shared air of some kind.
+/// A radio channel.
 #[derive(Debug)]
 pub enum Medium {
     /// A cell of IEEE 802.11n or ac.
@@ -60,35 +49,34 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Lets time pass until `now`: concludes what was on the air until then, takes what goes onto
-    /// it now. Call it before the cards advance, and again whenever
-    /// [`next_event`](Self::next_event) says so.
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    /// Ends the transmissions that are over at `now` and begins those that can. Call it before the
+    /// NICs advance, and at every [`next_event`](Self::next_event).
+    pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         match self {
-            Self::Wifi(wifi) => wifi.advance(now, cards),
-            Self::Lte(lte) => lte.advance(now, cards),
+            Self::Wifi(wifi) => wifi.advance(now, nics),
+            Self::Lte(lte) => lte.advance(now, nics),
         }
     }
 
-    /// When [`advance`](Self::advance) has something to do; a moment of the past means at once.
-    pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
+    /// When [`advance`](Self::advance) next has something to do. A time in the past means at once.
+    pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         match self {
-            Self::Wifi(wifi) => wifi.next_event(cards),
-            Self::Lte(lte) => lte.next_event(cards),
+            Self::Wifi(wifi) => wifi.next_event(nics),
+            Self::Lte(lte) => lte.next_event(nics),
         }
     }
 
-    /// How many cards are on it: two for each station.
-    pub fn cards(&self) -> usize {
+    /// Number of NICs on it: two for each station.
+    pub fn nic_count(&self) -> usize {
         match self {
-            Self::Wifi(wifi) => wifi.cards(),
-            Self::Lte(lte) => lte.cards(),
+            Self::Wifi(wifi) => wifi.nic_count(),
+            Self::Lte(lte) => lte.nic_count(),
         }
     }
 
-    /// Makes `card`, which must be at rest, its own card `number`.
-    pub fn join(&self, number: usize, card: &mut SimNic) {
-        card.await_grants(match self {
+    /// Makes `nic`, which must be idle, NIC `number` of this medium.
+    pub fn attach(&self, number: usize, nic: &mut SimNic) {
+        nic.attach_to_medium(match self {
             Self::Wifi(wifi) => wifi.driver_queue(number),
             Self::Lte(_) => None,
         });

@@ -92,6 +92,10 @@ impl<R> Tap<R> {
             recorder: Rc::clone(recorder),
         }
     }
+
+    pub(crate) fn host(&self) -> usize {
+        self.host
+    }
 }
 
 impl<R: Record> Tracer for Tap<R> {

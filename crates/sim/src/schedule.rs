@@ -1,5 +1,5 @@
 //! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says;
-//! `Line` is what serialises by it.
+//! `Line` is what serializes by it.
 //!
 //! A schedule counts from the beginning of virtual time. Bytes that were begun at one rate are
 //! finished at the next: a step in the middle of a frame changes its departure, no more and no less
@@ -64,7 +64,7 @@ impl Schedule {
     }
 }
 
-/// A line that serialises frames, one after the other.
+/// A line that serializes frames, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     rate: Rate,

@@ -18,7 +18,7 @@ use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, limited, ro
 use tautline_examples::sink::hex;
 use tautline_qdisc::Kind;
 use tautline_sim::nic::NicConfig;
-use tautline_sim::transfer::{SENDER, TransferApp, TransferNetwork};
+use tautline_sim::transfer::{SENDER, TransferNetwork};
 use tautline_sim::{Family, Impairments, LinkConfig, Probability, Transfer};
 
 /// Sends a file between two hosts of this process, over a simulated link in virtual time.
@@ -155,11 +155,7 @@ impl Args {
 }
 
 /// Prints the sender's line whenever a virtual second has passed.
-fn live_line<S: Read, F: FnMut(&[u8])>(
-    network: &TransferNetwork<S, F, ()>,
-    reporter: &mut Option<Reporter>,
-    json: bool,
-) {
+fn live_line(network: &TransferNetwork<'_, ()>, reporter: &mut Option<Reporter>, json: bool) {
     let now = network.now();
     if reporter
         .as_ref()
@@ -167,11 +163,10 @@ fn live_line<S: Read, F: FnMut(&[u8])>(
     {
         return;
     }
-    let end = network.end(SENDER);
-    let TransferApp::Sender(app) = &end.app else {
+    let end = network.endpoint(SENDER);
+    let Some((_, socket)) = end.apps.sockets().next() else {
         return;
     };
-    let Some(socket) = app.socket() else { return };
     match reporter {
         Some(reporter) => reporter.line(&end.host, socket, |info| info.bytes_acked, now),
         None => *reporter = Some(Reporter::new(json, now)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 use tautline_sim::topology::{HostNode, Topology, TopologyError};
-use tautline_sim::{HostQdisc, Network, PortId, Programs, Record};
+use tautline_sim::{Applications, Network, PortId, Record};
 
 use super::RunError;
 use super::traffic::traffic;
@@ -23,7 +23,7 @@ use segments::Segments;
 
 pub(crate) use live::watch;
 
-type World<R> = Network<HostQdisc, R, Programs>;
+type World<R> = Network<'static, R>;
 
 /// Runs `point`.
 ///
@@ -75,7 +75,7 @@ pub(crate) fn record<R: Record>(
 fn run_to_end<R: Record>(
     seed: u64,
     topology: &Topology,
-    programs: Vec<Programs>,
+    programs: Vec<Applications<'static>>,
     recorder: R,
     times: &Times,
     watch: &mut Sampler,
@@ -89,8 +89,8 @@ fn run_to_end<R: Record>(
         sample_all(watch, &network, Instant::ZERO + at);
     }
     network.run_before(Instant::ZERO + duration)?;
-    for end in network.ends() {
-        watch.applications(&end.app, &end.host, Instant::ZERO + at);
+    for end in network.endpoints() {
+        watch.applications(&end.apps, &end.host, Instant::ZERO + at);
     }
     Ok(network.into_parts().1)
 }
@@ -98,7 +98,7 @@ fn run_to_end<R: Record>(
 fn build<R: Record>(
     seed: u64,
     topology: &Topology,
-    programs: Vec<Programs>,
+    programs: Vec<Applications<'static>>,
     recorder: R,
 ) -> Result<World<R>, TopologyError> {
     let mut programs = programs.into_iter();
@@ -110,12 +110,12 @@ fn build<R: Record>(
 fn sample_all<R: Record>(watch: &mut Sampler, network: &World<R>, now: Instant) {
     for port in network.ports() {
         let name = network.port_name(port);
-        watch.port(&name, network.look(port), now);
+        watch.port(&name, network.sample(port), now);
         if let PortId::Link(number) = port {
             watch.discipline(&name, &network.link(number).report(), now);
         }
     }
-    for end in network.ends() {
-        watch.connections(&end.app, &end.host, now);
+    for end in network.endpoints() {
+        watch.connections(&end.apps, &end.host, now);
     }
 }

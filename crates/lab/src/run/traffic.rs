@@ -12,7 +12,7 @@ use tautline_sim::app::{
     DatagramSinkConfig, DatagramsConfig, Flow, MessagesConfig, OnOff, Page, Period, PingConfig,
     SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
-use tautline_sim::{ConfigError, Programs};
+use tautline_sim::{Applications, ConfigError};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
@@ -33,15 +33,15 @@ pub(super) fn traffic(
     document: &Document,
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
-) -> Result<(Vec<Programs>, BTreeMap<u16, String>), ConfigError> {
+) -> Result<(Vec<Applications<'static>>, BTreeMap<u16, String>), ConfigError> {
     let sample = document
         .run
         .as_ref()
         .map_or(Duration::from_millis(100), |run| run.sample.0);
-    let mut programs: Vec<Programs> = document
+    let mut programs: Vec<Applications<'static>> = document
         .host
         .iter()
-        .map(|_| Programs::new(sample).strict())
+        .map(|_| Applications::new(sample).strict())
         .collect();
     let mut rng = Pcg32::seed_from_u64(seed);
     let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::{Report, Value};
-use tautline_sim::app::{HostCalls, Measured, Sample};
-use tautline_sim::{Look, Programs};
+use tautline_sim::app::{Measured, Sample, SocketApi};
+use tautline_sim::{Applications, PortSample};
 use tautline_stack::TcpInfo;
 
 use crate::plan::Point;
@@ -23,7 +23,7 @@ pub(super) struct Sampler {
     /// Time between samples.
     sample: Duration,
     /// Each port's state at the last sample.
-    before: BTreeMap<String, Look>,
+    before: BTreeMap<String, PortSample>,
     points: BTreeMap<(Quantity, String), Vec<(f64, f64)>>,
     counters: BTreeMap<String, f64>,
 }
@@ -41,7 +41,7 @@ impl Sampler {
     }
 
     /// The port called `name` looks so at `now`.
-    pub(super) fn port(&mut self, name: &str, look: Look, now: Instant) {
+    pub(super) fn port(&mut self, name: &str, look: PortSample, now: Instant) {
         let at = self.seconds(now);
         let before = self.before.insert(name.to_owned(), look);
         let (drops, marks, sent) = before.map_or((0, 0, Bytes::ZERO), |look| {
@@ -82,7 +82,12 @@ impl Sampler {
     }
 
     /// The connections of `programs` on `host` look so at `now`.
-    pub(super) fn connections(&mut self, programs: &Programs, host: &dyn HostCalls, now: Instant) {
+    pub(super) fn connections(
+        &mut self,
+        programs: &Applications<'_>,
+        host: &dyn SocketApi,
+        now: Instant,
+    ) {
         let at = self.seconds(now);
         for (flow, info) in programs.connections(host) {
             // Only the end that sends has anything to tell.
@@ -98,8 +103,8 @@ impl Sampler {
     /// Adds the measurements of a host's applications until `until`, and all counters.
     pub(super) fn applications(
         &mut self,
-        programs: &Programs,
-        host: &dyn HostCalls,
+        programs: &Applications<'_>,
+        host: &dyn SocketApi,
         until: Instant,
     ) {
         for measured in programs.meter().flows() {

@@ -8,7 +8,7 @@ use tautline_base::{Rate, Tso};
 use tautline_qdisc::{Kind, Tree};
 use tautline_sim::topology::{Cable, HostNode, Topology};
 use tautline_sim::{
-    Buffer, CardConfig, Coalesce, Impairments, LinkConfig, NicConfig, Probability, RingLimit,
+    Buffer, Coalesce, Impairments, LinkConfig, LinkNicConfig, NicConfig, Probability, RingLimit,
 };
 
 use crate::scenario::Document;
@@ -90,9 +90,9 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     if !router {
         return wire;
     }
-    let default = CardConfig::default();
+    let default = LinkNicConfig::default();
     let ring = port.ring.unwrap_or(default.ring);
-    let card = CardConfig {
+    let card = LinkNicConfig {
         ring,
         ring_bytes: port.ring_bytes.map_or(default.ring_bytes, |size| size.0),
         restart: port.restart.unwrap_or(default.restart),
@@ -103,8 +103,8 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     };
     let framing = port.framing.map_or(wire.framing, |size| size.0);
     LinkConfig {
-        queue: Buffer::Discipline(qdisc(port)),
-        card: (ring > 0).then_some(card),
+        queue: Buffer::Qdisc(qdisc(port)),
+        nic: (ring > 0).then_some(card),
         framing,
         ..wire
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::plan::{PlanOptions, plan};
     use crate::scenario::{Scenario, ScenarioDir};
-    use tautline_sim::topology::{Air, Cell};
+    use tautline_sim::topology::{Cell, Radio};
 
     #[test]
     fn what_a_station_has_of_its_own_reaches_the_network() {
@@ -223,7 +223,7 @@ mod tests {
             );
             let [
                 Cell {
-                    air: Air::Wifi { config, .. },
+                    radio: Radio::Wifi { config, .. },
                     ..
                 },
             ] = cells.as_slice()

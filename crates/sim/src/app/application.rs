@@ -1,5 +1,5 @@
-//! [`Application`] and its [`Scene`]: what one application of several on a host is told, and what
-//! it may do.
+//! [`Application`], the trait of everything that runs on a host, and [`Context`], what an
+//! application may call.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,72 +10,89 @@ use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, Recv, SocketError, TcpConfig, UdpConfig, UdpRecv};
 
 use super::owners::Owners;
-use super::{AppError, HostCalls, Measured};
+use super::{AppError, Measured, SocketApi};
 
-/// When an application is at work.
+/// When an application is active, counted from the start of its host's applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct When {
-    /// It begins so long after the host's applications do. Default at once.
+    /// Default 0.
     pub start: Duration,
-    /// It ends so long after they began: what is due then is not done any more. Default never.
+    /// No new work begins from here on. Default never.
     pub stop: Option<Duration>,
 }
 
-/// One application of several on a host. An error that it returns ends it: its sockets are closed,
-/// and nothing is called any more.
+/// An application on a host. An error ends it: its sockets are closed, it is not called again.
 pub trait Application {
-    /// Its time has come.
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError>;
+    /// Called once, at [`When::start`].
+    ///
+    /// # Errors
+    /// Any error ends the application.
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError>;
 
-    /// Its time is over: it may still have something to bring to an end. Not called before
-    /// [`start`](Self::start).
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError>;
-
-    /// The host tells of a socket of its, which it calls `token`, or of a ping of its (then `token`
-    /// is 0).
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, token: u32)
-    -> Result<(), AppError>;
-
-    /// It is time for what [`call_at`](Self::call_at) announced.
-    fn on_call(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+    /// Called once, at [`When::stop`] but after `start`. Work in progress may be completed.
+    ///
+    /// # Errors
+    /// Any error ends the application.
+    fn stop(&mut self, _cx: &mut Context<'_>) -> Result<(), AppError> {
         Ok(())
     }
 
-    /// When it wants to be called without an event.
-    fn call_at(&self) -> Option<Instant> {
+    /// Called for an event on one of this application's sockets (identified by `token`) or on a
+    /// ping (`token` = 0).
+    ///
+    /// # Errors
+    /// Any error ends the application.
+    fn on_event(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
+        Ok(())
+    }
+
+    /// Called when [`deadline`](Self::deadline) has passed.
+    ///
+    /// # Errors
+    /// Any error ends the application.
+    fn on_deadline(&mut self, _cx: &mut Context<'_>) -> Result<(), AppError> {
+        Ok(())
+    }
+
+    /// When to call [`on_deadline`](Self::on_deadline), if at all.
+    fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// True when a simulation need not go on for its sake: it has done what it was for, or only
-    /// serves others.
+    /// True if a simulation need not continue for this application: its work is complete, or it
+    /// only serves others.
     fn is_done(&self) -> bool;
 
-    /// The connections worth a look while they last.
+    /// Open connections whose statistics are worth sampling.
     fn connections(&self) -> &[SocketId] {
         &[]
     }
 }
 
-/// What an application may do when it is called. What it opens here is its own: it hears of it, and
-/// nobody else does.
-pub struct Scene<'a> {
-    /// The present.
+/// What an [`Application`] may call. It receives the events of every socket that it opens here.
+pub struct Context<'a> {
+    /// The current time.
     pub now: Instant,
-    /// The host. Sockets are opened and closed with the methods of the scene.
-    pub host: &'a mut dyn HostCalls,
-    /// What it measures.
+    /// The host. Open and close sockets with the methods of the context instead.
+    pub host: &'a mut dyn SocketApi,
+    /// The measurements of this application's flow.
     pub measured: &'a mut Measured,
-    /// Room for what is read, 64 KiB, shared by all.
+    /// Scratch space for received data, 64 KiB.
     pub buffer: &'a mut [u8],
     pub(super) owners: &'a mut Owners,
     pub(super) number: usize,
 }
 
-impl Scene<'_> {
-    /// Begins a connection, to be called `token`.
+impl Context<'_> {
+    /// Opens a connection, identified by `token`.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::connect`](tautline_stack::Host::connect).
     pub fn connect(
         &mut self,
         remote: SocketAddr,
@@ -87,11 +104,10 @@ impl Scene<'_> {
         Ok(socket)
     }
 
-    /// Listens on `port`; the listener is to be called `token`. Whom it accepts must be
-    /// [owned](Self::own).
+    /// Listens on `port`, identified by `token`. Accepted connections must be [owned](Self::own).
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::listen`](tautline_stack::Host::listen).
     pub fn listen(
         &mut self,
         port: u16,
@@ -103,10 +119,10 @@ impl Scene<'_> {
         Ok(socket)
     }
 
-    /// Opens a datagram socket, to be called `token`.
+    /// Opens a UDP socket, identified by `token`.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::udp_bind`](tautline_stack::Host::udp_bind).
     pub fn bind(
         &mut self,
         local: SocketAddr,
@@ -118,10 +134,10 @@ impl Scene<'_> {
         Ok(socket)
     }
 
-    /// Sends echo request number `sequence` with `data`; the application hears of its reply.
+    /// Sends echo request number `sequence` with `data`. The reply is an event.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::ping_with_tos`](tautline_stack::Host::ping_with_tos).
     pub fn ping(
         &mut self,
         to: IpAddr,
@@ -130,46 +146,46 @@ impl Scene<'_> {
         data: &[u8],
     ) -> Result<(), AppError> {
         // Echo requests of different applications have different identifiers.
-        Ok(self
-            .host
-            .ping(to, tos, (self.number as u16, sequence), data, self.now)?)
+        let label = (self.number as u16, sequence);
+        Ok(self.host.ping_with_tos(to, tos, label, data, self.now)?)
     }
 
-    /// Writes to a connection and measures what the host takes. Nothing is taken by one that is
-    /// over: its [`Closed`](Event::Closed) event tells why.
+    /// Writes to a connection and counts what the host accepts. Returns 0 for a connection that has
+    /// ended: its [`Closed`](Event::Closed) event has the reason.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::send`](tautline_stack::Host::send).
     pub fn send(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, AppError> {
-        let taken = self.host.send(socket, data);
-        self.note_sent(taken)
+        let accepted = self.host.send(socket, data);
+        self.note_sent(accepted)
     }
 
-    /// The same with `count` zeros.
+    /// [`send`](Self::send) of `count` zeros.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::send_zeros`](tautline_stack::Host::send_zeros).
     pub fn send_zeros(&mut self, socket: SocketId, count: usize) -> Result<usize, AppError> {
-        let taken = self.host.send_zeros(socket, count);
-        self.note_sent(taken)
+        let accepted = self.host.send_zeros(socket, count);
+        self.note_sent(accepted)
     }
 
-    fn note_sent(&mut self, taken: Result<usize, SocketError>) -> Result<usize, AppError> {
-        match taken {
+    fn note_sent(&mut self, accepted: Result<usize, SocketError>) -> Result<usize, AppError> {
+        match accepted {
             Ok(0) | Err(SocketError::Closed) => Ok(0),
-            Ok(taken) => {
-                self.measured.note_sent(taken);
-                Ok(taken)
+            Ok(accepted) => {
+                self.measured.note_sent(accepted);
+                Ok(accepted)
             }
             Err(why) => Err(why.into()),
         }
     }
 
-    /// Reads from a connection into [`buffer`](Self::buffer), and measures it. There is nothing
-    /// more in one that is over: its [`Closed`](Event::Closed) event tells why.
+    /// Reads from a connection into [`buffer`](Self::buffer) and counts it. Returns
+    /// [`Recv::Empty`] for a connection that has ended: its [`Closed`](Event::Closed) event has the
+    /// reason.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::recv`](tautline_stack::Host::recv).
     pub fn recv(&mut self, socket: SocketId) -> Result<Recv, AppError> {
         match self.host.recv(socket, self.buffer) {
             Ok(read) => {
@@ -183,11 +199,11 @@ impl Scene<'_> {
         }
     }
 
-    /// Reads and measures all there is. [`Recv::Empty`] or [`Recv::EndOfStream`] says what comes
-    /// behind it.
+    /// Reads, counts and discards everything available. Returns [`Recv::Empty`] or
+    /// [`Recv::EndOfStream`].
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`recv`](Self::recv).
     pub fn recv_all(&mut self, socket: SocketId) -> Result<Recv, AppError> {
         loop {
             let read = self.recv(socket)?;
@@ -197,11 +213,11 @@ impl Scene<'_> {
         }
     }
 
-    /// Takes the next datagram into [`buffer`](Self::buffer), if there is one. Failures that the
-    /// socket tells of are noted.
+    /// Reads the next datagram into [`buffer`](Self::buffer). Asynchronous errors of the socket are
+    /// recorded as failures.
     ///
     /// # Errors
-    /// What the host says.
+    /// As [`Host::recv_from`](tautline_stack::Host::recv_from).
     pub fn recv_from(&mut self, socket: SocketId) -> Result<Option<Datagram>, AppError> {
         loop {
             match self.host.recv_from(socket, self.buffer)? {
@@ -212,12 +228,12 @@ impl Scene<'_> {
         }
     }
 
-    /// Events of `socket` are told to this application, as of `token`.
+    /// Delivers the events of `socket` to this application, identified by `token`.
     pub fn own(&mut self, socket: SocketId, token: u32) {
         self.owners.insert(socket, (self.number, token));
     }
 
-    /// Lets go of `socket`. What it was is kept in [`Measured::last_info`], if it was a connection.
+    /// Closes `socket`, and keeps the final state of a connection in [`Measured::last_info`].
     pub fn close(&mut self, socket: SocketId) {
         if let Some(info) = self.host.info(socket) {
             self.measured.last_info = Some(Box::new(info));
@@ -226,7 +242,7 @@ impl Scene<'_> {
         self.host.close(socket, self.now);
     }
 
-    /// Something failed and the application goes on.
+    /// Records a failure that does not end the application.
     pub fn fail(&mut self, why: impl Into<AppError>) {
         self.measured.note_failure(why.into(), self.now);
     }

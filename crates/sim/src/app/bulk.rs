@@ -1,319 +1,187 @@
-//! [`BulkSender`] and [`BulkReceiver`]: the two programs that move a given stream from one host to
+//! [`BulkSender`] and [`BulkReceiver`]: applications that move a given stream from one host to
 //! another.
 
 use std::io::Read;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tautline_base::{Instant, SocketId};
-use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
+use tautline_stack::{Event, Recv, TcpConfig};
 
-use super::programs::CHUNK;
-use super::{App, AppError, HostCalls, Program};
+use super::applications::CHUNK;
+use super::{AppError, Application, Context};
 
-/// How far a stream has come.
-#[derive(Debug)]
-enum Progress {
-    /// Before the connection.
-    Waiting,
-    /// Data may flow.
-    Open(SocketId),
-    /// The whole stream has passed, and this end has closed.
-    Done,
-    Failed(AppError),
-}
-
-impl Progress {
-    fn is_done(&self) -> bool {
-        matches!(self, Self::Done)
-    }
-
-    fn failure(&self) -> Option<&AppError> {
-        if let Self::Failed(error) = self {
-            Some(error)
-        } else {
-            None
-        }
-    }
-}
-
-/// Connects, sends all that `source` yields, closes its half, waits for the peer to close its own.
+/// Connects, sends everything that `source` yields, closes its half, and waits for the peer to
+/// close the other.
 #[derive(Debug)]
 pub struct BulkSender<S> {
     remote: SocketAddr,
-    config: Arc<TcpConfig>,
+    tcp: Arc<TcpConfig>,
     source: S,
-    progress: Progress,
-    chunk: Chunk,
-    sent: u64,
-    last_info: Option<Box<TcpInfo>>,
-}
-
-/// Data read from the source and not yet taken by the host.
-#[derive(Debug)]
-struct Chunk {
-    data: Box<[u8]>,
-    from: usize,
-    to: usize,
+    chunk: Box<[u8]>,
+    /// Part of `chunk` that the host has not accepted.
+    unsent: Range<usize>,
+    /// The source has ended and our half is closed.
     ended: bool,
+    socket: Option<SocketId>,
+    done: bool,
 }
 
 impl<S: Read> BulkSender<S> {
     /// A sender of `source` to `remote`.
-    pub fn new(
-        remote: impl Into<SocketAddr>,
-        config: impl Into<Arc<TcpConfig>>,
-        source: S,
-    ) -> Self {
-        let chunk = Chunk {
-            data: vec![0; CHUNK].into(),
-            from: 0,
-            to: 0,
-            ended: false,
-        };
-        let config = config.into();
+    pub fn new(remote: SocketAddr, tcp: impl Into<Arc<TcpConfig>>, source: S) -> Self {
         Self {
-            remote: remote.into(),
-            config,
+            remote,
+            tcp: tcp.into(),
             source,
-            progress: Progress::Waiting,
-            chunk,
-            sent: 0,
-            last_info: None,
+            chunk: vec![0; CHUNK].into(),
+            unsent: 0..0,
+            ended: false,
+            socket: None,
+            done: false,
         }
     }
 
-    /// The connection, once there is one and until it has ended.
-    pub fn socket(&self) -> Option<SocketId> {
-        if let Progress::Open(socket) = self.progress {
-            Some(socket)
-        } else {
-            None
-        }
-    }
-
-    /// Bytes the host has taken.
-    pub fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    /// The connection as it was when the peer had closed.
-    pub fn last_info(&self) -> Option<&TcpInfo> {
-        self.last_info.as_deref()
-    }
-
-    /// Hands over data until the host takes no more.
-    fn pump(&mut self, host: &mut impl HostCalls, socket: SocketId) -> Result<(), AppError> {
-        while !self.chunk.ended {
-            let Chunk {
-                data,
-                from,
-                to,
-                ended,
-            } = &mut self.chunk;
-            if from == to {
-                (*from, *to) = (0, self.source.read(data)?);
+    /// Sends until the host accepts no more.
+    fn send(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
+        while !self.ended {
+            if self.unsent.is_empty() {
+                self.unsent = 0..self.source.read(&mut self.chunk)?;
             }
-            if from == to {
-                *ended = true;
-                host.shutdown(socket)?;
-                break;
+            if self.unsent.is_empty() {
+                self.ended = true;
+                return Ok(cx.host.shutdown(socket)?);
             }
-            let taken = host.send(socket, &data[*from..*to])?;
-            *from += taken;
-            self.sent += taken as u64;
-            if taken == 0 {
+            let accepted = cx.send(socket, &self.chunk[self.unsent.clone()])?;
+            self.unsent.start += accepted;
+            if accepted == 0 {
                 break;
             }
         }
         Ok(())
     }
+}
 
-    fn react(
-        &mut self,
-        host: &mut impl HostCalls,
-        event: Event,
-        now: Instant,
-    ) -> Result<(), AppError> {
+impl<S: Read> Application for BulkSender<S> {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.socket = Some(cx.connect(self.remote, Arc::clone(&self.tcp), 0)?);
+        Ok(())
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, event: Event, _: u32) -> Result<(), AppError> {
         match event {
-            Event::Connected(socket) | Event::Writable(socket) => self.pump(host, socket),
+            Event::Connected(socket) | Event::Writable(socket) => self.send(cx, socket)?,
             Event::Readable(socket) => {
-                while let Recv::Data(_) = host.recv(socket, &mut [0; 64])? {}
-                if host.recv(socket, &mut [0])? == Recv::EndOfStream && self.chunk.ended {
-                    self.last_info = host.info(socket).map(Box::new);
-                    host.close(socket, now);
-                    self.progress = Progress::Done;
+                if cx.recv_all(socket)? == Recv::EndOfStream && self.ended {
+                    cx.close(socket);
+                    (self.socket, self.done) = (None, true);
                 }
-                Ok(())
             }
-            Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
-            Event::Closed { .. }
-            | Event::Accepted { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            Event::Closed { why, .. } => return Err(AppError::Closed(why)),
+            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => {}
         }
-    }
-}
-
-impl<H: HostCalls, S: Read> App<H> for BulkSender<S> {
-    fn start(&mut self, host: &mut H, now: Instant) {
-        self.progress = match host.connect(self.remote, Arc::clone(&self.config), now) {
-            Ok(socket) => Progress::Open(socket),
-            Err(error) => Progress::Failed(error.into()),
-        };
+        Ok(())
     }
 
-    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
-        if let Err(error) = self.react(host, event, now) {
-            self.progress = Progress::Failed(error);
-        }
-    }
-}
-
-impl<S> Program for BulkSender<S> {
     fn is_done(&self) -> bool {
-        self.progress.is_done()
+        self.done
     }
 
-    fn failure(&self) -> Option<&AppError> {
-        self.progress.failure()
+    fn connections(&self) -> &[SocketId] {
+        self.socket.as_slice()
     }
 }
 
-/// Listens, gives all it receives on its first connection to `sink`, closes when the peer has
-/// closed.
+/// Accepts one connection, passes everything it receives to `sink`, and closes after the peer.
 pub struct BulkReceiver<F> {
     port: u16,
-    config: Arc<TcpConfig>,
+    tcp: Arc<TcpConfig>,
     sink: F,
-    buffer: Box<[u8]>,
     reads_from: Instant,
-    progress: Progress,
     listener: Option<SocketId>,
-    received: u64,
+    socket: Option<SocketId>,
+    done: bool,
 }
 
 impl<F: FnMut(&[u8])> BulkReceiver<F> {
     /// A receiver on `port`.
-    pub fn new(port: u16, config: impl Into<Arc<TcpConfig>>, sink: F) -> Self {
-        let (buffer, reads_from) = (vec![0; CHUNK].into(), Instant::ZERO);
-        let config = config.into();
+    pub fn new(port: u16, tcp: impl Into<Arc<TcpConfig>>, sink: F) -> Self {
         Self {
             port,
-            config,
+            tcp: tcp.into(),
             sink,
-            buffer,
-            reads_from,
-            progress: Progress::Waiting,
+            reads_from: Instant::ZERO,
             listener: None,
-            received: 0,
+            socket: None,
+            done: false,
         }
     }
 
-    /// Leaves everything unread until `time`: the window closes.
+    /// Reads nothing before `time`, so that the receive window closes.
+    #[must_use]
     pub fn reading_from(mut self, time: Instant) -> Self {
         self.reads_from = time;
         self
     }
 
-    /// The connection, once there is one and until it has ended.
-    pub fn socket(&self) -> Option<SocketId> {
-        if let Progress::Open(socket) = self.progress {
-            Some(socket)
-        } else {
-            None
-        }
-    }
-
-    /// Bytes read so far.
-    pub fn received(&self) -> u64 {
-        self.received
-    }
-
-    fn read(
-        &mut self,
-        host: &mut impl HostCalls,
-        socket: SocketId,
-        now: Instant,
-    ) -> Result<(), AppError> {
-        if now < self.reads_from {
+    fn read(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
+        if cx.now < self.reads_from {
             return Ok(());
         }
         loop {
-            match host.recv(socket, &mut self.buffer)? {
-                Recv::Data(count) => {
-                    self.received += count as u64;
-                    (self.sink)(&self.buffer[..count]);
-                }
+            match cx.recv(socket)? {
+                Recv::Data(count) => (self.sink)(&cx.buffer[..count]),
                 Recv::Empty => return Ok(()),
                 Recv::EndOfStream => {
-                    host.close(socket, now);
-                    self.progress = Progress::Done;
+                    cx.close(socket);
+                    (self.socket, self.done) = (None, true);
                     return Ok(());
                 }
             }
         }
     }
+}
 
-    fn react(
-        &mut self,
-        host: &mut impl HostCalls,
-        event: Event,
-        now: Instant,
-    ) -> Result<(), AppError> {
+impl<F: FnMut(&[u8])> Application for BulkReceiver<F> {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.listener = Some(cx.listen(self.port, Arc::clone(&self.tcp), 0)?);
+        Ok(())
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, event: Event, _: u32) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
                 if let Some(listener) = self.listener.take() {
-                    host.close(listener, now);
+                    cx.close(listener);
                 }
-                self.progress = Progress::Open(socket);
-                self.read(host, socket, now)
+                cx.own(socket, 0);
+                self.socket = Some(socket);
+                self.read(cx, socket)
             }
-            Event::Readable(socket) => self.read(host, socket, now),
-            Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
-            Event::Closed { .. }
-            | Event::Connected(_)
+            Event::Readable(socket) => self.read(cx, socket),
+            Event::Closed { why, .. } => Err(AppError::Closed(why)),
+            Event::Connected(_)
             | Event::Writable(_)
             | Event::Pong { .. }
             | Event::PingFailed { .. } => Ok(()),
         }
     }
-}
 
-impl<H: HostCalls, F: FnMut(&[u8])> App<H> for BulkReceiver<F> {
-    fn start(&mut self, host: &mut H, _now: Instant) {
-        match host.listen(self.port, Arc::clone(&self.config)) {
-            Ok(listener) => self.listener = Some(listener),
-            Err(error) => self.progress = Progress::Failed(error.into()),
-        }
-    }
-
-    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
-        if let Err(error) = self.react(host, event, now) {
-            self.progress = Progress::Failed(error);
-        }
-    }
-
-    fn on_call(&mut self, host: &mut H, now: Instant) {
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         self.reads_from = Instant::ZERO;
-        if let Some(socket) = self.socket()
-            && let Err(error) = self.read(host, socket, now)
-        {
-            self.progress = Progress::Failed(error);
-        }
+        self.socket.map_or(Ok(()), |socket| self.read(cx, socket))
     }
-}
 
-impl<F> Program for BulkReceiver<F> {
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         (self.reads_from > Instant::ZERO).then_some(self.reads_from)
     }
 
     fn is_done(&self) -> bool {
-        self.progress.is_done()
+        self.done
     }
 
-    fn failure(&self) -> Option<&AppError> {
-        self.progress.failure()
+    fn connections(&self) -> &[SocketId] {
+        self.socket.as_slice()
     }
 }

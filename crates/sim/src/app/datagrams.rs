@@ -9,7 +9,7 @@ use tautline_stack::{Event, SendError, UdpConfig};
 
 use super::service::{DatagramService, anywhere};
 use super::traffic::{Departures, read_stamp, stamp};
-use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 use crate::config_error::ConfigError;
 
 /// Most datagrams in one call: others have their turn too.
@@ -71,7 +71,7 @@ impl DatagramSinkConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also sends datagrams.
     ///
     /// # Errors
@@ -102,12 +102,12 @@ impl Programs {
             when,
             udp,
         } = config;
-        let take = |scene: &mut Scene<'_>, _, Datagram { len, .. }| {
-            scene.measured.note_received(len, scene.now);
-            let due = read_stamp(&scene.buffer[..len]).map(|(due, _)| due);
-            scene.measured.one_way.extend(due.map(|at| Sample {
+        let take = |cx: &mut Context<'_>, _, Datagram { len, .. }| {
+            cx.measured.note_received(len, cx.now);
+            let due = read_stamp(&cx.buffer[..len]).map(|(due, _)| due);
+            cx.measured.one_way.extend(due.map(|at| Sample {
                 at,
-                took: scene.now - at,
+                took: cx.now - at,
             }));
         };
         self.add(flow, when, DatagramService::new(port, udp, take))
@@ -131,70 +131,70 @@ enum Stage {
 
 /// What becomes of a datagram that was to be sent. Only what can never be sent is an error.
 pub(super) fn note(
-    scene: &mut Scene<'_>,
+    cx: &mut Context<'_>,
     outcome: Result<(), SendError>,
     bytes: usize,
 ) -> Result<(), AppError> {
     match outcome {
-        Ok(()) => scene.measured.note_sent(bytes),
-        Err(SendError::Full) => scene.measured.refused += 1,
-        Err(SendError::Path(why)) => scene.fail(why),
+        Ok(()) => cx.measured.note_sent(bytes),
+        Err(SendError::Full) => cx.measured.refused += 1,
+        Err(SendError::Path(why)) => cx.fail(why),
         Err(why) => return Err(why.into()),
     }
     Ok(())
 }
 
 impl Application for Source {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let socket = scene.bind(anywhere(0), self.config.udp, 0)?;
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        let socket = cx.bind(anywhere(0), self.config.udp, 0)?;
         self.stage = Stage::Sending {
             socket,
-            departures: Departures::new(self.config.traffic.clone(), scene.now),
+            departures: Departures::new(self.config.traffic.clone(), cx.now),
         };
         Ok(())
     }
 
     /// What the socket has taken is still sent.
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         if let Stage::Sending { socket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
-            scene.close(socket);
+            cx.close(socket);
         }
         Ok(())
     }
 
     fn on_event(
         &mut self,
-        _scene: &mut Scene<'_>,
+        _scene: &mut Context<'_>,
         _event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         Ok(())
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let Stage::Sending { socket, departures } = &mut self.stage else {
             return Ok(());
         };
         for _ in 0..BUDGET {
-            let Some((due, number)) = departures.take(scene.now) else {
+            let Some((due, number)) = departures.take(cx.now) else {
                 break;
             };
             stamp(&mut self.payload, due, number);
-            let outcome = scene
+            let outcome = cx
                 .host
-                .send_to(*socket, &self.payload, self.config.remote);
-            note(scene, outcome, self.payload.len())?;
+                .send_to(*socket, &self.payload, Some(self.config.remote));
+            note(cx, outcome, self.payload.len())?;
         }
         if departures.is_over() {
-            self.stop(scene)
+            self.stop(cx)
         } else {
             Ok(())
         }
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         if let Stage::Sending { departures, .. } = &self.stage {
-            departures.call_at()
+            departures.deadline()
         } else {
             None
         }

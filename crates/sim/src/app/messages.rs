@@ -10,10 +10,12 @@ use tautline_stack::{Event, Recv, TcpConfig};
 use super::framing::{Reader, stamp_message};
 use super::service::StreamService;
 use super::traffic::{Departures, read_stamp};
-use super::{AppError, Application, Flow, Programs, Sample, Scene, SinkConfig, Traffic, When};
+use super::{
+    AppError, Application, Applications, Context, Flow, Sample, SinkConfig, Traffic, When,
+};
 use crate::config_error::ConfigError;
 
-/// TCP messages to a [sink](Programs::message_sink). One that is due before the one before is
+/// TCP messages to a [sink](Applications::message_sink). One that is due before the one before is
 /// written whole, for want of room in the connection's buffer, is refused.
 #[derive(Clone, Debug)]
 pub struct MessagesConfig {
@@ -48,7 +50,7 @@ impl MessagesConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also sends TCP messages.
     ///
     /// # Errors
@@ -109,58 +111,58 @@ enum Stage {
 
 impl Source {
     /// Writes the rest of the message that is begun; after the last one, closes.
-    fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let Some(socket) = self.socket else {
             return Ok(());
         };
         while self.written < self.message.len() {
-            let taken = scene.host.send(socket, &self.message[self.written..]);
+            let taken = cx.host.send(socket, &self.message[self.written..]);
             let Ok(taken @ 1..) = taken else {
                 return Ok(());
             };
             self.written += taken;
             if self.written == self.message.len() {
-                scene.measured.note_sent(self.message.len());
+                cx.measured.note_sent(self.message.len());
             }
         }
         if self.stage == Stage::Ending {
             self.stage = Stage::Closing;
-            scene.host.shutdown(socket)?;
+            cx.host.shutdown(socket)?;
         }
         Ok(())
     }
 }
 
 impl Application for Source {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.connect(self.config.remote, Arc::clone(&self.config.tcp), 0)?);
-        self.departures = Some(Departures::new(self.config.traffic.clone(), scene.now));
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.socket = Some(cx.connect(self.config.remote, Arc::clone(&self.config.tcp), 0)?);
+        self.departures = Some(Departures::new(self.config.traffic.clone(), cx.now));
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         if self.stage == Stage::Sending {
             (self.stage, self.departures) = (Stage::Ending, None);
         }
-        self.write(scene)
+        self.write(cx)
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         match event {
             Event::Connected(_) => {
-                scene.measured.connections += 1;
-                self.write(scene)
+                cx.measured.connections += 1;
+                self.write(cx)
             }
-            Event::Writable(_) => self.write(scene),
+            Event::Writable(_) => self.write(cx),
             Event::Readable(socket) => {
-                let end = scene.recv_all(socket)?;
+                let end = cx.recv_all(socket)?;
                 if self.stage == Stage::Closing && end == Recv::EndOfStream {
-                    scene.close(socket);
+                    cx.close(socket);
                     (self.socket, self.stage) = (None, Stage::Done);
                 }
                 Ok(())
@@ -170,28 +172,28 @@ impl Application for Source {
         }
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         while let Some((due, number)) = self
             .departures
             .as_mut()
-            .and_then(|departures| departures.take(scene.now))
+            .and_then(|departures| departures.take(cx.now))
         {
             if self.written < self.message.len() {
-                scene.measured.refused += 1;
+                cx.measured.refused += 1;
                 continue;
             }
             stamp_message(&mut self.message, due, number);
             self.written = 0;
-            self.write(scene)?;
+            self.write(cx)?;
         }
         match &self.departures {
-            Some(departures) if departures.is_over() => self.stop(scene),
+            Some(departures) if departures.is_over() => self.stop(cx),
             _ => Ok(()),
         }
     }
 
-    fn call_at(&self) -> Option<Instant> {
-        self.departures.as_ref()?.call_at()
+    fn deadline(&self) -> Option<Instant> {
+        self.departures.as_ref()?.deadline()
     }
 
     fn is_done(&self) -> bool {
@@ -204,12 +206,12 @@ impl Application for Source {
 }
 
 /// Reads the messages that are there, and measures those that are whole.
-fn read(reader: &mut Reader, scene: &mut Scene<'_>, socket: SocketId) -> Result<bool, AppError> {
+fn read(reader: &mut Reader, cx: &mut Context<'_>, socket: SocketId) -> Result<bool, AppError> {
     loop {
-        match scene.recv(socket)? {
+        match cx.recv(socket)? {
             Recv::Data(count) => {
-                let (now, one_way) = (scene.now, &mut scene.measured.one_way);
-                reader.read(&scene.buffer[..count], |header| {
+                let (now, one_way) = (cx.now, &mut cx.measured.one_way);
+                reader.read(&cx.buffer[..count], |header| {
                     let at = read_stamp(header).map_or(Instant::ZERO, |(due, _)| due);
                     one_way.push(Sample { at, took: now - at });
                 })?;

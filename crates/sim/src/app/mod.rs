@@ -1,30 +1,11 @@
-//! [`App`] and [`Program`]: what runs on a host; [`Programs`], any number of applications on one.
+//! Applications: one trait, [`Application`], one set of them per host, [`Applications`], and the
+//! ready-made ones.
 //!
-//! They use nothing but the host's public calls, so they drive a host on any device.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`programs`] | [`Programs`]: applications of one host, each with its events and its time |
-//! | [`application`] | [`Application`] and its [`Scene`]: what one of them is told and may do |
-//! | [`calls`] | [`HostCalls`]: what a host does for applications, whatever it runs on |
-//! | [`meter`] | [`Meter`]: what applications measured, flow by flow |
-//! | [`upload`], [`sink`] | a TCP stream and its end |
-//! | [`ping`] | ICMP echo |
-//! | [`datagrams`] | UDP at a constant rate or on and off, and its end |
-//! | [`requests`] | UDP questions and answers |
-//! | [`messages`] | TCP messages at intervals, and their end |
-//! | [`web`], [`web_server`] | pages of many objects |
-//! | [`traffic`] | when messages are due |
-//! | `service` | who waits on a port, TCP or UDP |
-//! | `framing` | messages on a stream |
-//! | `outstanding` | which requests have no reply yet |
-//! | [`bulk`] | [`BulkSender`], [`BulkReceiver`]: one given stream |
-//! | `slab` | what an application keeps of each of its connections |
-//! | `owners` | whose socket it is |
+//! An application uses only the socket calls of a host, so it runs on any device, simulated or not.
 
 pub mod application;
+pub mod applications;
 pub mod bulk;
-pub mod calls;
 pub mod datagrams;
 mod framing;
 pub mod messages;
@@ -32,11 +13,11 @@ pub mod meter;
 mod outstanding;
 mod owners;
 pub mod ping;
-pub mod programs;
 pub mod requests;
 mod service;
 pub mod sink;
 mod slab;
+pub mod sockets;
 pub mod traffic;
 pub mod upload;
 pub mod web;
@@ -45,58 +26,30 @@ pub mod web_server;
 use std::io;
 use std::sync::Arc;
 
-use tautline_base::Instant;
 use tautline_stack::{
-    BindError, CloseReason, ConnectError, Event, ListenError, PathError, PingError, SendError,
-    SocketError,
+    BindError, CloseReason, ConnectError, ListenError, PathError, PingError, SendError, SocketError,
 };
 
-pub use application::{Application, Scene, When};
+pub use application::{Application, Context, When};
+pub use applications::Applications;
 pub use bulk::{BulkReceiver, BulkSender};
-pub use calls::HostCalls;
 pub use datagrams::{DatagramSinkConfig, DatagramsConfig};
 pub use messages::MessagesConfig;
 pub use meter::{Failure, Flow, Measured, Meter, Sample};
 pub use ping::PingConfig;
-pub use programs::Programs;
 pub use requests::{Pace, RequestsConfig, ResponderConfig};
 pub use sink::SinkConfig;
+pub use sockets::SocketApi;
 pub use traffic::{OnOff, Period, Traffic};
 pub use upload::{Ending, UploadConfig};
 pub use web::{Page, WebConfig};
 pub use web_server::WebServerConfig;
 
-/// What a program does to its host `H`.
-pub trait App<H>: Program {
-    /// The simulation begins.
-    fn start(&mut self, host: &mut H, now: Instant);
-
-    /// The host has told of `event`.
-    fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
-
-    /// It is time for what [`call_at`](Program::call_at) announced.
-    fn on_call(&mut self, _host: &mut H, _now: Instant) {}
-}
-
-/// How far a program is.
-pub trait Program {
-    /// When it wants to be called without an event.
-    fn call_at(&self) -> Option<Instant> {
-        None
-    }
-
-    /// True when the program has done what it was for.
-    fn is_done(&self) -> bool;
-
-    /// Why it cannot do it any more.
-    fn failure(&self) -> Option<&AppError>;
-}
-
-/// What ended a program early.
+/// Why an application ended early, or an operation of it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppError {
-    /// The connection could not be begun.
+    /// The connection could not be opened.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The port could not be listened on.
@@ -108,7 +61,7 @@ pub enum AppError {
     /// The connection ended before the stream did.
     #[error("the connection ended early: {0}")]
     Closed(CloseReason),
-    /// The datagram port could not be bound.
+    /// The UDP port could not be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// A datagram was refused.
@@ -117,18 +70,18 @@ pub enum AppError {
     /// An echo request was refused.
     #[error(transparent)]
     Ping(#[from] PingError),
-    /// The way there is closed, so somebody on it says.
+    /// The destination is unreachable.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The peer does not speak as this application expects.
+    /// The peer violated the protocol of this application.
     #[error("the peer does not keep to the protocol: {0}")]
     Protocol(&'static str),
     /// One of several applications failed.
     #[error("{flow}: {why}")]
     Of {
-        /// Whose flow it was.
+        /// The application's flow.
         flow: Flow,
-        /// What ended it.
+        /// Its error.
         why: Arc<Self>,
     },
     /// The data to send could not be read.

@@ -7,7 +7,7 @@ use tautline_base::{Bytes, Instant};
 use tautline_stack::Event;
 
 use super::outstanding::Outstanding;
-use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
+use super::{AppError, Application, Applications, Context, Flow, Sample, When};
 use crate::config_error::ConfigError;
 
 /// Longest datum: the payload of an Ethernet frame bounds it first, but where the host has a larger
@@ -52,7 +52,7 @@ impl PingConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also pings a host.
     ///
     /// # Errors
@@ -94,21 +94,21 @@ struct Ping {
 
 impl Ping {
     /// Asks once. What the host refuses for good ends it.
-    fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
-        scene.ping(
+    fn ask(&mut self, cx: &mut Context<'_>, due: Instant) -> Result<(), AppError> {
+        cx.ping(
             self.config.to,
             self.config.tos,
             self.sent as u16,
             &self.data,
         )?;
-        scene.measured.note_sent(self.data.len());
-        self.waiting.push(scene.now);
+        cx.measured.note_sent(self.data.len());
+        self.waiting.push(cx.now);
         self.sent += 1;
         // After a pause of the whole machine nobody wants all that was missed at once.
-        let next = if due + self.config.interval > scene.now {
+        let next = if due + self.config.interval > cx.now {
             due
         } else {
-            scene.now
+            cx.now
         } + self.config.interval;
         self.next_at = self
             .config
@@ -120,14 +120,14 @@ impl Ping {
 }
 
 impl Application for Ping {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         match self.config.count {
             Some(0) => Ok(()),
-            _ => self.ask(scene, scene.now),
+            _ => self.ask(cx, cx.now),
         }
     }
 
-    fn stop(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
         self.next_at = None;
         self.config.count = Some(self.sent);
         Ok(())
@@ -135,22 +135,22 @@ impl Application for Ping {
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         match event {
             Event::Pong { sequence, rtt, .. } => {
                 if let Some(at) = self.waiting.take_short(sequence) {
-                    scene.measured.note_received(self.data.len(), scene.now);
-                    scene.measured.round_trips.push(Sample { at, took: rtt });
+                    cx.measured.note_received(self.data.len(), cx.now);
+                    cx.measured.round_trips.push(Sample { at, took: rtt });
                 }
             }
             Event::PingFailed { sequence, why, .. } => {
                 let counts = self.waiting.take_short(sequence).is_some();
                 if counts {
-                    scene.measured.lost += 1;
-                    scene.fail(why);
+                    cx.measured.lost += 1;
+                    cx.fail(why);
                 }
             }
             _ => {}
@@ -158,15 +158,15 @@ impl Application for Ping {
         Ok(())
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        scene.measured.lost += self.waiting.expire(scene.now);
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        cx.measured.lost += self.waiting.expire(cx.now);
         match self.next_at {
-            Some(due) if due <= scene.now => self.ask(scene, due),
+            Some(due) if due <= cx.now => self.ask(cx, due),
             _ => Ok(()),
         }
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.next_at
             .into_iter()
             .chain(self.waiting.expires_at())

@@ -12,7 +12,7 @@ use super::datagrams::note;
 use super::outstanding::Outstanding;
 use super::service::{DatagramService, anywhere};
 use super::traffic::{read_stamp, stamp};
-use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 use crate::config_error::ConfigError;
 
 /// Longest payload of any datagram.
@@ -97,7 +97,7 @@ fn check_size(parameter: &'static str, size: Bytes) -> Result<(), ConfigError> {
     ConfigError::check(fits, parameter, size, "from 16 to 65507 bytes")
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also asks.
     ///
     /// # Errors
@@ -143,16 +143,16 @@ impl Programs {
             reply,
             udp,
         } = config;
-        let answer = move |scene: &mut Scene<'_>, socket, Datagram { len, from, .. }| {
-            scene.measured.note_received(len, scene.now);
+        let answer = move |cx: &mut Context<'_>, socket, Datagram { len, from, .. }| {
+            cx.measured.note_received(len, cx.now);
             let reply = reply.map_or(len, Bytes::as_usize);
             if reply > len {
-                scene.buffer[len..reply].fill(0);
+                cx.buffer[len..reply].fill(0);
             }
-            let outcome = scene.host.send_to(socket, &scene.buffer[..reply], from);
+            let outcome = cx.host.send_to(socket, &cx.buffer[..reply], Some(from));
             // One bad address is not the end of the others.
-            if let Err(why) = note(scene, outcome, reply) {
-                scene.fail(why);
+            if let Err(why) = note(cx, outcome, reply) {
+                cx.fail(why);
             }
         };
         self.add(flow, when, DatagramService::new(port, udp, answer))
@@ -174,79 +174,73 @@ impl Client {
         self.config.count.is_some_and(|count| self.sent >= count)
     }
 
-    fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
+    fn ask(&mut self, cx: &mut Context<'_>, due: Instant) -> Result<(), AppError> {
         let Some(socket) = self.socket else {
             return Ok(());
         };
-        stamp(&mut self.payload, scene.now, self.waiting.next());
-        self.waiting.push(scene.now);
+        stamp(&mut self.payload, cx.now, self.waiting.next());
+        self.waiting.push(cx.now);
         self.sent += 1;
         self.next_at = match self.config.pace {
             _ if self.is_over() => None,
             // After a pause of the whole machine nobody wants all that was missed at once.
-            Pace::Every(time) => Some(
-                if due + time > scene.now {
-                    due
-                } else {
-                    scene.now
-                } + time,
-            ),
+            Pace::Every(time) => Some(if due + time > cx.now { due } else { cx.now } + time),
             Pace::AfterReply => None,
         };
-        let outcome = scene
+        let outcome = cx
             .host
-            .send_to(socket, &self.payload, self.config.remote);
-        note(scene, outcome, self.payload.len())
+            .send_to(socket, &self.payload, Some(self.config.remote));
+        note(cx, outcome, self.payload.len())
     }
 
     /// A request has its reply, or never will.
-    fn settled(&mut self, scene: &mut Scene<'_>) {
+    fn settled(&mut self, cx: &mut Context<'_>) {
         if self.config.pace == Pace::AfterReply && !self.is_over() {
-            self.next_at = Some(scene.now);
+            self.next_at = Some(cx.now);
         }
         if self.is_over()
             && self.waiting.is_empty()
             && let Some(socket) = self.socket.take()
         {
-            scene.close(socket);
+            cx.close(socket);
         }
     }
 }
 
 impl Application for Client {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.bind(anywhere(0), self.config.udp, 0)?);
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.socket = Some(cx.bind(anywhere(0), self.config.udp, 0)?);
         if !self.is_over() {
-            self.next_at = Some(scene.now);
+            self.next_at = Some(cx.now);
         }
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         self.next_at = None;
         self.config.count = Some(self.sent);
-        self.settled(scene);
+        self.settled(cx);
         Ok(())
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         let Event::Readable(socket) = event else {
             return Ok(());
         };
-        while let Some(Datagram { len, from, .. }) = scene.recv_from(socket)? {
-            let number = read_stamp(&scene.buffer[..len]).filter(|_| from == self.config.remote);
+        while let Some(Datagram { len, from, .. }) = cx.recv_from(socket)? {
+            let number = read_stamp(&cx.buffer[..len]).filter(|_| from == self.config.remote);
             if let Some(at) = number.and_then(|(_, number)| self.waiting.take(number)) {
-                scene.measured.note_received(len, scene.now);
-                scene.measured.round_trips.push(Sample {
+                cx.measured.note_received(len, cx.now);
+                cx.measured.round_trips.push(Sample {
                     at,
-                    took: scene.now - at,
+                    took: cx.now - at,
                 });
-                self.settled(scene);
+                self.settled(cx);
                 if self.socket.is_none() {
                     return Ok(());
                 }
@@ -255,19 +249,19 @@ impl Application for Client {
         Ok(())
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let lost = self.waiting.expire(scene.now);
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        let lost = self.waiting.expire(cx.now);
         if lost > 0 {
-            scene.measured.lost += lost;
-            self.settled(scene);
+            cx.measured.lost += lost;
+            self.settled(cx);
         }
         match self.next_at {
-            Some(due) if due <= scene.now => self.ask(scene, due),
+            Some(due) if due <= cx.now => self.ask(cx, due),
             _ => Ok(()),
         }
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.next_at
             .into_iter()
             .chain(self.waiting.expires_at())

@@ -10,7 +10,7 @@ use tautline_stack::udp::Datagram;
 use tautline_stack::{CloseReason, Event, TcpConfig, UdpConfig};
 
 use super::slab::Slab;
-use super::{AppError, Application, Scene};
+use super::{AppError, Application, Context};
 
 /// All addresses of the host, of both families.
 pub(super) const fn anywhere(port: u16) -> SocketAddr {
@@ -19,7 +19,7 @@ pub(super) const fn anywhere(port: u16) -> SocketAddr {
 
 /// Reads and writes a connection of which `V` is kept, as far as it goes now. True when it has
 /// served its time.
-pub(super) type Attend<V> = fn(&mut V, &mut Scene<'_>, SocketId) -> Result<bool, AppError>;
+pub(super) type Attend<V> = fn(&mut V, &mut Context<'_>, SocketId) -> Result<bool, AppError>;
 
 /// Listens on a TCP port; keeps a `V` of each connection.
 pub(super) struct StreamService<V> {
@@ -43,62 +43,57 @@ impl<V: Default> StreamService<V> {
         }
     }
 
-    fn attend(&mut self, scene: &mut Scene<'_>, socket: SocketId, token: u32) {
+    fn attend(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
         let Some(visit) = self.visits.get_mut(token) else {
             return;
         };
-        match (self.attend)(visit, scene, socket) {
+        match (self.attend)(visit, cx, socket) {
             Ok(false) => {}
-            Ok(true) => self.let_go(scene, socket, token),
+            Ok(true) => self.let_go(cx, socket, token),
             Err(why) => {
-                scene.fail(why);
+                cx.fail(why);
                 // One that is over is let go in any case.
-                let _ = scene.host.abort(socket);
-                self.let_go(scene, socket, token);
+                let _ = cx.host.abort(socket);
+                self.let_go(cx, socket, token);
             }
         }
     }
 
-    fn let_go(&mut self, scene: &mut Scene<'_>, socket: SocketId, token: u32) {
-        scene.close(socket);
+    fn let_go(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
+        cx.close(socket);
         self.visits.remove(token);
     }
 }
 
 impl<V: Default> Application for StreamService<V> {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.listener = Some(scene.listen(self.port, Arc::clone(&self.tcp), 0)?);
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.listener = Some(cx.listen(self.port, Arc::clone(&self.tcp), 0)?);
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         self.listener
             .take()
             .into_iter()
-            .for_each(|listener| scene.close(listener));
+            .for_each(|listener| cx.close(listener));
         Ok(())
     }
 
-    fn on_event(
-        &mut self,
-        scene: &mut Scene<'_>,
-        event: Event,
-        token: u32,
-    ) -> Result<(), AppError> {
+    fn on_event(&mut self, cx: &mut Context<'_>, event: Event, token: u32) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
-                scene.measured.connections += 1;
+                cx.measured.connections += 1;
                 let token = self.visits.insert(V::default());
-                scene.own(socket, token);
-                self.attend(scene, socket, token);
+                cx.own(socket, token);
+                self.attend(cx, socket, token);
             }
-            Event::Readable(socket) | Event::Writable(socket) => self.attend(scene, socket, token),
+            Event::Readable(socket) | Event::Writable(socket) => self.attend(cx, socket, token),
             Event::Closed { socket, why } => {
-                self.attend(scene, socket, token);
+                self.attend(cx, socket, token);
                 if why != CloseReason::Finished {
-                    scene.fail(AppError::Closed(why));
+                    cx.fail(AppError::Closed(why));
                 }
-                self.let_go(scene, socket, token);
+                self.let_go(cx, socket, token);
             }
             Event::Connected(_) | Event::Pong { .. } | Event::PingFailed { .. } => {}
         }
@@ -118,8 +113,8 @@ pub(super) struct DatagramService<T> {
     socket: Option<SocketId>,
 }
 
-impl<T: FnMut(&mut Scene<'_>, SocketId, Datagram)> DatagramService<T> {
-    /// `take` is called for each datagram, which is in the scene's buffer then.
+impl<T: FnMut(&mut Context<'_>, SocketId, Datagram)> DatagramService<T> {
+    /// `take` is called for each datagram, which is in the cx's buffer then.
     pub(super) fn new(port: u16, udp: UdpConfig, take: T) -> Self {
         Self {
             port,
@@ -130,31 +125,31 @@ impl<T: FnMut(&mut Scene<'_>, SocketId, Datagram)> DatagramService<T> {
     }
 }
 
-impl<T: FnMut(&mut Scene<'_>, SocketId, Datagram)> Application for DatagramService<T> {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.bind(anywhere(self.port), self.udp, 0)?);
+impl<T: FnMut(&mut Context<'_>, SocketId, Datagram)> Application for DatagramService<T> {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.socket = Some(cx.bind(anywhere(self.port), self.udp, 0)?);
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         self.socket
             .take()
             .into_iter()
-            .for_each(|socket| scene.close(socket));
+            .for_each(|socket| cx.close(socket));
         Ok(())
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         let Event::Readable(socket) = event else {
             return Ok(());
         };
-        while let Some(datagram) = scene.recv_from(socket)? {
-            (self.take)(scene, socket, datagram);
+        while let Some(datagram) = cx.recv_from(socket)? {
+            (self.take)(cx, socket, datagram);
         }
         Ok(())
     }

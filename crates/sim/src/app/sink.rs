@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tautline_stack::{Recv, TcpConfig};
 
 use super::service::{Attend, StreamService};
-use super::{Flow, Programs, When};
+use super::{Applications, Flow, When};
 use crate::config_error::ConfigError;
 
 /// The end of TCP streams, or of [messages](super::MessagesConfig) on them. For the delays of
@@ -34,7 +34,7 @@ impl SinkConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also reads what comes on a port.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Programs {
             when,
             tcp,
         } = config;
-        let read: Attend<()> = |(), scene, socket| Ok(scene.recv_all(socket)? == Recv::EndOfStream);
+        let read: Attend<()> = |(), cx, socket| Ok(cx.recv_all(socket)? == Recv::EndOfStream);
         self.add(flow, when, StreamService::new(port, tcp, read))
     }
 }

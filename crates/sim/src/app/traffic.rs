@@ -153,7 +153,7 @@ impl Departures {
     }
 
     /// When to ask [`take`](Self::take) again: a message or the end of a burst.
-    pub(super) fn call_at(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let due = self.due();
         (!self.is_over()).then_some(self.burst.ends.map_or(due, |ends| ends.min(due)))
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{Event, Recv, TcpConfig};
 
+use super::applications::CHUNK;
 use super::framing::stamp_message;
-use super::programs::CHUNK;
-use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 
 use crate::config_error::ConfigError;
 
@@ -29,7 +29,7 @@ pub struct UploadConfig {
     /// open. Default 64 KiB.
     pub message: Bytes,
     /// Each message says when it was written, and the other end is a [sink of
-    /// messages](Programs::message_sink), which measures how long each took. That includes its time
+    /// messages](Applications::message_sink), which measures how long each took. That includes its time
     /// in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages
     /// then have from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
     pub stamped: bool,
@@ -68,7 +68,7 @@ impl UploadConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also sends a stream.
     ///
     /// # Errors
@@ -152,23 +152,23 @@ impl Upload {
     }
 
     /// Writes message after message until the host takes no more.
-    fn write(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+    fn write(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         while self.progress == Progress::Writing {
             if self.rest == 0 {
                 self.rest = self.config.message.get().min(self.left.unwrap_or(u64::MAX));
                 if self.config.stamped {
-                    stamp_message(&mut self.message, scene.now, self.number);
+                    stamp_message(&mut self.message, cx.now, self.number);
                 }
                 self.number += 1;
             }
             if self.rest == 0 {
-                return self.finish(scene, socket);
+                return self.finish(cx, socket);
             }
             let size = self.rest.min(CHUNK as u64) as usize;
             let taken = if self.config.stamped {
-                scene.send(socket, &self.message[self.message.len() - size..])?
+                cx.send(socket, &self.message[self.message.len() - size..])?
             } else {
-                scene.send_zeros(socket, size)?
+                cx.send_zeros(socket, size)?
             };
             if taken == 0 {
                 return Ok(());
@@ -180,65 +180,65 @@ impl Upload {
     }
 
     /// Nothing more is written.
-    fn finish(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+    fn finish(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         self.progress = Progress::Closing;
-        Ok(scene.host.shutdown(socket)?)
+        Ok(cx.host.shutdown(socket)?)
     }
 
-    fn let_go(&mut self, scene: &mut Scene<'_>, socket: SocketId) {
-        scene.close(socket);
+    fn let_go(&mut self, cx: &mut Context<'_>, socket: SocketId) {
+        cx.close(socket);
         (self.socket, self.progress) = (None, Progress::Done);
     }
 
-    fn read(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
-        if scene.recv_all(socket)? == Recv::EndOfStream && self.progress == Progress::Closing {
+    fn read(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
+        if cx.recv_all(socket)? == Recv::EndOfStream && self.progress == Progress::Closing {
             if self.left == Some(0) {
-                scene.measured.completions.push(Sample {
+                cx.measured.completions.push(Sample {
                     at: self.began,
-                    took: scene.now - self.began,
+                    took: cx.now - self.began,
                 });
             }
-            self.let_go(scene, socket);
+            self.let_go(cx, socket);
         }
         Ok(())
     }
 }
 
 impl Application for Upload {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.began = scene.now;
-        self.socket = Some(scene.connect(self.config.remote, Arc::clone(&self.config.tcp), 0)?);
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.began = cx.now;
+        self.socket = Some(cx.connect(self.config.remote, Arc::clone(&self.config.tcp), 0)?);
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let Some(socket) = self.socket else {
             return Ok(());
         };
         match self.config.ending {
             Ending::Reset => {
-                scene.host.abort(socket)?;
-                self.let_go(scene, socket);
+                cx.host.abort(socket)?;
+                self.let_go(cx, socket);
                 Ok(())
             }
-            Ending::Deliver if self.progress == Progress::Writing => self.finish(scene, socket),
+            Ending::Deliver if self.progress == Progress::Writing => self.finish(cx, socket),
             Ending::Deliver => Ok(()),
         }
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) => {
-                scene.measured.connections += 1;
-                self.write(scene, socket)
+                cx.measured.connections += 1;
+                self.write(cx, socket)
             }
-            Event::Writable(socket) => self.write(scene, socket),
-            Event::Readable(socket) => self.read(scene, socket),
+            Event::Writable(socket) => self.write(cx, socket),
+            Event::Readable(socket) => self.read(cx, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }

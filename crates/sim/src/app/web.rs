@@ -21,7 +21,7 @@ use super::framing::HEADER;
 use super::service::anywhere;
 use super::traffic::{END_OF_TIME, read_stamp, stamp};
 use super::web_server::write_request;
-use super::{AppError, Application, Programs, Sample, Scene};
+use super::{AppError, Application, Applications, Context, Sample};
 use crate::config_error::ConfigError;
 
 #[cfg(doc)]
@@ -36,7 +36,7 @@ const LOOK_UP_AGAIN: Duration = Duration::from_secs(5);
 /// Payload of a look-up.
 const LOOK_UP_SIZE: usize = 32;
 
-impl Programs {
+impl Applications<'_> {
     /// Also fetches pages.
     ///
     /// # Errors
@@ -120,9 +120,9 @@ impl Connection {
     }
 
     /// Writes what the host takes of the request.
-    fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         while self.connected && self.written < self.request.len() {
-            let taken = scene.send(self.socket, &self.request[self.written..])?;
+            let taken = cx.send(self.socket, &self.request[self.written..])?;
             if taken == 0 {
                 break;
             }
@@ -134,34 +134,34 @@ impl Connection {
 
 impl Client {
     /// The whole fetch begins.
-    fn begin(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let began = scene.now;
+    fn begin(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        let began = cx.now;
         if self.config.look_up.is_none() {
-            return self.open_page(scene, began);
+            return self.open_page(cx, began);
         }
-        self.look_up = Some(scene.bind(anywhere(0), UdpConfig::default(), LOOK_UP)?);
+        self.look_up = Some(cx.bind(anywhere(0), UdpConfig::default(), LOOK_UP)?);
         self.stage = Stage::Asking {
             began,
             again_at: began,
         };
-        self.ask_name(scene)
+        self.ask_name(cx)
     }
 
-    fn ask_name(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn ask_name(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let (Some(socket), Some(whom)) = (self.look_up, self.config.look_up) else {
             return Ok(());
         };
         if let Stage::Asking { again_at, .. } = &mut self.stage {
-            *again_at = scene.now + LOOK_UP_AGAIN;
+            *again_at = cx.now + LOOK_UP_AGAIN;
         }
         let mut question = [0; LOOK_UP_SIZE];
-        stamp(&mut question, scene.now, self.fetched);
-        let outcome = scene.host.send_to(socket, &question, whom);
-        note(scene, outcome, LOOK_UP_SIZE)
+        stamp(&mut question, cx.now, self.fetched);
+        let outcome = cx.host.send_to(socket, &question, Some(whom));
+        note(cx, outcome, LOOK_UP_SIZE)
     }
 
     /// One connection asks for the page itself.
-    fn open_page(&mut self, scene: &mut Scene<'_>, began: Instant) -> Result<(), AppError> {
+    fn open_page(&mut self, cx: &mut Context<'_>, began: Instant) -> Result<(), AppError> {
         let wanted: VecDeque<Bytes> = self.config.page.objects.iter().copied().collect();
         let missing = wanted.len();
         self.stage = Stage::Fetching(Fetch {
@@ -170,13 +170,13 @@ impl Client {
             missing,
             opened: false,
         });
-        self.connect(scene)
+        self.connect(cx)
     }
 
     /// One connection more. It has its request before it is open.
-    fn connect(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn connect(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let token = self.connections.len() as u32;
-        let socket = scene.connect(self.config.remote, Arc::clone(&self.config.tcp), token)?;
+        let socket = cx.connect(self.config.remote, Arc::clone(&self.config.tcp), token)?;
         let connection = Connection {
             socket,
             connected: false,
@@ -185,11 +185,11 @@ impl Client {
             left: None,
         };
         self.connections.push(connection);
-        self.ask_next(scene, token)
+        self.ask_next(cx, token)
     }
 
     /// Asks for the next object on an idle connection.
-    fn ask_next(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
+    fn ask_next(&mut self, cx: &mut Context<'_>, token: u32) -> Result<(), AppError> {
         let Stage::Fetching(fetch) = &mut self.stage else {
             return Ok(());
         };
@@ -198,18 +198,18 @@ impl Client {
         };
         if let Some(size) = fetch.wanted.pop_front() {
             connection.ask(size, self.config.request.as_usize());
-            connection.write(scene)?;
+            connection.write(cx)?;
         }
         Ok(())
     }
 
     /// Reads what there is of objects.
-    fn read(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
+    fn read(&mut self, cx: &mut Context<'_>, token: u32) -> Result<(), AppError> {
         loop {
             let Some(connection) = self.connections.get_mut(token as usize) else {
                 return Ok(());
             };
-            let count = match scene.recv(connection.socket)? {
+            let count = match cx.recv(connection.socket)? {
                 Recv::Data(count) => count,
                 Recv::EndOfStream if connection.left.is_some() => {
                     return Err(AppError::Protocol(
@@ -227,30 +227,30 @@ impl Client {
             connection.left = Some(left);
             if left == 0 {
                 connection.left = None;
-                self.object_done(scene, token)?;
+                self.object_done(cx, token)?;
             }
         }
     }
 
-    fn object_done(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
+    fn object_done(&mut self, cx: &mut Context<'_>, token: u32) -> Result<(), AppError> {
         let Stage::Fetching(fetch) = &mut self.stage else {
             return Ok(());
         };
         fetch.missing -= 1;
         if fetch.missing == 0 {
             let began = fetch.began;
-            scene.measured.completions.push(Sample {
+            cx.measured.completions.push(Sample {
                 at: began,
-                took: scene.now - began,
+                took: cx.now - began,
             });
-            self.end(scene);
+            self.end(cx);
             return Ok(());
         }
         let first = !std::mem::replace(&mut fetch.opened, true);
-        self.ask_next(scene, token)?;
+        self.ask_next(cx, token)?;
         if first {
             while self.connections.len() < self.config.connections && self.wants_more() {
-                self.connect(scene)?;
+                self.connect(cx)?;
             }
         }
         Ok(())
@@ -261,42 +261,42 @@ impl Client {
     }
 
     /// The fetch is over, well or not: everything is closed.
-    fn end(&mut self, scene: &mut Scene<'_>) {
+    fn end(&mut self, cx: &mut Context<'_>) {
         for Connection { socket, .. } in self.connections.drain(..) {
-            scene.close(socket);
+            cx.close(socket);
         }
         if let Some(socket) = self.look_up.take() {
-            scene.close(socket);
+            cx.close(socket);
         }
         self.fetched += 1;
         let more = self.config.count.is_none_or(|count| self.fetched < count);
         self.stage = Stage::Idle {
-            next_at: more.then_some(scene.now + self.config.pause),
+            next_at: more.then_some(cx.now + self.config.pause),
         };
     }
 
     /// One fetch fails; the next may not.
-    fn give_up(&mut self, scene: &mut Scene<'_>, why: Option<AppError>) {
-        scene.measured.lost += 1;
+    fn give_up(&mut self, cx: &mut Context<'_>, why: Option<AppError>) {
+        cx.measured.lost += 1;
         if let Some(why) = why {
-            scene.fail(why);
+            cx.fail(why);
         }
         for Connection { socket, .. } in &self.connections {
             // One that is over is let go below.
-            let _ = scene.host.abort(*socket);
+            let _ = cx.host.abort(*socket);
         }
-        self.end(scene);
+        self.end(cx);
     }
 
-    fn hear_name(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+    fn hear_name(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         while let Stage::Asking { began, .. } = self.stage {
-            match scene.host.recv_from(socket, scene.buffer)? {
+            match cx.host.recv_from(socket, cx.buffer)? {
                 UdpRecv::Datagram(Datagram { len, from, .. }) => {
-                    let number = read_stamp(&scene.buffer[..len]).map(|(_, number)| number);
+                    let number = read_stamp(&cx.buffer[..len]).map(|(_, number)| number);
                     if Some(from) == self.config.look_up && number == Some(self.fetched) {
-                        scene.close(socket);
+                        cx.close(socket);
                         self.look_up = None;
-                        return self.open_page(scene, began);
+                        return self.open_page(cx, began);
                     }
                 }
                 UdpRecv::Empty => return Ok(()),
@@ -306,22 +306,22 @@ impl Client {
         Ok(())
     }
 
-    fn react(&mut self, scene: &mut Scene<'_>, event: Event, token: u32) -> Result<(), AppError> {
+    fn react(&mut self, cx: &mut Context<'_>, event: Event, token: u32) -> Result<(), AppError> {
         match event {
-            Event::Readable(socket) if token == LOOK_UP => self.hear_name(scene, socket),
+            Event::Readable(socket) if token == LOOK_UP => self.hear_name(cx, socket),
             Event::Connected(_) => {
-                scene.measured.connections += 1;
+                cx.measured.connections += 1;
                 let Some(connection) = self.connections.get_mut(token as usize) else {
                     return Ok(());
                 };
                 connection.connected = true;
-                connection.write(scene)
+                connection.write(cx)
             }
             Event::Writable(_) => self
                 .connections
                 .get_mut(token as usize)
-                .map_or(Ok(()), |connection| connection.write(scene)),
-            Event::Readable(_) => self.read(scene, token),
+                .map_or(Ok(()), |connection| connection.write(cx)),
+            Event::Readable(_) => self.read(cx, token),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }
@@ -338,59 +338,54 @@ impl Client {
 }
 
 impl Application for Client {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         if self.config.count != Some(0) {
             self.stage = Stage::Idle {
-                next_at: Some(scene.now),
+                next_at: Some(cx.now),
             };
         }
         Ok(())
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let under_way = !matches!(self.stage, Stage::Idle { .. });
         self.config.count = Some(self.fetched);
         self.stage = Stage::Idle { next_at: None };
         if under_way {
             for Connection { socket, .. } in &self.connections {
                 // One that is over is let go below.
-                let _ = scene.host.abort(*socket);
+                let _ = cx.host.abort(*socket);
             }
-            self.end(scene);
+            self.end(cx);
             self.config.count = Some(self.fetched);
         }
         Ok(())
     }
 
-    fn on_event(
-        &mut self,
-        scene: &mut Scene<'_>,
-        event: Event,
-        token: u32,
-    ) -> Result<(), AppError> {
-        if let Err(why) = self.react(scene, event, token) {
-            self.give_up(scene, Some(why));
+    fn on_event(&mut self, cx: &mut Context<'_>, event: Event, token: u32) -> Result<(), AppError> {
+        if let Err(why) = self.react(cx, event, token) {
+            self.give_up(cx, Some(why));
         }
         Ok(())
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if self.expires_at() <= scene.now {
-            self.give_up(scene, None);
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        if self.expires_at() <= cx.now {
+            self.give_up(cx, None);
             return Ok(());
         }
         let outcome = match self.stage {
-            Stage::Idle { next_at: Some(at) } if at <= scene.now => self.begin(scene),
-            Stage::Asking { again_at, .. } if again_at <= scene.now => self.ask_name(scene),
+            Stage::Idle { next_at: Some(at) } if at <= cx.now => self.begin(cx),
+            Stage::Asking { again_at, .. } if again_at <= cx.now => self.ask_name(cx),
             _ => return Ok(()),
         };
         if let Err(why) = outcome {
-            self.give_up(scene, Some(why));
+            self.give_up(cx, Some(why));
         }
         Ok(())
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Idle { next_at } => *next_at,
             Stage::Asking { again_at, .. } => Some(self.expires_at().min(*again_at)),

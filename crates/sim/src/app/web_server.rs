@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tautline_base::{Bytes, SocketId};
 use tautline_stack::{Recv, TcpConfig};
 
+use super::applications::CHUNK;
 use super::framing::{HEADER, Reader};
-use super::programs::CHUNK;
 use super::service::StreamService;
-use super::{AppError, Flow, Programs, Scene, When};
+use super::{AppError, Applications, Context, Flow, When};
 use crate::config_error::ConfigError;
 
 /// Serves [clients](super::WebConfig). A request says how long it is itself and how many bytes are
@@ -44,7 +44,7 @@ impl WebServerConfig {
     }
 }
 
-impl Programs {
+impl Applications<'_> {
     /// Also serves objects.
     ///
     /// # Errors
@@ -89,16 +89,16 @@ impl Visit {
     }
 
     /// Reads requests, writes of objects what the host takes.
-    fn serve(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<bool, AppError> {
+    fn serve(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<bool, AppError> {
         while !self.last {
-            match scene.recv(socket)? {
-                Recv::Data(count) => self.read(&scene.buffer[..count])?,
+            match cx.recv(socket)? {
+                Recv::Data(count) => self.read(&cx.buffer[..count])?,
                 Recv::Empty => break,
                 Recv::EndOfStream => self.last = true,
             }
         }
         while self.owed > 0 {
-            let taken = scene.send_zeros(socket, self.owed.min(CHUNK as u64) as usize)?;
+            let taken = cx.send_zeros(socket, self.owed.min(CHUNK as u64) as usize)?;
             if taken == 0 {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What one direction of a link is like.
+//! Configuration of one direction of a link.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,32 +6,31 @@ use std::time::Duration;
 use tautline_base::{Bytes, Rate};
 use tautline_qdisc::words::Tree;
 
-use crate::chance::Probability;
 use crate::config_error::ConfigError;
 use crate::nic::Coalesce;
+use crate::probability::Probability;
 use crate::ring_limit::RingLimit;
 use crate::schedule::Schedule;
 
-/// One direction of a link. The default is a perfect wire: no delay, faster than anything that
-/// feeds it.
+/// One direction of a link. The default is a perfect wire: no delay, a rate above that of anything
+/// that feeds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
-    /// How fast frames are serialised onto it, counting their bytes without FCS. Default
-    /// [`Rate::MAX`].
+    /// Rate at which frames are serialized, without FCS. Default [`Rate::MAX`].
     pub rate: Rate,
-    /// How the rate changes. Default not at all.
+    /// Changes of the rate. Default constant.
     pub schedule: Schedule,
-    /// What each frame takes on the wire beyond its bytes: 24 on Ethernet, for preamble, FCS and
-    /// gap. Default 0.
+    /// Overhead of each frame on the wire: 24 bytes on Ethernet, for preamble, FCS and gap. Default
+    /// 0.
     pub framing: Bytes,
     /// Propagation delay. Default 0.
     pub delay: Duration,
-    /// Where frames wait for the serialiser.
+    /// The queue before the wire or NIC. Default 1000 packets, tail drop.
     pub queue: Buffer,
-    /// The card between queue and wire, as a router has. Default none: the queue is asked whenever
+    /// The NIC between queue and wire, as a router has. Default none: a packet is dequeued whenever
     /// the wire is free.
-    pub card: Option<CardConfig>,
-    /// What goes wrong on the way.
+    pub nic: Option<LinkNicConfig>,
+    /// Default none.
     pub impair: Impairments,
 }
 
@@ -43,7 +42,7 @@ impl Default for LinkConfig {
             framing: Bytes::ZERO,
             delay: Duration::ZERO,
             queue: Buffer::default(),
-            card: None,
+            nic: None,
             impair: Impairments::default(),
         }
     }
@@ -71,9 +70,9 @@ impl LinkConfig {
     }
 }
 
-/// The card through which a router feeds a link. Its line is the link's.
+/// The NIC through which a router feeds a link, at the rate of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CardConfig {
+pub struct LinkNicConfig {
     /// Descriptors of its ring, at least 1. Default 256 (Linux e1000e, igb).
     pub ring: usize,
     /// Free descriptors at which a full ring takes packets again, as
@@ -82,20 +81,19 @@ pub struct CardConfig {
     /// Bytes that the ring holds, as [`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes): room
     /// for full frames of 2048 bytes is counted. Default [`Bytes::MAX`].
     pub ring_bytes: Bytes,
-    /// What it takes to hand one packet from the queue to the ring: those of a burst are taken one
-    /// after the other, which an estimator of the departure rate sees. It keeps nothing else
-    /// waiting. Default 0.
+    /// Time to move one packet from the queue to the ring. Packets of a burst are dequeued that far
+    /// apart, which an estimator of the departure rate sees; nothing else waits for it. Default 0.
     pub copy: Duration,
-    /// When it announces completions.
+    /// Interrupt moderation of completions.
     pub coalesce: Coalesce,
-    /// Longest the driver takes to answer an interrupt, drawn evenly from nothing to this: a
-    /// processor that is busy. Default 0.
+    /// Maximum interrupt latency of the driver, drawn uniformly from zero to this: a busy CPU.
+    /// Default 0.
     pub late: Duration,
     /// The limit on the bytes in the ring. Default dynamic queue limits.
     pub limit: RingLimit,
 }
 
-impl Default for CardConfig {
+impl Default for LinkNicConfig {
     fn default() -> Self {
         let (coalesce, limit) = (Coalesce::default(), RingLimit::default());
         Self {
@@ -113,15 +111,15 @@ impl Default for CardConfig {
 /// The queue in front of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Buffer {
-    /// First in, first out, bounded by whichever limit is reached first.
+    /// A FIFO with tail drop at the first limit reached.
     TailDrop {
-        /// Most packets that wait.
+        /// Limit in packets.
         packets: usize,
-        /// Most bytes that wait.
+        /// Limit in bytes.
         bytes: Bytes,
     },
-    /// A discipline, as a router with an AQM would have.
-    Discipline(Tree),
+    /// A qdisc, for example an AQM.
+    Qdisc(Tree),
 }
 
 impl Default for Buffer {
@@ -137,31 +135,31 @@ impl Default for Buffer {
 impl FromStr for Buffer {
     type Err = ConfigError;
 
-    /// The words of a discipline: `fq_codel limit 1000 target 5ms`.
+    /// Parses the words of a qdisc: `fq_codel limit 1000 target 5ms`.
     fn from_str(words: &str) -> Result<Self, ConfigError> {
-        Ok(Self::Discipline(words.parse()?))
+        Ok(Self::Qdisc(words.parse()?))
     }
 }
 
-/// What goes wrong on the way, each independently. A frame is first lost or not; if not, it may
-/// gain a copy; then each copy may be damaged and may be held back.
+/// Probabilities of impairments, each independent. A frame that is not lost may be duplicated; each
+/// copy may then be corrupted and delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impairments {
-    /// A frame disappears.
+    /// A frame is lost.
     pub loss: Probability,
-    /// A frame arrives twice.
+    /// A frame is duplicated.
     pub duplicate: Probability,
-    /// One random bit of the IP packet flips. Frames without an IP packet are spared: on a real
-    /// link the FCS protects them.
+    /// One random bit of the IP packet is flipped. Frames without an IPv4 packet are unaffected: on
+    /// a real link the FCS protects them.
     pub corrupt: Probability,
-    /// A frame is held back, so that later ones overtake it.
+    /// A frame is delayed, so that later ones overtake it.
     pub reorder: Probability,
-    /// How long a reordered frame is held back. Default 1 ms.
+    /// Additional delay of a reordered frame. Default 1 ms.
     pub reorder_delay: Duration,
 }
 
 impl Impairments {
-    /// Nothing goes wrong.
+    /// No impairments.
     pub const NONE: Self = {
         let never = Probability::NEVER;
         Self {
@@ -173,7 +171,7 @@ impl Impairments {
         }
     };
 
-    /// Whether anything can go wrong.
+    /// True if all probabilities are zero.
     pub(crate) fn are_none(&self) -> bool {
         Self {
             reorder_delay: Self::NONE.reorder_delay,

@@ -8,7 +8,9 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::DropReason;
 
-use super::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
+use super::{
+    Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkEventKind, LinkNicConfig, LinkTracer,
+};
 use crate::{Coalesce, Probability};
 use tautline_bql::LimitKind;
 
@@ -79,7 +81,7 @@ fn a_full_buffer_drops_the_newcomer() {
     assert_eq!(
         arrived,
         [0, 1, 2],
-        "one in the serialiser, two in the buffer"
+        "one in the serializer, two in the buffer"
     );
     assert_eq!(link.stats().dropped[DropReason::Overlimit.index()], 2);
     assert_eq!(
@@ -182,13 +184,13 @@ fn a_held_back_frame_is_overtaken() {
 
 /// Counts events by what happened.
 #[derive(Default)]
-struct Count(HashMap<std::mem::Discriminant<LinkWhat>, u64>);
+struct Count(HashMap<std::mem::Discriminant<LinkEventKind>, u64>);
 
 impl LinkTracer for Count {
     fn record(&mut self, event: &LinkEvent, _frame: &[u8]) {
         *self
             .0
-            .entry(std::mem::discriminant(&event.what))
+            .entry(std::mem::discriminant(&event.kind))
             .or_default() += 1;
     }
 }
@@ -200,16 +202,16 @@ fn routed(ring: usize, frames: u32, late: Duration, limit: LimitKind) -> Link {
         frames,
         time: Duration::from_millis(1),
     };
-    let card = Some(CardConfig {
+    let nic = Some(LinkNicConfig {
         ring,
         coalesce,
         late,
         limit: limit.into(),
-        ..CardConfig::default()
+        ..LinkNicConfig::default()
     });
     link(LinkConfig {
         rate: Rate::gbit(1),
-        card,
+        nic,
         ..LinkConfig::default()
     })
 }
@@ -220,7 +222,7 @@ fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
     for n in 0..6 {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
-    let ring = link.ring().expect("it has a card");
+    let ring = link.ring().expect("it has a NIC");
     assert_eq!(
         (ring.in_flight(), link.backlog().packets, link.outstanding()),
         (4, 2, 6)
@@ -282,7 +284,7 @@ fn a_limit_holds_packets_back_though_the_ring_has_room() {
     for n in 0..50 {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
-    let ring = link.ring().expect("it has a card");
+    let ring = link.ring().expect("it has a NIC");
     assert_eq!(
         (ring.in_flight(), link.backlog().packets),
         (1, 49),
@@ -336,10 +338,10 @@ proptest! {
         prop_assert_eq!(stats.arrived, arrived);
         prop_assert_eq!(stats.entered + stats.duplicated, stats.arrived + stats.lost + stats.drops());
         let heard = |what| count.0.get(&std::mem::discriminant(&what)).copied().unwrap_or(0);
-        prop_assert_eq!(heard(LinkWhat::Lost), stats.lost);
-        prop_assert_eq!(heard(LinkWhat::Dropped(DropReason::Overlimit)), stats.drops());
-        prop_assert_eq!(heard(LinkWhat::Corrupted { bit: 0 }), stats.corrupted);
-        prop_assert_eq!(heard(LinkWhat::HeldBack), stats.held_back);
-        prop_assert_eq!(heard(LinkWhat::Arrived), stats.arrived);
+        prop_assert_eq!(heard(LinkEventKind::Lost), stats.lost);
+        prop_assert_eq!(heard(LinkEventKind::Dropped(DropReason::Overlimit)), stats.drops());
+        prop_assert_eq!(heard(LinkEventKind::Corrupted { bit: 0 }), stats.corrupted);
+        prop_assert_eq!(heard(LinkEventKind::HeldBack), stats.held_back);
+        prop_assert_eq!(heard(LinkEventKind::Arrived), stats.arrived);
     }
 }

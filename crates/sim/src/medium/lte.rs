@@ -1,7 +1,7 @@
 //! [`Lte`]: one cell of LTE, as paper 002 (thesis, §5.2) has it: a base station shares the resource
 //! blocks of every TTI, a millisecond, evenly among those with something to send or to receive.
 //!
-//! A card's ring is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
+//! A nic's ring is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
 //! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are cut to fill transport
 //! blocks; one completes, and arrives, when the TTI with its last byte is over. Downlink the base
 //! station sees the buffers. Uplink a station reports what it has, a grant answers, and it sends
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::{Cards, CardsMut};
+use super::Nics;
 use crate::config_error::ConfigError;
 
 use bearer::Bearer;
@@ -104,8 +104,8 @@ impl Lte {
 
     /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are
     /// lost.
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
-        let first = if self.next.is_none() && self.anybody_waits(cards) {
+    pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
+        let first = if self.next.is_none() && self.anybody_waits(nics) {
             Some(boundary_from(now))
         } else {
             self.next
@@ -114,8 +114,8 @@ impl Lte {
         let Some(tti) = first.filter(|first| *first <= now) else {
             return;
         };
-        self.pass(tti, cards);
-        let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(cards);
+        self.pass(tti, nics);
+        let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(nics);
         self.next = active.then(|| (tti + TTI).max(boundary_from(now)));
         if self.next.is_some_and(|next| next <= tti) {
             self.next = None;
@@ -123,13 +123,13 @@ impl Lte {
     }
 
     /// As [`Medium::next_event`](super::Medium::next_event).
-    pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
+    pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         self.next
-            .or_else(|| self.anybody_waits(cards).then_some(Instant::ZERO))
+            .or_else(|| self.anybody_waits(nics).then_some(Instant::ZERO))
     }
 
-    /// Cards on it: two for each station.
-    pub fn cards(&self) -> usize {
+    /// Nics on it: two for each station.
+    pub fn nic_count(&self) -> usize {
         2 * self.stations.len()
     }
 
@@ -148,23 +148,23 @@ impl Lte {
         &self.config
     }
 
-    fn anybody_waits(&self, cards: &(impl Cards + ?Sized)) -> bool {
-        (0..self.cards()).any(|card| cards.card(card).is_awaiting())
+    fn anybody_waits(&self, nics: &(impl Nics + ?Sized)) -> bool {
+        (0..self.nic_count()).any(|nic| nics.nic(nic).has_waiting())
     }
 
     /// The TTI that begins at `now`.
-    fn pass(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    fn pass(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         for (number, station) in self.stations.iter_mut().enumerate() {
-            station.up.conclude(now, cards.card_mut(2 * number));
-            station.down.conclude(now, cards.card_mut(2 * number + 1));
+            station.up.conclude(now, nics.nic_mut(2 * number));
+            station.down.conclude(now, nics.nic_mut(2 * number + 1));
             station.uplink.hear(self.config.counts_outstanding, now);
         }
-        self.send_down(now, cards);
+        self.send_down(now, nics);
         self.grant_up(now);
-        self.send_up(now, cards);
+        self.send_up(now, nics);
     }
 
-    fn send_down(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    fn send_down(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let Self {
             config,
             stations,
@@ -175,7 +175,7 @@ impl Lte {
             ..
         } = self;
         for (number, (station, need)) in stations.iter().zip(needs.iter_mut()).enumerate() {
-            let backlog = station.down.backlog(cards.card(2 * number + 1));
+            let backlog = station.down.backlog(nics.nic(2 * number + 1));
             *need = if backlog == 0 {
                 0
             } else {
@@ -190,9 +190,7 @@ impl Lte {
             .filter(|(_, (_, share))| **share > 0)
         {
             let block = transport_block(station.mcs.down, *share);
-            let padding = station
-                .down
-                .send(block, now, cards.card_mut(2 * number + 1));
+            let padding = station.down.send(block, now, nics.nic_mut(2 * number + 1));
             stats.add(*share, block.get(), padding);
         }
     }
@@ -226,17 +224,17 @@ impl Lte {
     }
 
     /// Stations send what they may, then report what is left.
-    fn send_up(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    fn send_up(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let [_, stats] = &mut self.stats;
         for (number, station) in self.stations.iter_mut().enumerate() {
-            let card = cards.card_mut(2 * number);
+            let nic = nics.nic_mut(2 * number);
             while let Some(block) = station.uplink.due(now) {
-                let padding = station.up.send(block, now, card);
+                let padding = station.up.send(block, now, nic);
                 stats.add(0, block.get(), padding);
             }
             station
                 .uplink
-                .report(station.up.backlog(card), self.config.report_every, now);
+                .report(station.up.backlog(nic), self.config.report_every, now);
         }
     }
 }

@@ -26,11 +26,11 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant};
 
-use super::{Cards, CardsMut};
+use super::Nics;
 use crate::config_error::ConfigError;
-use crate::nic::{Discipline, Verdict};
+use crate::nic::{DriverQueue, TxStatus};
 
-pub use config::{Access, Aggregate, Backoff, Turn, WifiConfig};
+pub use config::{Access, Aggregate, Backoff, StationScheduler, WifiConfig};
 use contention::Contention;
 pub use phy::{Guard, Phy, Standard, Width};
 pub use stats::{AirStats, WifiStats};
@@ -45,7 +45,7 @@ pub struct Wifi {
     /// What each contender has in its hardware, next first.
     hardware: Vec<VecDeque<Made>>,
     channel: Channel,
-    /// Contender and card of everything on the air.
+    /// Contender and nic of everything on the air.
     on_air: Vec<(usize, usize)>,
     /// Who begins, for one call.
     winners: Vec<usize>,
@@ -70,13 +70,13 @@ enum Channel {
 #[derive(Clone, Copy, Debug)]
 struct Made {
     /// Whose frames it holds.
-    card: usize,
+    nic: usize,
     frames: usize,
     /// How long it keeps the channel busy, acknowledgement included.
     busy: Duration,
 }
 
-/// One card's share of the air.
+/// One nic's share of the air.
 #[derive(Debug)]
 struct AirLink {
     phy: Phy,
@@ -131,20 +131,20 @@ impl Wifi {
     }
 
     /// As [`Medium::advance`](super::Medium::advance).
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         loop {
-            while let Some(number) = self.next_ahead(cards) {
-                self.make(number, now, cards);
+            while let Some(number) = self.next_ahead(nics) {
+                self.make(number, now, nics);
             }
             match self.channel {
-                Channel::Busy { until } if until <= now => self.conclude(until, cards),
+                Channel::Busy { until } if until <= now => self.conclude(until, nics),
                 Channel::Busy { .. } => return,
                 Channel::Idle { since }
                     if self
-                        .next_start(since, cards)
+                        .next_start(since, nics)
                         .is_some_and(|start| start <= now) =>
                 {
-                    self.transmit(since, now, cards);
+                    self.transmit(since, now, nics);
                 }
                 Channel::Idle { .. } => return,
             }
@@ -152,20 +152,20 @@ impl Wifi {
     }
 
     /// As [`Medium::next_event`](super::Medium::next_event).
-    pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
+    pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         let next = match self.channel {
             Channel::Busy { until } => Some(until),
-            Channel::Idle { since } => self.next_start(since, cards),
+            Channel::Idle { since } => self.next_start(since, nics),
         };
-        if self.next_ahead(cards).is_some() {
+        if self.next_ahead(nics).is_some() {
             Some(Instant::ZERO)
         } else {
             next
         }
     }
 
-    /// Cards on it: two for each station.
-    pub fn cards(&self) -> usize {
+    /// Nics on it: two for each station.
+    pub fn nic_count(&self) -> usize {
         self.links.len()
     }
 
@@ -174,9 +174,9 @@ impl Wifi {
         &self.stats
     }
 
-    /// What was counted of card `number`: `2i` is that of station `i`, `2i + 1` what the access
+    /// What was counted of nic `number`: `2i` is that of station `i`, `2i + 1` what the access
     /// point sends to it with.
-    pub fn card_stats(&self, number: usize) -> Option<&AirStats> {
+    pub fn nic_stats(&self, number: usize) -> Option<&AirStats> {
         self.links.get(number).map(|link| &link.stats)
     }
 
@@ -185,8 +185,8 @@ impl Wifi {
         &self.config
     }
 
-    /// What the driver of card `number` keeps its frames in, if not in the order of its ring.
-    pub(super) fn driver_queue(&self, number: usize) -> Option<Discipline> {
+    /// What the driver of nic `number` keeps its frames in, if not in the order of its ring.
+    pub(super) fn driver_queue(&self, number: usize) -> Option<DriverQueue> {
         let WifiConfig {
             driver,
             station_driver,
@@ -199,20 +199,20 @@ impl Wifi {
         })
     }
 
-    fn next_start(&self, since: Instant, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
+    fn next_start(&self, since: Instant, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         self.contention
-            .next_start(since, |number| self.wants(number, cards))
+            .next_start(since, |number| self.wants(number, nics))
     }
 
     /// Whether contender `number` has something to send.
-    fn wants(&self, number: usize, cards: &(impl Cards + ?Sized)) -> bool {
-        !self.hardware[number].is_empty() || self.can_make(number, cards)
+    fn wants(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
+        !self.hardware[number].is_empty() || self.can_make(number, nics)
     }
 
     /// Whether an aggregate can be made for contender `number`: the access point, 0, of any odd
-    /// card's frames, or station `i`, `i + 1`, of its own.
-    fn can_make(&self, number: usize, cards: &(impl Cards + ?Sized)) -> bool {
-        let ready = |card: usize| cards.card(card).is_grantable(self.config.aggregate.frames);
+    /// nic's frames, or station `i`, `i + 1`, of its own.
+    fn can_make(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
+        let ready = |nic: usize| nics.nic(nic).can_send(self.config.aggregate.frames);
         match number.checked_sub(1) {
             None => (1..self.links.len()).step_by(2).any(ready),
             Some(station) => ready(2 * station),
@@ -220,34 +220,34 @@ impl Wifi {
     }
 
     /// The first contender for whom an aggregate can be made ahead of its time.
-    fn next_ahead(&self, cards: &(impl Cards + ?Sized)) -> Option<usize> {
+    fn next_ahead(&self, nics: &(impl Nics + ?Sized)) -> Option<usize> {
         let room =
             |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
         (0..self.hardware.len())
             .filter(room)
-            .find(|number| self.can_make(*number, cards))
+            .find(|number| self.can_make(*number, nics))
     }
 
     /// The channel is won: every winner sends an aggregate.
-    fn transmit(&mut self, since: Instant, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    fn transmit(&mut self, since: Instant, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let mut winners = std::mem::take(&mut self.winners);
-        let wanting = |number: usize| self.wants(number, cards);
+        let wanting = |number: usize| self.wants(number, nics);
         // Who wants is asked before, for the asking borrows what winning changes.
         winners.extend((0..self.hardware.len()).filter(|number| wanting(*number)));
         self.contention.win(since, now, &mut winners);
         let mut longest = Duration::ZERO;
         for number in winners.drain(..) {
             if self.hardware[number].is_empty() {
-                self.make(number, now, cards);
+                self.make(number, now, nics);
             }
-            let Some(Made { card, frames, busy }) = self.hardware[number].front().copied() else {
+            let Some(Made { nic, frames, busy }) = self.hardware[number].front().copied() else {
                 continue;
             };
-            let link = &mut self.links[card];
+            let link = &mut self.links[nic];
             link.stats.sizes[frames] += 1;
             link.stats.airtime += busy;
             longest = longest.max(busy);
-            self.on_air.push((number, card));
+            self.on_air.push((number, nic));
         }
         self.winners = winners;
         self.stats.transmissions += 1;
@@ -259,9 +259,9 @@ impl Wifi {
     }
 
     /// Makes an aggregate for contender `number`, which can.
-    fn make(&mut self, number: usize, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
-        let card = if number == 0 {
-            self.choose(cards)
+    fn make(&mut self, number: usize, now: Instant, nics: &mut (impl Nics + ?Sized)) {
+        let nic = if number == 0 {
+            self.choose(nics)
         } else {
             2 * (number - 1)
         };
@@ -270,10 +270,10 @@ impl Wifi {
             bytes: most,
             time,
         } = self.config.aggregate;
-        let (config, link) = (&self.config, &mut self.links[card]);
+        let (config, link) = (&self.config, &mut self.links[nic]);
         let (mut count, mut bytes) = (0, Bytes::ZERO);
-        let nic = cards.card_mut(card);
-        nic.grant(now, frames, |len| {
+        let device = nics.nic_mut(nic);
+        device.grant(now, frames, |len| {
             let with = bytes + config.subframe(len);
             let fits =
                 count == 0 || (count < frames && with <= most && link.phy.duration(with) <= time);
@@ -284,58 +284,58 @@ impl Wifi {
         });
         if count == 0 {
             self.withheld = true;
-            return nic.conclude(now, |_| Verdict::Failed);
+            return device.conclude(now, |_| TxStatus::Retry);
         }
         let busy = link.phy.duration(bytes) + config.response(count);
         link.had = link.had.max(self.virtual_time).saturating_add(busy);
         self.hardware[number].push_back(Made {
-            card,
+            nic,
             frames: count,
             busy,
         });
     }
 
-    /// Which card the access point makes an aggregate of, of those that have something.
-    fn choose(&mut self, cards: &(impl Cards + ?Sized)) -> usize {
+    /// Which nic the access point makes an aggregate of, of those that have something.
+    fn choose(&mut self, nics: &(impl Nics + ?Sized)) -> usize {
         let (count, window) = (self.links.len() / 2, self.config.aggregate.frames);
         // From the one after the last.
         let order = (1..=count).map(|step| (self.last_served + step) % count);
-        let ready = |card: usize| cards.card(card).is_grantable(window);
+        let ready = |nic: usize| nics.nic(nic).can_send(window);
         let mut waiting = order.filter(|station| ready(2 * station + 1));
-        let station = match self.config.turn {
-            Turn::RoundRobin => waiting.next(),
-            Turn::Airtime => {
+        let station = match self.config.scheduler {
+            StationScheduler::RoundRobin => waiting.next(),
+            StationScheduler::Airtime => {
                 waiting.min_by_key(|station| self.links[2 * station + 1].had.max(self.virtual_time))
             }
         };
         self.last_served = station.unwrap_or(self.last_served);
-        let card = 2 * self.last_served + 1;
-        self.virtual_time = self.virtual_time.max(self.links[card].had);
-        card
+        let nic = 2 * self.last_served + 1;
+        self.virtual_time = self.virtual_time.max(self.links[nic].had);
+        nic
     }
 
     /// The acknowledgement has come, or has not.
-    fn conclude(&mut self, at: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+    fn conclude(&mut self, at: Instant, nics: &mut (impl Nics + ?Sized)) {
         let mut on_air = std::mem::take(&mut self.on_air);
         let collision = on_air.len() > 1;
-        for (number, card) in on_air.drain(..) {
+        for (number, nic) in on_air.drain(..) {
             self.hardware[number].pop_front();
             let Self {
                 config, rng, links, ..
             } = self;
-            let stats = &mut links[card].stats;
+            let stats = &mut links[nic].stats;
             let mut any = false;
-            cards.card_mut(card).conclude(at, |tries| {
-                if !collision && !config.error.happens(rng) {
+            nics.nic_mut(nic).conclude(at, |tries| {
+                if !collision && !config.error.draw(rng) {
                     any = true;
-                    return Verdict::Acknowledged;
+                    return TxStatus::Acknowledged;
                 }
                 if tries <= config.retries {
                     stats.failed += 1;
-                    return Verdict::Failed;
+                    return TxStatus::Retry;
                 }
                 stats.lost += 1;
-                Verdict::GivenUp
+                TxStatus::Dropped
             });
             if any {
                 self.contention.succeeded(number);

@@ -171,7 +171,7 @@ fn bad_parameters_are_refused_by_name() {
     ];
     for (name, config) in refused {
         match SimNic::new(config) {
-            Err(ConfigError::Range { parameter, .. }) => assert_eq!(parameter, name),
+            Err(ConfigError::Range(error)) => assert_eq!(error.parameter, name),
             other => panic!("{name}: {other:?}"),
         }
     }

@@ -17,7 +17,7 @@ use tautline_base::{Ecn, Instant};
 use tautline_stack::{PacketEvent, What};
 
 use crate::classify;
-use crate::link::{LinkEvent, LinkWhat};
+use crate::link::{LinkEvent, LinkEventKind};
 use crate::record::Record;
 use crate::record::in_host::InHost;
 
@@ -54,7 +54,7 @@ impl Default for CaptureConfig {
 /// | `host0:received` | arrived from the network |
 /// | `link0:in`, `link0:out` | entering and leaving a link |
 /// | `link0:drop` | dropped by its queue or lost |
-/// | `link0:wire` | serialised, with sojourn and verdict; doubled, damaged, held back |
+/// | `link0:wire` | serialized, with sojourn and verdict; doubled, damaged, held back |
 pub struct Capture<W: Write> {
     config: CaptureConfig,
     /// Names of hosts and of links by number.
@@ -63,7 +63,7 @@ pub struct Capture<W: Write> {
     interfaces: HashMap<Point, u32>,
     /// Packets inside hosts.
     inside: InHost<Stay>,
-    /// Which links' queues marked the frame whose `Serialised` event comes next.
+    /// Which links' queues marked the frame whose `Serialized` event comes next.
     marked_on_link: Option<usize>,
     failure: Option<io::Error>,
 }
@@ -261,22 +261,22 @@ impl<W: Write> Record for Capture<W> {
     }
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
-        let (name, comment) = match event.what {
-            LinkWhat::Entered => ("in", String::new()),
-            LinkWhat::Marked => {
+        let (name, comment) = match event.kind {
+            LinkEventKind::Entered => ("in", String::new()),
+            LinkEventKind::Marked => {
                 self.marked_on_link = Some(link);
                 return;
             }
-            LinkWhat::Serialised { sojourn } => (
+            LinkEventKind::Serialized { sojourn } => (
                 "wire",
                 passed(sojourn, self.marked_on_link.take() == Some(link)),
             ),
-            LinkWhat::Dropped(reason) => ("drop", format!("verdict=drop reason={reason}")),
-            LinkWhat::Lost => ("drop", "verdict=lost".to_owned()),
-            LinkWhat::Duplicated => ("wire", "verdict=duplicated".to_owned()),
-            LinkWhat::Corrupted { bit } => ("wire", format!("verdict=corrupted bit={bit}")),
-            LinkWhat::HeldBack => ("wire", "verdict=held-back".to_owned()),
-            LinkWhat::Arrived => ("out", String::new()),
+            LinkEventKind::Dropped(reason) => ("drop", format!("verdict=drop reason={reason}")),
+            LinkEventKind::Lost => ("drop", "verdict=lost".to_owned()),
+            LinkEventKind::Duplicated => ("wire", "verdict=duplicated".to_owned()),
+            LinkEventKind::Corrupted { bit } => ("wire", format!("verdict=corrupted bit={bit}")),
+            LinkEventKind::HeldBack => ("wire", "verdict=held-back".to_owned()),
+            LinkEventKind::Arrived => ("out", String::new()),
         };
         self.write(event.at, Point::Link(link, name), comment, frame);
     }

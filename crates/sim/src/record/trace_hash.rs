@@ -10,7 +10,7 @@ use siphasher::sip::SipHasher13;
 use tautline_qdisc::DropReason;
 use tautline_stack::{PacketEvent, What};
 
-use crate::link::{LinkEvent, LinkWhat};
+use crate::link::{LinkEvent, LinkEventKind};
 use crate::record::Record;
 
 /// How much of a frame on a link is hashed: Ethernet, IPv4 and TCP headers with addresses, ports
@@ -83,7 +83,7 @@ impl Record for TraceHash {
     }
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
-        let (code, verdict) = link_code(event.what);
+        let (code, verdict) = link_code(event.kind);
         self.feed(&[
             link as u64,
             event.at.as_nanos(),
@@ -109,17 +109,17 @@ fn host_code(what: What) -> (u64, u64) {
     }
 }
 
-fn link_code(what: LinkWhat) -> (u64, u64) {
-    match what {
-        LinkWhat::Entered => (16, 0),
-        LinkWhat::Dropped(reason) => (17, drop_code(reason)),
-        LinkWhat::Marked => (18, 0),
-        LinkWhat::Serialised { sojourn } => (19, sojourn.as_nanos() as u64),
-        LinkWhat::Lost => (20, 0),
-        LinkWhat::Duplicated => (21, 0),
-        LinkWhat::Corrupted { bit } => (22, u64::from(bit)),
-        LinkWhat::HeldBack => (23, 0),
-        LinkWhat::Arrived => (24, 0),
+fn link_code(kind: LinkEventKind) -> (u64, u64) {
+    match kind {
+        LinkEventKind::Entered => (16, 0),
+        LinkEventKind::Dropped(reason) => (17, drop_code(reason)),
+        LinkEventKind::Marked => (18, 0),
+        LinkEventKind::Serialized { sojourn } => (19, sojourn.as_nanos() as u64),
+        LinkEventKind::Lost => (20, 0),
+        LinkEventKind::Duplicated => (21, 0),
+        LinkEventKind::Corrupted { bit } => (22, u64::from(bit)),
+        LinkEventKind::HeldBack => (23, 0),
+        LinkEventKind::Arrived => (24, 0),
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
             1,
             &LinkEvent {
                 at: Instant::from_nanos(3),
-                what: LinkWhat::Lost,
+                kind: LinkEventKind::Lost,
             },
             &[1; 60],
         );

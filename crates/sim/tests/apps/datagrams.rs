@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
+use tautline_sim::LinkConfig;
 use tautline_sim::app::{DatagramSinkConfig, DatagramsConfig, Measured, Period, Traffic, When};
-use tautline_sim::{LinkConfig, Program};
 use tautline_stack::UdpConfig;
 
 use crate::{Pair, at, bottleneck, measured, ms, port, programs, run, secs, wires};
@@ -48,7 +48,7 @@ fn a_megabit_for_ten_seconds_is_1_250_000_bytes() {
         (sent.sent.bytes, sent.sent.messages, received.received.bytes),
         (1_250_000, 1250, 1_250_000)
     );
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
     // In every second 125 000 bytes, 12 or 13 datagrams in 100 ms.
     assert_eq!(
         received.received_between(at(secs(3)), at(secs(4))),
@@ -205,5 +205,5 @@ fn datagrams_longer_than_a_packet_are_the_flows_failure() {
         "{:?}",
         sent.failures
     );
-    assert!(network.end(0).app.is_done() && network.end(0).host.socket_count() == 0);
+    assert!(network.endpoint(0).apps.is_done() && network.endpoint(0).host.socket_count() == 0);
 }

@@ -1,4 +1,4 @@
-//! Applications of [`Programs`](tautline_sim::Programs) between two hosts in virtual time, one kind
+//! Applications of [`Applications`](tautline_sim::Applications) between two hosts in virtual time, one kind
 //! a file.
 
 mod datagrams;
@@ -16,10 +16,10 @@ use std::time::Duration;
 use tautline_base::{Instant, Rate};
 use tautline_sim::app::Measured;
 use tautline_sim::topology::HostNode;
-use tautline_sim::{Flow, HostQdisc, LinkConfig, Network, Programs, TraceHash};
+use tautline_sim::{Applications, Flow, LinkConfig, Network, TraceHash};
 
-/// Programs on hosts 0 and 1, called client and server.
-pub(crate) type Pair = Network<HostQdisc, TraceHash, Programs>;
+/// Applications on hosts 0 and 1, called client and server.
+pub(crate) type Pair = Network<'static, TraceHash>;
 
 pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -44,11 +44,11 @@ pub(crate) fn port(port: u16) -> SocketAddr {
 }
 
 /// Samples every 100 ms.
-pub(crate) fn programs() -> Programs {
-    Programs::new(ms(100))
+pub(crate) fn programs() -> Applications<'static> {
+    Applications::new(ms(100))
 }
 
-/// Both ways as fast as the cards (1 Gbit/s), with `delay` each way.
+/// Both ways as fast as the NICs (1 Gbit/s), with `delay` each way.
 pub(crate) fn wires(delay: Duration) -> [LinkConfig; 2] {
     let wire = LinkConfig {
         delay,
@@ -73,7 +73,7 @@ pub(crate) fn network(
     seed: u64,
     links: [LinkConfig; 2],
     qdisc: &str,
-    programs: [Programs; 2],
+    programs: [Applications<'static>; 2],
 ) -> Pair {
     let node = |name| HostNode {
         qdisc: qdisc.parse().expect("a discipline"),
@@ -97,7 +97,11 @@ pub(crate) fn pass(network: &mut Pair, end: Instant) {
 }
 
 /// Runs `programs` over `links` for `time` behind `fq_codel`.
-pub(crate) fn run(links: [LinkConfig; 2], programs: [Programs; 2], time: Duration) -> Pair {
+pub(crate) fn run(
+    links: [LinkConfig; 2],
+    programs: [Applications<'static>; 2],
+    time: Duration,
+) -> Pair {
     let mut network = network(1, links, "fq_codel", programs);
     pass(&mut network, at(time));
     network
@@ -107,8 +111,8 @@ pub(crate) fn run(links: [LinkConfig; 2], programs: [Programs; 2], time: Duratio
 pub(crate) fn measured(network: &Pair, number: usize, flow: impl Into<Flow>) -> &Measured {
     let flow = flow.into();
     network
-        .end(number)
-        .app
+        .endpoint(number)
+        .apps
         .meter()
         .flow(&flow)
         .unwrap_or_else(|| panic!("no flow {flow}"))

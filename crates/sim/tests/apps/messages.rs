@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_sim::Program;
 use tautline_sim::app::{MessagesConfig, SinkConfig, Traffic, UploadConfig, When};
 use tautline_stack::TcpConfig;
 
@@ -60,8 +59,8 @@ fn each_takes_the_way_and_no_longer() {
         .filter(|sample| sample.took > ms(10) + Duration::from_micros(50))
         .count();
     assert_eq!(late, 0, "{:?}", &received.one_way[20..40]);
-    assert!(network.end(0).app.is_done());
-    assert_eq!(network.end(1).host.socket_count(), 1, "the listener");
+    assert!(network.endpoint(0).apps.is_done());
+    assert_eq!(network.endpoint(1).host.socket_count(), 1, "the listener");
 }
 
 #[test]
@@ -128,7 +127,7 @@ fn a_message_that_finds_no_room_is_refused() {
         "what is taken arrives"
     );
     assert!(sent.refused > 1000, "{}", sent.refused);
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 /// The way of a bulk flow's own bytes, as the thesis has it.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{
-    Page, Programs, ResponderConfig, UploadConfig, WebConfig, WebServerConfig, When,
+    Applications, Page, ResponderConfig, UploadConfig, WebConfig, WebServerConfig, When,
 };
-use tautline_sim::{AppError, LinkConfig, Program};
+use tautline_sim::{AppError, LinkConfig};
 use tautline_stack::CloseReason;
 
 use crate::{Pair, at, measured, ms, network, pass, port, programs, run, secs, wires};
@@ -20,7 +20,7 @@ fn web() -> WebConfig {
     }
 }
 
-fn server() -> Programs {
+fn server() -> Applications<'static> {
     let mut server = programs();
     server
         .web_server(WebServerConfig::new("web", PORT))
@@ -66,7 +66,7 @@ fn a_page_of_21_objects_takes_what_rate_and_round_trips_say() {
         page.took > ms(1798 + 60) && page.took < ms(2600),
         "{page:?}"
     );
-    assert!(network.end(0).app.is_done() && client.failed + server.failed == 0);
+    assert!(network.endpoint(0).apps.is_done() && client.failed + server.failed == 0);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn pages_follow_each_other_after_a_pause() {
     // At 0.5 s with the hardware address, then every 100 + 900 ms.
     assert_eq!(completions.len(), 5, "{completions:?}");
     assert_eq!((completions[1].at - at(ms(0))).as_millis(), 500 + 150 + 900);
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 #[test]
@@ -177,14 +177,14 @@ fn what_is_under_way_at_the_end_is_given_up() {
         "{:?}",
         client.received
     );
-    assert!(network.end(0).app.is_done() && client.lost == 0);
+    assert!(network.endpoint(0).apps.is_done() && client.lost == 0);
     network
         .run_dry(secs(100))
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
         (
-            network.end(0).host.socket_count(),
-            network.end(1).host.socket_count()
+            network.endpoint(0).host.socket_count(),
+            network.endpoint(1).host.socket_count()
         ),
         (0, 1),
         "the listener"
@@ -223,7 +223,7 @@ fn a_page_that_takes_too_long_or_is_refused_is_lost() {
         *client.failures[2].why,
         AppError::Closed(CloseReason::Refused)
     ));
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 #[test]

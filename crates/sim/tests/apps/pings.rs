@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_sim::app::{PingConfig, When};
-use tautline_sim::{Impairments, LinkConfig, Probability, Program};
+use tautline_sim::{Impairments, LinkConfig, Probability};
 
 use crate::{at, measured, ms, network, pass, programs, run, secs, server, wires};
 
@@ -43,7 +43,7 @@ fn ten_milliseconds_each_way_are_twenty() {
             "{sample:?}"
         );
     }
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn what_does_not_come_back_in_time_is_lost() {
     let measured = measured(&network, 0, "ping");
     assert_eq!(measured.round_trips.len() as u64 + measured.lost, 200);
     assert!((70..130).contains(&measured.lost), "{}", measured.lost);
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn nobody_there_is_told_and_counted() {
         "{:?}",
         off_link.failures
     );
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
 }
 
 #[test]

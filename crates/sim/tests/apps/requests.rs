@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
-use tautline_sim::{Impairments, LinkConfig, Probability, Program};
+use tautline_sim::{Impairments, LinkConfig, Probability};
 
 use crate::{measured, ms, port, programs, run, secs, wires};
 
@@ -58,8 +58,8 @@ fn one_every_100_ms_takes_a_round_trip() {
             .iter()
             .all(|sample| sample.took >= ms(20) && sample.took < ms(20) + ms(1) / 10)
     );
-    assert!(network.end(0).app.is_done());
-    assert_eq!(network.end(0).host.socket_count(), 0);
+    assert!(network.endpoint(0).apps.is_done());
+    assert_eq!(network.endpoint(0).host.socket_count(), 0);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn what_is_lost_is_counted_and_the_next_is_asked() {
         let asked = measured(&network, 0, "dns");
         assert_eq!(asked.round_trips.len() as u64 + asked.lost, 100);
         assert!((15..50).contains(&asked.lost), "{}", asked.lost);
-        assert!(network.end(0).app.is_done());
+        assert!(network.endpoint(0).apps.is_done());
     }
 }
 

@@ -6,14 +6,14 @@ use tautline_sim::app::{
     DatagramSinkConfig, DatagramsConfig, MessagesConfig, Page, Period, PingConfig, RequestsConfig,
     ResponderConfig, SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
-use tautline_sim::{Flow, Impairments, LinkConfig, Probability, Program, Programs};
+use tautline_sim::{Applications, Flow, Impairments, LinkConfig, Probability};
 
 use crate::{Pair, bottleneck, measured, ms, network, pass, port, programs, secs, server};
 
 /// Until when things begin.
 const END: Instant = Instant::from_secs(3);
 
-fn both(uploads: u32, rate: Rate) -> [Programs; 2] {
+fn both(uploads: u32, rate: Rate) -> [Applications<'static>; 2] {
     let (mut client, mut server_side) = (programs(), programs());
     let when = When {
         start: ms(100),
@@ -115,7 +115,7 @@ fn run(seed: u64, uploads: u32, rate: Rate, percent: f64) -> Pair {
 fn the_same_seed_gives_the_same_run_and_another_one_another() {
     let summary = |seed| {
         let network = run(seed, 2, Rate::mbit(2), 1.0);
-        let meters = [0, 1].map(|number| format!("{:?}", network.end(number).app.meter()));
+        let meters = [0, 1].map(|number| format!("{:?}", network.endpoint(number).apps.meter()));
         (network.recorder().value(), meters)
     };
     let first = summary(1);
@@ -131,10 +131,10 @@ proptest! {
     #[test]
     fn the_account_is_right(seed: u64, uploads in 1u32..4, mbit in 1u64..20, percent in 0f64..4.0) {
         let network = run(seed, uploads, Rate::mbit(mbit), percent);
-        prop_assert!(network.end(0).app.is_done(), "all came to an end");
+        prop_assert!(network.endpoint(0).apps.is_done(), "all came to an end");
         prop_assert_eq!(network.outstanding(), 0);
         for here in [0, 1] {
-            for one in network.end(here).app.meter().flows() {
+            for one in network.endpoint(here).apps.meter().flows() {
                 let name = one.flow.to_string();
                 let binned: u64 = one.received_by_interval(network.now()).map(|(_, bytes)| bytes.get()).sum();
                 prop_assert_eq!(binned, one.received.bytes, "{}", &name);

@@ -2,7 +2,7 @@
 
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{Ending, Sample, SinkConfig, UploadConfig, When};
-use tautline_sim::{AppError, Flow, Program};
+use tautline_sim::{AppError, Flow};
 use tautline_stack::{CloseReason, TcpConfig};
 
 use crate::{at, bottleneck, measured, ms, network, pass, port, programs, run, secs, wires};
@@ -67,7 +67,10 @@ fn a_stream_of_a_given_length_arrives_and_both_ends_close() {
         .run_dry(secs(100))
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(
-        (network.outstanding(), network.end(0).host.socket_count()),
+        (
+            network.outstanding(),
+            network.endpoint(0).host.socket_count()
+        ),
         (0, 0)
     );
 }
@@ -93,7 +96,7 @@ fn it_sends_from_start_to_stop_at_the_rate_of_the_bottleneck() {
         .expect("valid");
     server.sink(sink()).expect("valid");
     let network = run(bottleneck(Rate::mbit(10), ms(5)), [client, server], secs(6));
-    assert!(network.end(0).app.is_done());
+    assert!(network.endpoint(0).apps.is_done());
     let received = measured(&network, 1, "upload");
     let goodput: Vec<f64> = received
         .received_by_interval(at(secs(6)))
@@ -136,7 +139,7 @@ fn a_reset_ends_it_at_once_and_the_sink_tells() {
         "{:?}",
         received.received
     );
-    assert!(network.end(0).app.is_done() && sent.failed == 0);
+    assert!(network.endpoint(0).apps.is_done() && sent.failed == 0);
     assert!(
         matches!(
             *received.failures[0].why,
@@ -165,9 +168,9 @@ fn several_streams_are_told_apart_and_looked_into_while_they_last() {
         [client, server],
     );
     pass(&mut network, at(secs(2)));
-    let end = network.end(0);
+    let end = network.endpoint(0);
     let looks: Vec<_> = end
-        .app
+        .apps
         .connections(&end.host)
         .map(|(flow, info)| (flow.to_string(), info))
         .collect();
@@ -260,7 +263,7 @@ fn nobody_listening_is_one_flows_failure_unless_the_run_is_strict() {
     );
     assert!(measured(&network, 1, "upload").received.bytes > 1_000_000);
     assert_eq!(
-        network.end(0).host.socket_count(),
+        network.endpoint(0).host.socket_count(),
         1,
         "the refused one is gone"
     );

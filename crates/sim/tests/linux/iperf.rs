@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
 use tautline_sim::AppError;
-use tautline_sim::app::{Application, Scene};
+use tautline_sim::app::{Application, Context};
 use tautline_stack::{Event, TcpConfig};
 
 /// What a stream says first.
@@ -52,61 +52,58 @@ impl Iperf {
         now + rtt + WAKING
     }
 
-    fn connect(&self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        scene
-            .connect(self.remote, Arc::clone(&self.tcp), 0)
+    fn connect(&self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        cx.connect(self.remote, Arc::clone(&self.tcp), 0)
             .map(|_| ())
     }
 }
 
-fn fill(scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
-    while scene.send(socket, &CHUNK)? > 0 {}
+fn fill(cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
+    while cx.send(socket, &CHUNK)? > 0 {}
     Ok(())
 }
 
 impl Application for Iperf {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.connect(scene)
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.connect(cx)
     }
 
-    fn stop(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
         Ok(())
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) => {
-                scene.measured.connections += 1;
-                scene.send(socket, &CHUNK[..COOKIE])?;
+                cx.measured.connections += 1;
+                cx.send(socket, &CHUNK[..COOKIE])?;
                 self.streams.push(socket);
                 if self.streams.len() < self.count {
-                    return self.connect(scene);
+                    return self.connect(cx);
                 }
-                self.begin = Some(Self::begin(scene.now, self.rtt));
+                self.begin = Some(Self::begin(cx.now, self.rtt));
                 Ok(())
             }
-            Event::Writable(socket) if self.began => fill(scene, socket),
+            Event::Writable(socket) if self.began => fill(cx, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             _ => Ok(()),
         }
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if self.began || self.begin.is_none_or(|begin| begin > scene.now) {
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        if self.began || self.begin.is_none_or(|begin| begin > cx.now) {
             return Ok(());
         }
         self.began = true;
-        self.streams
-            .iter()
-            .try_for_each(|socket| fill(scene, *socket))
+        self.streams.iter().try_for_each(|socket| fill(cx, *socket))
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.begin.filter(|_| !self.began)
     }
 

@@ -11,7 +11,7 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Algorithm, Config, Factory};
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, SinkConfig, When};
 use tautline_sim::topology::HostNode;
-use tautline_sim::{LinkConfig, Network, NicConfig, Programs};
+use tautline_sim::{Applications, LinkConfig, Network, NicConfig};
 use tautline_stack::{LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use crate::cell::Cell;
@@ -38,14 +38,14 @@ pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
 }
 
 /// Seconds since the beginning, window of the first flow and backlog, in bytes.
-pub(crate) type Look = (f64, u64, u64);
+pub(crate) type PortSample = (f64, u64, u64);
 
 /// Runs `cell` with `seed`, its controllers wrapped; what was seen each tenth of a second.
 pub(crate) fn run_with(
     cell: &Cell,
     seed: u64,
     wrap: impl Fn(Factory) -> Factory,
-) -> (Figures, Vec<Look>) {
+) -> (Figures, Vec<PortSample>) {
     let there = LinkConfig {
         queue: cell.tree(seed).parse().expect("a tree"),
         ..LinkConfig::default()
@@ -66,7 +66,7 @@ pub(crate) fn run_with(
         frames: 16_384,
         ..HostNode::new(name)
     };
-    let mut programs = [(); 2].map(|()| Programs::new(LOOK).strict());
+    let mut programs = [(); 2].map(|()| Applications::new(LOOK).strict());
     let client = Iperf::new(
         (SERVER, PORT).into(),
         cell.rtt,
@@ -87,7 +87,7 @@ pub(crate) fn run_with(
     let nodes = ["client", "server"].map(node);
     let mut network = Network::pair(seed, nodes, [there, back], (), programs).expect("a network");
 
-    while network.end(0).app.meter().flows()[0].connections < cell.flows as u64 {
+    while network.endpoint(0).apps.meter().flows()[0].connections < cell.flows as u64 {
         network.step().expect("streams open");
     }
     let begin = Iperf::begin(network.now(), cell.rtt);
@@ -113,8 +113,8 @@ pub(crate) fn run_with(
             ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into())
         };
         network
-            .end_mut(0)
-            .app
+            .endpoint_mut(0)
+            .apps
             .requests(requests)
             .expect("a time above zero");
     }
@@ -125,9 +125,9 @@ pub(crate) fn run_with(
             .expect("connections last");
         let queued = network.link(0).backlog().bytes.get();
         if look.is_multiple_of(WINDOW) {
-            let sender = network.end(0);
+            let sender = network.endpoint(0);
             let window = sender
-                .app
+                .apps
                 .connections(&sender.host)
                 .next()
                 .map_or(0, |(_, info)| info.cwnd.get());
@@ -139,8 +139,8 @@ pub(crate) fn run_with(
         }
     }
     let echoes = network
-        .end(0)
-        .app
+        .endpoint(0)
+        .apps
         .meter()
         .flow(&"echo".into())
         .expect("it was added");
@@ -150,7 +150,7 @@ pub(crate) fn run_with(
         .map(|sample| sample.took.as_secs_f64() * 1e3)
         .collect();
     let figures = Figures {
-        goodput: network.end(1).app.meter().flows()[0].received.bytes as f64 * 8.0
+        goodput: network.endpoint(1).apps.meter().flows()[0].received.bytes as f64 * 8.0
             / 1e6
             / (cell.duration + cell.rtt).as_secs_f64(),
         rtt_median: share(delays.clone(), 50),

@@ -10,11 +10,11 @@ use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{SinkConfig, UploadConfig};
 use tautline_sim::topology::{Cable, HostNode, Topology};
 use tautline_sim::{
-    CardConfig, Coalesce, HostQdisc, Impairments, LinkConfig, Network, NicConfig, Probability,
-    Programs, Schedule, TraceHash,
+    Applications, Coalesce, Impairments, LinkConfig, LinkNicConfig, Network, NicConfig,
+    Probability, Schedule, TraceHash,
 };
 
-type Tree = Network<HostQdisc, TraceHash, Programs>;
+type Tree = Network<'static, TraceHash>;
 
 /// A stream from a host to another: which, how many bytes.
 #[derive(Clone, Debug)]
@@ -40,17 +40,17 @@ fn link(at_host: bool) -> impl Strategy<Value = LinkConfig> {
         Just("pie"),
         Just("red limit 60000 avpkt 1000")
     ];
-    let card = prop::option::of((1..40_usize, 1..9_u32));
+    let nic = prop::option::of((1..40_usize, 1..9_u32));
     (
         1..60_u64,
         0..20_000_u64,
         queue,
         any::<bool>(),
-        card,
+        nic,
         0..3_u32,
         any::<bool>(),
     )
-        .prop_map(move |(mbit, delay, words, tail_drop, card, loss, step)| {
+        .prop_map(move |(mbit, delay, words, tail_drop, nic, loss, step)| {
             let mut config = LinkConfig {
                 rate: Rate::mbit(mbit),
                 delay: Duration::from_micros(delay),
@@ -77,10 +77,10 @@ fn link(at_host: bool) -> impl Strategy<Value = LinkConfig> {
                     frames,
                     time: Duration::from_micros(50),
                 };
-                config.card = card.map(|(ring, frames)| CardConfig {
+                config.nic = nic.map(|(ring, frames)| LinkNicConfig {
                     ring,
                     coalesce: coalesce(frames),
-                    ..CardConfig::default()
+                    ..LinkNicConfig::default()
                 });
             }
             config
@@ -164,7 +164,7 @@ fn run(case: &Case) -> Tree {
         seed,
     } = case;
     let programs = |_: &HostNode, number| {
-        let mut programs = Programs::new(Duration::from_secs(1)).strict();
+        let mut programs = Applications::new(Duration::from_secs(1)).strict();
         for (stream, port) in streams.iter().zip(5000..) {
             let name = format!("stream-{port}");
             if stream.to == number {
@@ -197,8 +197,8 @@ fn run(case: &Case) -> Tree {
 }
 
 fn received(network: &Tree, host: usize) -> u64 {
-    network.ends()[host]
-        .app
+    network.endpoints()[host]
+        .apps
         .meter()
         .flows()
         .iter()
@@ -222,8 +222,8 @@ proptest! {
             prop_assert_eq!(stats.entered, stats.sent + stats.drops(), "link {}", number);
             prop_assert_eq!(stats.sent + stats.duplicated, stats.arrived + stats.lost, "link {}", number);
         }
-        // Between a card and its link nothing is lost.
-        for (name, end) in case.topology.hosts.iter().map(|host| &host.name).zip(network.ends()) {
+        // Between a nic and its link nothing is lost.
+        for (name, end) in case.topology.hosts.iter().map(|host| &host.name).zip(network.endpoints()) {
             let cable = case.topology.cables.iter().find(|cable| cable.between[0] == *name).expect("one each");
             let [up, down] = [(name, &cable.between[1]), (&cable.between[1], name)].map(|(from, to)| {
                 *network.link(network.link_number(from, to).expect("a cable's")).stats()

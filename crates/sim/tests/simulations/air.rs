@@ -11,14 +11,14 @@ use tautline_sim::app::{PingConfig, SinkConfig, UploadConfig};
 use tautline_sim::medium::{Medium, Wifi};
 use tautline_sim::topology::{Cable, Cell, HostNode, Topology};
 use tautline_sim::{
-    Buffer, CardConfig, Coalesce, Flow, HostQdisc, LinkConfig, Network, NicConfig, Programs,
-    RingLimit, TraceHash,
+    Applications, Buffer, Coalesce, Flow, LinkConfig, LinkNicConfig, Network, NicConfig, RingLimit,
+    TraceHash,
 };
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 use crate::common::ms;
 
-pub(crate) type AirNetwork = Network<HostQdisc, TraceHash, Programs>;
+pub(crate) type AirNetwork = Network<'static, TraceHash>;
 
 /// The same at each end of the air: disciplines, limits and rings of stations and base.
 #[derive(Clone)]
@@ -96,17 +96,17 @@ impl Scene {
             coalesce: Coalesce::OFF,
             ..NicConfig::default()
         };
-        let card = CardConfig {
+        let link_nic = LinkNicConfig {
             ring,
             ring_bytes,
             coalesce: Coalesce::OFF,
             limit,
-            ..CardConfig::default()
+            ..LinkNicConfig::default()
         };
-        let discipline = Buffer::Discipline(qdisc.parse().expect("valid"));
+        let queue = Buffer::Qdisc(qdisc.parse().expect("valid"));
         let down = LinkConfig {
-            queue: discipline,
-            card: Some(card),
+            queue,
+            nic: Some(link_nic),
             ..LinkConfig::default()
         };
         let wire = LinkConfig {
@@ -151,8 +151,8 @@ impl Scene {
     }
 
     /// The programs of host `number`; the server's is the last.
-    fn programs(&self, topology: &Topology, number: usize) -> Programs {
-        let mut programs = Programs::new(ms(50));
+    fn programs(&self, topology: &Topology, number: usize) -> Applications<'static> {
+        let mut programs = Applications::new(ms(50));
         let stations = self.cell.stations.len();
         let address = |number: usize| {
             IpAddr::V4(
@@ -209,16 +209,16 @@ impl Scene {
             .unwrap_or_else(|stall| panic!("{stall}"));
         let total = |name: &str| {
             let flows = network
-                .ends()
+                .endpoints()
                 .iter()
-                .flat_map(|end| end.app.meter().flows());
+                .flat_map(|end| end.apps.meter().flows());
             let bytes = flows
                 .filter(|measured| &*measured.flow.name == name)
                 .map(|m| m.received_between(begin, end))
                 .sum();
             Rate::from_amount(bytes, end - begin)
         };
-        let meter = network.end(0).app.meter();
+        let meter = network.endpoint(0).apps.meter();
         let round_trips = &meter.flow(&"ping".into()).expect("it pings").round_trips;
         let mut pings: Vec<_> = round_trips
             .iter()

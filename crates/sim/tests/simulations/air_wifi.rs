@@ -38,12 +38,8 @@ fn scene(config: WifiConfig, tsq: TsqLimit, percent: u32, delay: Duration) -> Sc
 /// What was seen, and frames in the station's mean aggregate.
 #[track_caller]
 fn show(name: &str, scene: &Scene) -> (Seen, f64) {
-    let (seen, size) = scene.run_then(|network| {
-        wifi(network)
-            .card_stats(0)
-            .expect("it is there")
-            .mean_size()
-    });
+    let (seen, size) =
+        scene.run_then(|network| wifi(network).nic_stats(0).expect("it is there").mean_size());
     println!(
         "{name:<28} {:>12}  ping {:?}  {size:.1} frames an aggregate",
         seen.up.to_string(),

@@ -4,7 +4,7 @@
 use crate::common::{Fixed, MSS, long_wire, ms, run_watched};
 use tautline_base::{Bytes, Rate};
 use tautline_bql::LimitKind;
-use tautline_sim::transfer::{SENDER, TransferApp};
+use tautline_sim::transfer::SENDER;
 use tautline_sim::{NicConfig, RingLimit, Transfer};
 use tautline_stack::attribution::{Attribution, Cause};
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
@@ -50,9 +50,9 @@ fn free() -> Transfer {
 fn attribution(transfer: &Transfer) -> Attribution {
     let mut last = None;
     run_watched(transfer, |network| {
-        let end = network.end(SENDER);
-        if let TransferApp::Sender(app) = &end.app
-            && let Some(found) = app.socket().and_then(|socket| end.host.attribution(socket))
+        let end = network.endpoint(SENDER);
+        if let Some((_, socket)) = end.apps.sockets().next()
+            && let Some(found) = end.host.attribution(socket)
         {
             last = Some(found.clone());
         }

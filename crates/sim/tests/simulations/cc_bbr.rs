@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::common::{MSS, ms, percent};
-use crate::contest::{Contestant, Look, contest, goodput, mean_queue};
+use crate::contest::{Contestant, PortSample, contest, goodput, mean_queue};
 use tautline_base::Rate;
 use tautline_cc::bbr::{CYCLE, Gain, Params};
 use tautline_cc::{Algorithm, Bbr, Factory};
@@ -44,12 +44,16 @@ fn bbr_with(params: Params) -> Factory {
     Factory::new(move |config| Box::new(Bbr::with(params, config).expect("numbers that work")))
 }
 
-fn alone(links: &[LinkConfig; 2], congestion: impl Into<Factory>, time: Duration) -> Vec<Look> {
+fn alone(
+    links: &[LinkConfig; 2],
+    congestion: impl Into<Factory>,
+    time: Duration,
+) -> Vec<PortSample> {
     contest(links, &[Contestant::new(congestion)], time, 1)
 }
 
 /// When the flow first delivered nine tenths of `mbit` in 100 ms, payload over headers included.
-fn up_to_speed(looks: &[Look], mbit: f64) -> Duration {
+fn up_to_speed(looks: &[PortSample], mbit: f64) -> Duration {
     let reached = looks.iter().find(|look| {
         look.at > ms(100) && goodput(looks, 0, look.at - ms(100), look.at) > 0.9 * mbit
     });
@@ -75,8 +79,8 @@ fn startup_finds_the_bandwidth_in_a_logarithm_of_round_trips() {
 }
 
 /// Times at which at most four segments were in flight, each the first of its pause.
-fn dips(looks: &[Look]) -> Vec<Duration> {
-    let small = |look: &Look| look.flows[0].in_flight.get() <= 4 * MSS;
+fn dips(looks: &[PortSample]) -> Vec<Duration> {
+    let small = |look: &PortSample| look.flows[0].in_flight.get() <= 4 * MSS;
     looks
         .windows(2)
         .filter(|pair| pair[1].at > secs(1) && small(&pair[1]) && !small(&pair[0]))
@@ -183,7 +187,7 @@ fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_othe
 }
 
 /// Flow 0's part of what both delivered between `from` and `to`.
-fn share(looks: &[Look], from: Duration, to: Duration) -> f64 {
+fn share(looks: &[PortSample], from: Duration, to: Duration) -> f64 {
     let [first, second] = [0, 1].map(|number| goodput(looks, number, from, to));
     first / (first + second)
 }
@@ -250,7 +254,7 @@ fn after_idling_it_goes_on_at_the_bandwidth() {
             1,
         );
         [2, 3, 4].map(|count: u32| {
-            let enough = |look: &&Look| {
+            let enough = |look: &&PortSample| {
                 look.flows
                     .first()
                     .is_some_and(|info| info.bytes_acked >= u64::from(count) * 1_000_000)

@@ -15,7 +15,7 @@ use tautline_stack::TcpConfig;
 
 /// The controller after an acknowledgement.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct PortSample {
     at: Instant,
     round: u64,
     state: &'static str,
@@ -23,7 +23,7 @@ struct Look {
     in_flight: Bytes,
 }
 
-type Looks = Arc<Mutex<Vec<Look>>>;
+type Looks = Arc<Mutex<Vec<PortSample>>>;
 
 /// BBRv3 that is looked at.
 struct Watched {
@@ -39,7 +39,7 @@ impl Controller for Watched {
     fn on_ack(&mut self, ack: &Ack) {
         self.bbr.on_ack(ack);
         let (round, state) = (self.bbr.round_count(), self.bbr.model().state);
-        let look = Look {
+        let look = PortSample {
             at: ack.now,
             round,
             state,
@@ -78,7 +78,7 @@ fn with(params: Params) -> Factory {
     Factory::new(move |config| Box::new(Bbr3::with(config, params)))
 }
 
-fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<Look> {
+fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<PortSample> {
     let looks = Looks::default();
     let seen = looks.clone();
     let build = move |config: &_| -> Box<dyn Controller> {

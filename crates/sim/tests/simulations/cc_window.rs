@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::common::{FRAME, MSS, ms, path, run, run_watched, wide};
+use crate::common::{FRAME, MSS, ms, path, run, run_watched, sender_info, wide};
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::hystart::HystartPlusPlus;
 use tautline_cc::hystart_classic::Hystart;
@@ -12,7 +12,6 @@ use tautline_cc::slow_start::{SlowStart, Step};
 use tautline_cc::{
     Ack, Algorithm, Config, Congestion, Controller, Cubic, Factory, Idle, Recovery, Verdict,
 };
-use tautline_sim::transfer::{SENDER, TransferApp};
 use tautline_sim::{LinkConfig, Transfer};
 use tautline_stack::{Pacing, TcpConfig, TcpInfo, TsqLimit};
 
@@ -33,10 +32,7 @@ fn factory<C: Controller + 'static>(
 /// Runs `transfer` and shows the sending connection at every step.
 fn watch_sender(transfer: &Transfer, mut watch: impl FnMut(Instant, &TcpInfo)) {
     run_watched(transfer, |network| {
-        let end = network.end(SENDER);
-        if let TransferApp::Sender(app) = &end.app
-            && let Some(info) = app.socket().and_then(|socket| end.host.info(socket))
-        {
+        if let Some(info) = sender_info(network) {
             watch(network.now(), &info);
         }
     });

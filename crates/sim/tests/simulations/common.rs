@@ -7,11 +7,11 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Ack, Congestion, Controller, Factory, Idle, Verdict};
-use tautline_sim::transfer::TransferNetwork;
+use tautline_sim::transfer::{SENDER, TransferNetwork};
 use tautline_sim::{
     Check, Impairments, LinkConfig, LinkEvent, Outcome, Pattern, Probability, Record, Transfer,
 };
-use tautline_stack::{Pacing, PacketEvent, TcpConfig, TsqLimit, What};
+use tautline_stack::{Pacing, PacketEvent, TcpConfig, TcpInfo, TsqLimit, What};
 
 /// Segment payload on a 1500-byte MTU with timestamps.
 pub(crate) const MSS: u64 = 1448;
@@ -81,7 +81,7 @@ pub(crate) fn run_if_found(transfer: &Transfer) -> Option<Outcome> {
 #[track_caller]
 pub(crate) fn run_watched(
     transfer: &Transfer,
-    watch: impl FnMut(&TransferNetwork<Pattern, &mut dyn FnMut(&[u8]), ()>),
+    watch: impl FnMut(&TransferNetwork<'_, ()>),
 ) -> Outcome {
     let outcome = transfer
         .run_watched(watch)
@@ -93,6 +93,13 @@ pub(crate) fn run_watched(
         transfer.seed
     );
     outcome
+}
+
+/// The sender's connection, while it is open.
+pub(crate) fn sender_info(network: &TransferNetwork<'_, ()>) -> Option<TcpInfo> {
+    let end = network.endpoint(SENDER);
+    let mut connections = end.apps.connections(&end.host);
+    connections.next().map(|(_, info)| info)
 }
 
 /// [`run`] with a recorder.

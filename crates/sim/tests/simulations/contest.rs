@@ -7,9 +7,9 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::Factory;
 use tautline_qdisc::words::Tree;
-use tautline_sim::app::{Application, Scene, SinkConfig, UploadConfig, When};
+use tautline_sim::app::{Application, Context, SinkConfig, UploadConfig, When};
 use tautline_sim::topology::HostNode;
-use tautline_sim::{AppError, Flow, LinkConfig, Network, NicConfig, Programs};
+use tautline_sim::{AppError, Applications, Flow, LinkConfig, Network, NicConfig};
 use tautline_stack::{Event, TcpConfig, TcpInfo};
 
 use crate::common::ms;
@@ -63,7 +63,7 @@ impl Contestant {
     }
 
     /// It sends on the host of `programs`.
-    fn join(&self, programs: &mut Programs, number: u32) {
+    fn join(&self, programs: &mut Applications<'_>, number: u32) {
         let flow = Flow::numbered("contestant", number);
         let when = When {
             start: self.begins,
@@ -98,7 +98,7 @@ impl Contestant {
 }
 
 /// What was seen at one moment.
-pub(crate) struct Look {
+pub(crate) struct PortSample {
     pub(crate) at: Duration,
     /// Of each flow that has begun.
     pub(crate) flows: Vec<TcpInfo>,
@@ -112,8 +112,8 @@ pub(crate) fn contest(
     contestants: &[Contestant],
     time: Duration,
     seed: u64,
-) -> Vec<Look> {
-    let mut programs = [(); 2].map(|()| Programs::new(ms(10)).strict());
+) -> Vec<PortSample> {
+    let mut programs = [(); 2].map(|()| Applications::new(ms(10)).strict());
     contestants
         .iter()
         .zip(1..)
@@ -140,14 +140,14 @@ pub(crate) fn contest(
         network
             .run_before(look_at)
             .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
-        let end = network.end(0);
+        let end = network.endpoint(0);
         let flows = end
-            .app
+            .apps
             .connections(&end.host)
             .map(|(_, info)| info)
             .collect();
         let queue = network.link(0).backlog().bytes.get();
-        looks.push(Look {
+        looks.push(PortSample {
             at: look_at - Instant::ZERO,
             flows,
             queue,
@@ -166,7 +166,7 @@ pub(crate) struct Share {
 }
 
 /// What each flow achieved from `from` to the last look.
-pub(crate) fn shares(looks: &[Look], from: Duration) -> Vec<Share> {
+pub(crate) fn shares(looks: &[PortSample], from: Duration) -> Vec<Share> {
     let before = looks
         .iter()
         .find(|look| look.at >= from)
@@ -189,7 +189,7 @@ pub(crate) fn shares(looks: &[Look], from: Duration) -> Vec<Share> {
 }
 
 /// Payload that flow `number` delivered between `from` and `to`, over the time.
-pub(crate) fn goodput(looks: &[Look], number: usize, from: Duration, to: Duration) -> f64 {
+pub(crate) fn goodput(looks: &[PortSample], number: usize, from: Duration, to: Duration) -> f64 {
     let at = |time| {
         looks
             .iter()
@@ -207,7 +207,7 @@ pub(crate) fn goodput(looks: &[Look], number: usize, from: Duration, to: Duratio
 }
 
 /// Mean of what waited before the bottleneck between `from` and the end, in bytes.
-pub(crate) fn mean_queue(looks: &[Look], from: Duration) -> f64 {
+pub(crate) fn mean_queue(looks: &[PortSample], from: Duration) -> f64 {
     let seen: Vec<_> = looks
         .iter()
         .filter(|look| look.at >= from)
@@ -234,12 +234,12 @@ struct Bursts {
 }
 
 impl Bursts {
-    fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let Some(socket) = self.socket else {
             return Ok(());
         };
         while self.left > 0 {
-            let taken = scene.send(socket, &[0; CHUNK][..CHUNK.min(self.left)])?;
+            let taken = cx.send(socket, &[0; CHUNK][..CHUNK.min(self.left)])?;
             if taken == 0 {
                 break;
             }
@@ -250,38 +250,38 @@ impl Bursts {
 }
 
 impl Application for Bursts {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.connect(sink(), Arc::clone(&self.tcp), 0)?);
-        (self.next, self.left) = (scene.now + self.every, self.bytes);
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        self.socket = Some(cx.connect(sink(), Arc::clone(&self.tcp), 0)?);
+        (self.next, self.left) = (cx.now + self.every, self.bytes);
         Ok(())
     }
 
-    fn stop(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
         Ok(())
     }
 
     fn on_event(
         &mut self,
-        scene: &mut Scene<'_>,
+        cx: &mut Context<'_>,
         event: Event,
         _token: u32,
     ) -> Result<(), AppError> {
         match event {
-            Event::Connected(_) | Event::Writable(_) => self.write(scene),
+            Event::Connected(_) | Event::Writable(_) => self.write(cx),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             _ => Ok(()),
         }
     }
 
-    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if self.next > scene.now {
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        if self.next > cx.now {
             return Ok(());
         }
         (self.next, self.left) = (self.next + self.every, self.bytes);
-        self.write(scene)
+        self.write(cx)
     }
 
-    fn call_at(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.socket.map(|_| self.next)
     }
 

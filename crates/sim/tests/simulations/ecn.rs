@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{long_wire, ms, path, run_recorded};
 use tautline_base::{Ecn, Instant, Rate};
 use tautline_cc::Algorithm;
-use tautline_sim::{LinkEvent, LinkWhat, NicConfig, Outcome, Record, Transfer};
+use tautline_sim::{LinkEvent, LinkEventKind, NicConfig, Outcome, Record, Transfer};
 use tautline_stack::{EcnMode, EcnState, PacketEvent, TcpConfig, TsqLimit};
 
 /// How long data frames stayed in the queue of the link there, once the start was over.
@@ -44,7 +44,7 @@ impl Record for Sojourns {
     fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
-        if let LinkWhat::Serialised { sojourn } = event.what
+        if let LinkEventKind::Serialized { sojourn } = event.kind
             && link == 0
             && event.at > self.after
             && frame.len() > 1000

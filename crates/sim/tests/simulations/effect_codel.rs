@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{long_wire, ms, path, run_recorded};
 use tautline_base::{Instant, Rate};
-use tautline_sim::{LinkEvent, LinkWhat, NicConfig, Outcome, Record, Transfer};
+use tautline_sim::{LinkEvent, LinkEventKind, NicConfig, Outcome, Record, Transfer};
 use tautline_stack::{PacketEvent, TcpConfig, TsqLimit, What};
 
 /// Sojourn times after the start-up.
@@ -47,7 +47,7 @@ impl Record for LinkSojourns {
     fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, _frame: &[u8]) {
-        if let LinkWhat::Serialised { sojourn } = event.what
+        if let LinkEventKind::Serialized { sojourn } = event.kind
             && link == 0
             && event.at > Sojourns::STARTUP
         {

@@ -1,10 +1,11 @@
 //! The congestion window bounds what is in flight, at every instant; without it nothing does.
 
-use crate::common::{Flight, MSS, long_wire, ms, path, run_recorded, run_watched, window_only};
+use crate::common::{
+    Flight, MSS, long_wire, ms, path, run_recorded, run_watched, sender_info, window_only,
+};
 use tautline_base::Bytes;
 use tautline_cc::Algorithm;
 use tautline_sim::Transfer;
-use tautline_sim::transfer::{SENDER, TransferApp};
 use tautline_stack::TcpConfig;
 
 fn with_window(segments: u64) -> (u32, f64) {
@@ -68,11 +69,7 @@ fn controllers_are_obeyed_at_every_step() {
         };
         let (mut before, mut full) = (Bytes::ZERO, 0u64);
         let outcome = run_watched(&transfer, |network| {
-            let end = network.end(SENDER);
-            let TransferApp::Sender(app) = &end.app else {
-                return;
-            };
-            let Some(info) = app.socket().and_then(|socket| end.host.info(socket)) else {
+            let Some(info) = sender_info(network) else {
                 return;
             };
             if !info.recovering {

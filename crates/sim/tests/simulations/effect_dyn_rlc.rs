@@ -8,14 +8,14 @@ use crate::load::{Edge, Load};
 use crate::rings::{Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
-use tautline_sim::{CardConfig, RingLimit, dyn_rlc};
+use tautline_sim::{LinkNicConfig, RingLimit, dyn_rlc};
 
 /// A bearer of `rate` behind PIE, with a buffer of 500 KB.
 fn with(name: &str, rate: Rate, limit: RingLimit) -> Edge {
     let mut load = load(Place::Router, "pie limit 1000", 330, LimitKind::Unlimited);
     let way_out = load.way_out();
     way_out.rate = rate;
-    way_out.card = way_out.card.map(|card| CardConfig { limit, ..card });
+    way_out.nic = way_out.nic.map(|nic| LinkNicConfig { limit, ..nic });
     let edge = Load {
         flows: 10,
         warm_up: ms(1200),

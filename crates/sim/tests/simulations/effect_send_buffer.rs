@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use crate::common::{ms, path, run, run_watched};
+use crate::common::{ms, path, run, run_watched, sender_info};
 use tautline_base::Bytes;
 use tautline_cc::Algorithm;
-use tautline_sim::transfer::TransferApp;
 use tautline_sim::{Outcome, Transfer};
 use tautline_stack::TcpConfig;
 
@@ -84,10 +83,7 @@ fn what_is_unsent_stays_below_its_bound() {
         };
         let mut most = Bytes::ZERO;
         let outcome = run_watched(&transfer, |network| {
-            let end = network.end(0);
-            if let TransferApp::Sender(app) = &end.app
-                && let Some(info) = app.socket().and_then(|socket| end.host.info(socket))
-            {
+            if let Some(info) = sender_info(network) {
                 most = most.max(info.unsent);
             }
         });

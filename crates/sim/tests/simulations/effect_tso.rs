@@ -3,17 +3,17 @@
 
 use crate::common::{
     FRAME, Fixed, MSS, impaired, long_wire, ms, path, percent, run, run_if_found, run_recorded,
-    run_watched,
+    run_watched, sender_info,
 };
 use proptest::prelude::*;
 use tautline_base::{Bytes, Rate, Tso};
 use tautline_cc::Algorithm;
 use tautline_sim::record::Fate;
-use tautline_sim::transfer::{SENDER, TransferApp};
+use tautline_sim::transfer::SENDER;
 use tautline_sim::{Family, Impairments, NicConfig, Outcome, PacketTrace, Transfer};
 use tautline_stack::{TcpConfig, TsqLimit};
 
-fn card(tso: Option<Tso>, rate: Rate) -> NicConfig {
+fn nic(tso: Option<Tso>, rate: Rate) -> NicConfig {
     NicConfig {
         rate,
         tso,
@@ -58,7 +58,7 @@ fn a_packet_has_what_the_pacing_rate_carries_in_a_millisecond() {
         let transfer = |tso| Transfer {
             bytes: 900 * MSS,
             links: long_wire(ms(40)),
-            nic: card(tso, Rate::gbit(10)),
+            nic: nic(tso, Rate::gbit(10)),
             sender: sender.clone(),
             receiver: TcpConfig {
                 receive_start: Bytes::mib(6),
@@ -98,7 +98,7 @@ fn on_a_short_path_packets_are_larger_where_the_round_trip_counts() {
         let transfer = Transfer {
             bytes: 900 * MSS,
             links: long_wire(ms(1)),
-            nic: card(Some(Tso::MOST), Rate::gbit(10)),
+            nic: nic(Some(Tso::MOST), Rate::gbit(10)),
             sender: TcpConfig {
                 tso_rtt_log,
                 ..fixed(Bytes::mib(8), Rate::mbit(10))
@@ -122,7 +122,7 @@ fn fewer_births_carry_the_same_stream() {
         run(&Transfer {
             bytes: 4 << 20,
             links: path(100, ms(10)),
-            nic: card(tso, Rate::gbit(1)),
+            nic: nic(tso, Rate::gbit(1)),
             ..Transfer::default()
         })
     };
@@ -157,7 +157,7 @@ fn windows_hold_packets_of_several_segments_too() {
         tsq: TsqLimit::Off,
         ..fixed(cwnd, Rate::gbit(10))
     };
-    let nic = card(Some(Tso::MOST), Rate::gbit(10));
+    let nic = nic(Some(Tso::MOST), Rate::gbit(10));
     let transfer = Transfer {
         bytes: 400_000,
         links: long_wire(ms(10)),
@@ -172,11 +172,7 @@ fn windows_hold_packets_of_several_segments_too() {
     );
     let mut most = 0;
     run_watched(&transfer, |network| {
-        let end = network.end(SENDER);
-        let TransferApp::Sender(app) = &end.app else {
-            return;
-        };
-        let info = app.socket().and_then(|socket| end.host.info(socket));
+        let info = sender_info(network);
         most = info.map_or(0, |info| info.in_flight.get()).max(most);
     });
     assert!(most <= cwnd.get() && most > 9 * MSS, "{most}");
@@ -186,7 +182,7 @@ fn windows_hold_packets_of_several_segments_too() {
 #[test]
 fn only_lost_segments_are_sent_again() {
     let sender = fixed(Bytes::new(200 * MSS), Rate::gbit(1));
-    let nic = card(Some(Tso::MOST), Rate::gbit(10));
+    let nic = nic(Some(Tso::MOST), Rate::gbit(10));
     let transfer = Transfer {
         bytes: 4 << 20,
         links: long_wire(ms(10)),
@@ -221,7 +217,7 @@ fn the_same_seed_gives_the_same_packets() {
         ..Impairments::default()
     };
     let run = |seed, tso| {
-        let nic = card(tso, Rate::gbit(1));
+        let nic = nic(tso, Rate::gbit(1));
         run(&impaired(
             Transfer {
                 seed,
@@ -256,7 +252,7 @@ fn disciplines_take_them_whole_or_split_them() {
         ("tbf rate 80mbit burst 5000 limit 500000", true),
         ("tbf rate 80mbit burst 100000 limit 500000", false),
     ] {
-        let nic = card(Some(Tso::MOST), Rate::gbit(1));
+        let nic = nic(Some(Tso::MOST), Rate::gbit(1));
         let qdisc = words.parse().expect(words);
         let mut split = false;
         let transfer = Transfer {
@@ -299,7 +295,7 @@ proptest! {
         algorithm in 0..Algorithm::ALL.len(),
         bytes in 1u64..600_000,
     ) {
-        let nic = card(Some(Tso { max_size, max_segments }), Rate::gbit(1));
+        let nic = nic(Some(Tso { max_size, max_segments }), Rate::gbit(1));
         let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
         let sender = TcpConfig { congestion: Algorithm::ALL[algorithm].factory(), ..TcpConfig::default() };
         let transfer = Transfer { seed, family, bytes, links: path(mbit, ms(rtt)), nic, sender, ..Transfer::default() };

@@ -28,7 +28,7 @@ fn backlog(tsq: TsqLimit) -> (Outcome, f64, usize) {
     };
     let (mut samples, mut sum, mut peak) = (0u64, 0, 0);
     let outcome = run_watched(&transfer, |network| {
-        let packets = network.end(SENDER).host.port().backlog().packets;
+        let packets = network.endpoint(SENDER).host.port().backlog().packets;
         samples += 1;
         sum += packets;
         peak = peak.max(packets);

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use crate::common::{ms, path, percent};
 use tautline_base::Instant;
-use tautline_sim::transfer::{RECEIVER, SENDER, TransferApp, TransferNetwork};
-use tautline_sim::{Impairments, NicConfig, Pattern, Program, Transfer};
+use tautline_sim::transfer::{RECEIVER, SENDER, TransferNetwork};
+use tautline_sim::{Impairments, NicConfig, Pattern, Transfer};
 use tautline_stack::TcpConfig;
 
-type Watched = TransferNetwork<Pattern, fn(&[u8]), ()>;
+type Watched = TransferNetwork<'static, ()>;
 
 /// A long transfer, stopped in its middle.
 fn midway(seed: u64) -> Watched {
-    // Few retries, so that giving up is a matter of seconds.
+    // Few retries, so that timing out is a matter of seconds.
     let tcp = TcpConfig {
         retries: 5,
         ..TcpConfig::default()
@@ -28,9 +28,7 @@ fn midway(seed: u64) -> Watched {
         ..Transfer::default()
     };
     let data = Pattern::new(rand_pcg::Pcg32::new(seed, 0), 1 << 30);
-    let mut network = transfer
-        .network(data, (|_| ()) as fn(&[u8]), ())
-        .expect("valid");
+    let mut network = transfer.network(data, |_: &[u8]| (), ()).expect("valid");
     let middle = Instant::from_millis(500 + seed);
     network
         .run_until(ms(10_000), |network| network.now() >= middle)
@@ -42,16 +40,16 @@ fn midway(seed: u64) -> Watched {
     network
 }
 
-/// What the program on host `number` says went wrong.
+/// The failure of the application on host `number`.
 fn failure(network: &Watched, number: usize) -> String {
     network
-        .end(number)
-        .app
+        .endpoint(number)
+        .apps
         .failure()
         .map_or_else(String::new, ToString::to_string)
 }
 
-/// From now on, so many percent of the frames are lost each way.
+/// Loses `loss` percent of the frames from now on, each way.
 fn lose(network: &mut Watched, loss: f64) {
     for number in [SENDER, RECEIVER] {
         network.link_mut(number).set_impairments(Impairments {
@@ -79,13 +77,10 @@ fn comes_to_rest(mut network: Watched, within: Duration) -> [String; 2] {
 fn an_abort_resets_the_peer() {
     for (number, seed) in [(SENDER, 1), (RECEIVER, 2), (SENDER, 3), (RECEIVER, 4)] {
         let mut network = midway(seed);
-        let end = network.end_mut(number);
-        let socket = match &end.app {
-            TransferApp::Sender(app) => app.socket(),
-            TransferApp::Receiver(app) => app.socket(),
-        };
-        end.host.abort(socket.expect("midway")).expect("it exists");
-        network.touch(number);
+        let end = network.endpoint_mut(number);
+        let (_, socket) = end.apps.sockets().next().expect("midway");
+        end.host.abort(socket).expect("it exists");
+        network.mark_runnable(number);
         let failures = comes_to_rest(network, Duration::from_secs(2));
         assert!(
             failures[number].contains("aborted"),
@@ -98,7 +93,7 @@ fn an_abort_resets_the_peer() {
     }
 }
 
-/// The cable is cut: nobody can tell the other, both give up by themselves.
+/// The cable is cut: neither side can notify the other, both time out.
 #[test]
 fn a_cut_cable_ends_in_a_timeout() {
     for seed in 1..=2 {
@@ -126,7 +121,7 @@ fn an_outage_is_survived() {
         };
         until(&mut network, 100.0, ms(1_000));
         let during = received(&network);
-        // What was in the air when the cable was cut still arrived.
+        // What was in flight when the cable was cut still arrived.
         assert!(during - before < 1 << 20, "SEED={seed}: {during}");
         until(&mut network, 0.0, ms(6_000));
         // 20 Mbit/s for the time that is left after the backed-off timeout.
@@ -139,8 +134,6 @@ fn an_outage_is_survived() {
 }
 
 fn received(network: &Watched) -> u64 {
-    match &network.end(RECEIVER).app {
-        TransferApp::Receiver(app) => app.received(),
-        TransferApp::Sender(_) => 0,
-    }
+    let meter = network.endpoint(RECEIVER).apps.meter();
+    meter.flows()[0].received.bytes
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautline_base::{Instant, Rate};
 use tautline_sim::app::{PingConfig, SinkConfig, UploadConfig};
 use tautline_sim::topology::Topology;
-use tautline_sim::{Flow, LinkConfig, Look, Programs};
+use tautline_sim::{Applications, Flow, LinkConfig, PortSample};
 use tautline_stack::TcpConfig;
 
 use crate::common::ms;
@@ -49,7 +49,7 @@ pub(crate) struct Edge {
     /// How long each echo took, sorted.
     delays: Vec<Duration>,
     /// What the edge held, in order of time.
-    pub(crate) looks: Vec<Look>,
+    pub(crate) looks: Vec<PortSample>,
     /// Packets that the edge's discipline dropped, from the beginning.
     pub(crate) drops: u64,
 }
@@ -65,14 +65,14 @@ impl Load {
         &mut cable.expect("there is a router").links[0]
     }
 
-    fn programs(&self, host: &str) -> Programs {
+    fn programs(&self, host: &str) -> Applications<'static> {
         let address = |name| {
             self.topology
                 .address(name)
                 .expect("one of the hosts")
                 .into()
         };
-        let mut programs = Programs::new(ms(1)).strict();
+        let mut programs = Applications::new(ms(1)).strict();
         if host == "sender" {
             for number in 1..=self.flows {
                 let upload = UploadConfig::new(
@@ -125,14 +125,14 @@ impl Load {
             network
                 .run_before(at)
                 .unwrap_or_else(|stall| panic!("{stall}"));
-            looks.push(network.look(edge));
+            looks.push(network.sample(edge));
             at += LOOK;
         }
         let measured = |host, flow: &str| {
             let number = network.host_number(host).expect("one of the hosts");
             network
-                .end(number)
-                .app
+                .endpoint(number)
+                .apps
                 .meter()
                 .flow(&flow.into())
                 .expect("it runs there")
@@ -177,7 +177,7 @@ impl Edge {
     }
 
     /// Mean and standard deviation of `what` over all looks.
-    pub(crate) fn mean(&self, what: impl Fn(&Look) -> f64) -> (f64, f64) {
+    pub(crate) fn mean(&self, what: impl Fn(&PortSample) -> f64) -> (f64, f64) {
         let count = self.looks.len() as f64;
         let mean = self.looks.iter().map(&what).sum::<f64>() / count;
         let variance = self

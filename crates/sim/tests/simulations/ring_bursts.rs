@@ -10,18 +10,18 @@ use crate::load::{Edge, Load};
 use crate::rings::{Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
-use tautline_sim::CardConfig;
+use tautline_sim::LinkNicConfig;
 
 /// 25 flows, 64 KiB each and so not enough to fill the discipline, through 100 Mbit/s behind
-/// `qdisc`, over a card that wants `restart` free descriptors of 256 before it goes on.
+/// `qdisc`, over a nic that wants `restart` free descriptors of 256 before it goes on.
 fn with(name: &str, qdisc: &str, restart: usize, limit: LimitKind) -> Edge {
     let mut load = load(Place::Router, qdisc, 256, limit);
     let way_out = load.way_out();
     way_out.rate = Rate::mbit(100);
-    way_out.card = way_out.card.map(|card| CardConfig {
+    way_out.nic = way_out.nic.map(|nic| LinkNicConfig {
         restart,
         copy: Duration::from_nanos(30),
-        ..card
+        ..nic
     });
     let edge = Load {
         flows: 25,

@@ -7,7 +7,7 @@ use crate::load::{Edge, Load};
 use crate::rings::{DQL, Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::{LimitKind, dql};
-use tautline_sim::CardConfig;
+use tautline_sim::LinkNicConfig;
 
 /// A router whose driver answers interrupts up to `late` late. The limit may fall every 2 ms, not
 /// every second: the run is as much shorter than the thesis'.
@@ -18,7 +18,7 @@ fn with(late: Duration) -> Edge {
     });
     let mut load = load(Place::Router, "fq_codel", 512, limit);
     let way_out = load.way_out();
-    way_out.card = way_out.card.map(|card| CardConfig { late, ..card });
+    way_out.nic = way_out.nic.map(|nic| LinkNicConfig { late, ..nic });
     let edge = Load {
         duration: ms(60),
         ..load
@@ -32,12 +32,12 @@ fn with(late: Duration) -> Edge {
 #[test]
 fn the_same_seed_gives_the_same_lateness() {
     let seeds = |seed| {
-        let card = CardConfig {
+        let nic = LinkNicConfig {
             late: ms(1),
-            ..CardConfig::default()
+            ..LinkNicConfig::default()
         };
         let mut load = load(Place::Router, "fq_codel", 512, DQL);
-        load.way_out().card = Some(card);
+        load.way_out().nic = Some(nic);
         Load {
             seed,
             flows: 10,

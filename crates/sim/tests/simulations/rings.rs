@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Rate};
 use tautline_bql::{LimitKind, dql};
 use tautline_sim::topology::{Cable, HostNode, Topology};
-use tautline_sim::{CardConfig, LinkConfig, NicConfig};
+use tautline_sim::{LinkConfig, LinkNicConfig, NicConfig};
 use tautline_stack::{TcpConfig, TsqLimit};
 
 use crate::common::ms;
@@ -60,16 +60,16 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
     };
     match place {
         Place::Router => {
-            let card = Some(CardConfig {
+            let nic = Some(LinkNicConfig {
                 ring,
                 limit: limit.into(),
-                ..CardConfig::default()
+                ..LinkNicConfig::default()
             });
             let queue = qdisc.parse().expect("valid");
             let way_out = LinkConfig {
                 rate: Rate::gbit(1),
                 queue,
-                card,
+                nic,
                 ..wire.clone()
             };
             let fast = NicConfig {

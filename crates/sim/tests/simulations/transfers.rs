@@ -12,7 +12,7 @@ use tautline_qdisc::Kind;
 use tautline_sim::record::Fate;
 use tautline_sim::{
     Capture, CaptureConfig, Family, Impairments, LinkConfig, NicConfig, Outcome, PacketTrace,
-    StallKind, Transfer, TransferError,
+    SimErrorKind, Transfer, TransferError,
 };
 use tautline_stack::TcpConfig;
 
@@ -429,10 +429,10 @@ fn a_dead_link_ends_in_an_error_that_names_the_seed() {
         dead,
     );
     let error = transfer.run().expect_err("nothing arrives");
-    let TransferError::Stall(stall) = &error else {
+    let TransferError::Simulation(stall) = &error else {
         panic!("{error}")
     };
-    assert_eq!(stall.kind, StallKind::Failed { host: 0 });
+    assert_eq!(stall.kind, SimErrorKind::Failed { host: 0 });
     assert!(error.to_string().contains("SEED=42"), "{error}");
 }
 
@@ -446,10 +446,10 @@ fn a_transfer_that_takes_too_long_is_stopped() {
             ..Transfer::default()
         }
     };
-    let Err(TransferError::Stall(stall)) = transfer.run() else {
+    let Err(TransferError::Simulation(stall)) = transfer.run() else {
         panic!("1 GiB at 10 Mbit/s is not done in 100 ms")
     };
-    assert_eq!(stall.kind, StallKind::Deadline);
+    assert_eq!(stall.kind, SimErrorKind::TimeLimit);
     assert!(stall.at <= Instant::from_millis(100));
 }
 

@@ -45,9 +45,9 @@ pub(crate) fn watch(
 }
 
 fn port(network: &World<()>, id: PortId) -> PortState {
-    let (name, look) = (network.port_name(id), network.look(id));
+    let (name, look) = (network.port_name(id), network.sample(id));
     match id {
-        PortId::Host(number) => PortState::of(name, network.end(number).host.port()),
+        PortId::Host(number) => PortState::of(name, network.endpoint(number).host.port()),
         PortId::Link(number) => {
             let inside = look.backlog.packets + look.ring.packets;
             let held = look.backlog.bytes + look.ring.bytes;

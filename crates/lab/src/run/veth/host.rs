@@ -8,8 +8,7 @@ use tautline_base::{Bytes, Device, Instant, Packet, Pool};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Backlog, DynQdisc, Stats};
 use tautline_rt::{Application, Ended, EventLoop, Idle, Next};
-use tautline_sim::app::Program;
-use tautline_sim::{Look, Programs};
+use tautline_sim::{Applications, PortSample};
 use tautline_stack::{Cidr, Event, Host, HostConfig, Tracer};
 
 use super::namespaces::Namespaces;
@@ -119,7 +118,7 @@ pub(super) fn run<T: Tracer>(
 /// The programs of a host in real time, sampled periodically.
 struct Live<'a> {
     name: &'a str,
-    programs: Programs,
+    programs: Applications<'static>,
     watch: Sampler,
     origin: Instant,
     /// When its programs begin.
@@ -132,16 +131,16 @@ struct Live<'a> {
 
 impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
     fn on_event(&mut self, host: &mut WireHost<T>, event: Event, now: Instant) {
-        self.programs.hear(host, event, now);
+        self.programs.on_event(host, event, now);
     }
 
     fn turn(&mut self, host: &mut WireHost<T>, now: Instant) -> Next {
         if now >= self.begins {
             if !std::mem::replace(&mut self.begun, true) {
                 // Their time axis is everybody's.
-                self.programs.begin(host, self.origin);
+                self.programs.start(host, self.origin);
             }
-            self.programs.call(host, now);
+            self.programs.on_deadline(host, now);
         }
         while self.next_sample <= now && self.next_sample <= self.end {
             self.watch.port(self.name, sample(host), self.next_sample);
@@ -153,7 +152,7 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
             return Next::Done;
         }
         let call = if self.begun {
-            self.programs.call_at()
+            self.programs.deadline()
         } else {
             Some(self.begins)
         };
@@ -167,17 +166,19 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
     }
 }
 
-fn sample<T: Tracer>(host: &WireHost<T>) -> Look {
-    Look {
+fn sample<T: Tracer>(host: &WireHost<T>) -> PortSample {
+    PortSample {
         drops: host.stats().dropped,
         ..sample_port(host.port())
     }
 }
 
 /// Occupancy and counters of a port.
-pub(super) fn sample_port(port: &Port<Queue<<Nic as Device>::Frame>, Nic, Box<dyn Limit>>) -> Look {
+pub(super) fn sample_port(
+    port: &Port<Queue<<Nic as Device>::Frame>, Nic, Box<dyn Limit>>,
+) -> PortSample {
     let (ring, counts) = (port.ring(), port.qdisc().stats());
-    Look {
+    PortSample {
         backlog: port.backlog(),
         ring: Backlog {
             packets: ring.in_flight(),

@@ -3,7 +3,7 @@
 use tautline_sim::medium::lte::Mcs;
 use tautline_sim::medium::wifi::{Aggregate, Guard, Phy, Standard, Width};
 use tautline_sim::medium::{LteConfig, WifiConfig};
-use tautline_sim::topology::{Air, Cell};
+use tautline_sim::topology::{Cell, Radio};
 
 use crate::scenario::document::{self, Lte, Wifi};
 
@@ -51,7 +51,7 @@ pub(super) fn wifi(cell: &Wifi) -> Cell {
     Cell {
         base: cell.access_point.clone(),
         stations: cell.stations.clone(),
-        air: Air::Wifi {
+        radio: Radio::Wifi {
             config,
             stations: Vec::new(),
         },
@@ -78,7 +78,7 @@ pub(super) fn lte(cell: &Lte) -> Cell {
     Cell {
         base: cell.base.clone(),
         stations: cell.stations.clone(),
-        air: Air::Lte {
+        radio: Radio::Lte {
             config,
             stations: Vec::new(),
         },

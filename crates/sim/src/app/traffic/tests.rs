@@ -12,7 +12,7 @@ fn at(millis: u64) -> Instant {
 fn departures(traffic: &Traffic, begin: Instant, end: Instant) -> Vec<Instant> {
     let mut departures = Departures::new(traffic.clone(), begin);
     let mut all = Vec::new();
-    while let Some(now) = departures.call_at().filter(|at| *at < end) {
+    while let Some(now) = departures.deadline().filter(|at| *at < end) {
         while let Some((due, number)) = departures.take(now) {
             assert_eq!(
                 (due, number),

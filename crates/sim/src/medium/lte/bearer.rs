@@ -1,10 +1,10 @@
-//! [`Bearer`]: RLC in unacknowledged mode over one card: packets are cut to fill transport blocks
+//! [`Bearer`]: RLC in unacknowledged mode over one nic: packets are cut to fill transport blocks
 //! (3GPP TS 36.322).
 
 use tautline_base::{Bytes, Instant};
 use tautline_qdisc::Backlog;
 
-use crate::nic::{SimNic, Verdict};
+use crate::nic::{SimNic, TxStatus};
 
 /// MAC and RLC headers of a transport block: a subheader of three bytes, a sequence number of ten
 /// bits.
@@ -16,7 +16,7 @@ const PACKET_OVERHEAD: u64 = 4;
 
 const ETHERNET: u64 = 14;
 
-/// One direction of a station's bearer. Its buffer is the card's ring.
+/// One direction of a station's bearer. Its buffer is the nic's ring.
 #[derive(Debug, Default)]
 pub(super) struct Bearer {
     /// How much of the oldest packet was sent.
@@ -27,8 +27,8 @@ pub(super) struct Bearer {
 
 impl Bearer {
     /// Bytes that wait, with what they need around them.
-    pub(super) fn backlog(&self, card: &SimNic) -> u64 {
-        let Backlog { packets, bytes } = card.awaiting();
+    pub(super) fn backlog(&self, nic: &SimNic) -> u64 {
+        let Backlog { packets, bytes } = nic.waiting();
         let around = (packets as u64).saturating_mul(ETHERNET.abs_diff(PACKET_OVERHEAD));
         bytes
             .get()
@@ -36,11 +36,11 @@ impl Bearer {
             .saturating_sub(self.begun)
     }
 
-    /// Fills a transport block from `card`. Returns how much of it is padding.
-    pub(super) fn send(&mut self, block: Bytes, now: Instant, card: &mut SimNic) -> u64 {
+    /// Fills a transport block from `nic`. Returns how much of it is padding.
+    pub(super) fn send(&mut self, block: Bytes, now: Instant, nic: &mut SimNic) -> u64 {
         let mut left = block.get().saturating_sub(BLOCK_OVERHEAD);
         let begun = &mut self.begun;
-        card.grant(now, usize::MAX, |len| {
+        nic.grant(now, usize::MAX, |len| {
             let rest =
                 (len.get().saturating_sub(ETHERNET) + PACKET_OVERHEAD).saturating_sub(*begun);
             if rest <= left {
@@ -56,9 +56,9 @@ impl Bearer {
     }
 
     /// The TTI is over: packets whose last byte was in its block have arrived.
-    pub(super) fn conclude(&mut self, at: Instant, card: &mut SimNic) {
+    pub(super) fn conclude(&mut self, at: Instant, nic: &mut SimNic) {
         for _ in 0..std::mem::take(&mut self.on_air) {
-            card.conclude(at, |_| Verdict::Acknowledged);
+            nic.conclude(at, |_| TxStatus::Acknowledged);
         }
     }
 

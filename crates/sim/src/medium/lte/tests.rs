@@ -11,14 +11,14 @@ struct Bench {
     nics: Vec<SimNic>,
     pool: Pool<HeapFrame>,
     now: Instant,
-    /// When which card's frames departed, and how long they were.
+    /// When which nic's frames departed, and how long they were.
     departed: Vec<(u64, usize, usize)>,
 }
 
 impl Bench {
     fn new(config: LteConfig, stations: &[Option<Mcs>]) -> Self {
         let medium = Medium::from(Lte::new(config, stations).expect("valid"));
-        let count = medium.cards();
+        let count = medium.nic_count();
         let config = NicConfig {
             coalesce: Coalesce::OFF,
             ring_bytes: Bytes::new(500_000),
@@ -30,7 +30,7 @@ impl Bench {
             .collect();
         nics.iter_mut()
             .enumerate()
-            .for_each(|(number, nic)| medium.join(number, nic));
+            .for_each(|(number, nic)| medium.attach(number, nic));
         let pool = Pool::new((0..count * 400).map(|_| HeapFrame::new()).collect());
         Self {
             medium,
@@ -41,23 +41,23 @@ impl Bench {
         }
     }
 
-    fn put(&mut self, card: usize, count: usize, len: u32) {
+    fn put(&mut self, nic: usize, count: usize, len: u32) {
         for _ in 0..count {
-            self.nics[card].put(
+            self.nics[nic].put(
                 Packet::new(self.pool.take().expect("enough"), len),
                 self.now,
             );
         }
-        self.nics[card].doorbell(self.now);
+        self.nics[nic].doorbell(self.now);
     }
 
     fn step(&mut self) -> Option<()> {
         self.now = self.now.max(self.medium.next_event(&self.nics[..])?);
         self.medium.advance(self.now, &mut self.nics[..]);
         let mut done = Vec::new();
-        for (card, nic) in self.nics.iter_mut().enumerate() {
+        for (number, nic) in self.nics.iter_mut().enumerate() {
             nic.advance(self.now, |bytes, at| {
-                self.departed.push((at.as_micros(), card, bytes.len()))
+                self.departed.push((at.as_micros(), number, bytes.len()))
             });
             nic.reap(self.now, &mut done);
         }
@@ -72,25 +72,25 @@ impl Bench {
         assert_eq!(self.pool.outstanding(), 0);
     }
 
-    /// Keeps `cards` full for `time`; what each carried, Ethernet headers not counted.
-    fn saturate(&mut self, cards: &[usize], time: Duration) -> Vec<Rate> {
+    /// Keeps `nics` full for `time`; what each carried, Ethernet headers not counted.
+    fn saturate(&mut self, nics: &[usize], time: Duration) -> Vec<Rate> {
         let end = self.now + time;
         while self.now < end {
-            for card in cards {
-                let room = self.nics[*card].room();
-                self.put(*card, room, 1514);
+            for nic in nics {
+                let room = self.nics[*nic].room();
+                self.put(*nic, room, 1514);
             }
             self.step().expect("there is always something");
         }
-        let of = |card| {
+        let of = |nic| {
             self.departed
                 .iter()
-                .filter(|departed| departed.1 == card)
+                .filter(|departed| departed.1 == nic)
                 .map(|(.., len)| *len as u64 - 14)
                 .sum()
         };
         (0..self.nics.len())
-            .map(|card| Rate::from_amount(Bytes::new(of(card)), time))
+            .map(|nic| Rate::from_amount(Bytes::new(of(nic)), time))
             .collect()
     }
 
@@ -110,13 +110,13 @@ fn mbit(rate: Rate) -> f64 {
 /// 1504 of them. So downlink 1975 / 1504 × 1500 bytes a millisecond: 15.76 Mbit/s.
 #[test]
 fn a_saturated_direction_has_the_rate_computed_by_hand() {
-    for card in [0, 1] {
+    for nic in [0, 1] {
         let mut bench = Bench::new(LteConfig::default(), &[None]);
-        let rate = mbit(bench.saturate(&[card], Duration::from_secs(2))[card]);
+        let rate = mbit(bench.saturate(&[nic], Duration::from_secs(2))[nic]);
         let expected = 1975.0 / 1504.0 * 1500.0 * 8.0 / 1000.0;
         assert!(
             (rate / expected - 1.0).abs() < 0.005,
-            "card {card}: {rate} against {expected}"
+            "nic {nic}: {rate} against {expected}"
         );
     }
 }

@@ -6,9 +6,9 @@ use tautline_base::{Bytes, Rate};
 use tautline_qdisc::words::Tree;
 
 use super::phy::{Phy, control};
-use crate::chance::Probability;
 use crate::config_error::ConfigError;
-use crate::nic::Discipline;
+use crate::nic::DriverQueue;
+use crate::probability::Probability;
 
 /// A cell of IEEE 802.11n or ac. Times and windows are those of OFDM at 5 GHz and of best effort
 /// traffic (AC_BE).
@@ -30,7 +30,7 @@ pub struct WifiConfig {
     /// How often a frame goes again before it is given up. Default 7 (`dot11ShortRetryLimit`).
     pub retries: u32,
     /// Whom the access point serves next.
-    pub turn: Turn,
+    pub scheduler: StationScheduler,
     /// How many aggregates a sender has in its hardware before it wins the channel, made of what
     /// was there when they were made, the one that is on the air among them. Default 0: an
     /// aggregate is made when the channel is won. ath9k has 2, and its aggregates are that much
@@ -60,7 +60,7 @@ impl WifiConfig {
             encrypted: true,
             error: Probability::NEVER,
             retries: 7,
-            turn: Turn::RoundRobin,
+            scheduler: StationScheduler::RoundRobin,
             ahead: 0,
             driver: None,
             station_driver: None,
@@ -79,7 +79,7 @@ impl WifiConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.phy.check()?;
         for driver in self.driver.iter().chain(&self.station_driver) {
-            let _thrown_away: Discipline = driver.build()?;
+            let _discarded: DriverQueue = driver.build()?;
         }
         let Aggregate {
             frames,
@@ -243,7 +243,7 @@ pub enum Backoff {
 
 /// Whom the access point serves next, of those it has something for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum StationScheduler {
     /// One transmission each, in turn. Slow stations then take most of the time.
     RoundRobin,
     /// Who had least of the air (Høiland-Jørgensen et al., "Ending the Anomaly", ATC 2017, as a

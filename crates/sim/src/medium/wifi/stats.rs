@@ -13,7 +13,7 @@ pub struct WifiStats {
     pub busy: Duration,
 }
 
-/// Counts of what one card sends.
+/// Counts of what one nic sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AirStats {
     /// How many transmissions held so many frames; as long as the greatest number + 1.

@@ -6,31 +6,31 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, Rate};
 
 use super::*;
-use crate::chance::Probability;
 use crate::medium::Medium;
 use crate::nic::{Coalesce, NicConfig, SimNic};
+use crate::probability::Probability;
 
-/// A cell whose cards are kept full of frames of one length.
+/// A cell whose nics are kept full of frames of one length.
 struct Bench {
     medium: Medium,
     nics: Vec<SimNic>,
     pool: Pool<HeapFrame>,
     now: Instant,
-    /// Bytes that have departed, by card.
+    /// Bytes that have departed, by nic.
     departed: Vec<u64>,
 }
 
 impl Bench {
     fn new(config: WifiConfig, stations: &[Option<Phy>]) -> Self {
         let medium = Medium::from(Wifi::new(config, stations, Pcg32::new(7, 7)).expect("valid"));
-        let count = medium.cards();
+        let count = medium.nic_count();
         let nics = (0..count).map(|number| {
             let mut nic = SimNic::new(NicConfig {
                 coalesce: Coalesce::OFF,
                 ..NicConfig::default()
             })
             .expect("valid");
-            medium.join(number, &mut nic);
+            medium.attach(number, &mut nic);
             nic
         });
         let nics = nics.collect();
@@ -44,14 +44,14 @@ impl Bench {
         }
     }
 
-    fn put(&mut self, card: usize, count: usize, len: u32) {
+    fn put(&mut self, nic: usize, count: usize, len: u32) {
         for _ in 0..count {
-            self.nics[card].put(
+            self.nics[nic].put(
                 Packet::new(self.pool.take().expect("enough"), len),
                 self.now,
             );
         }
-        self.nics[card].doorbell(self.now);
+        self.nics[nic].doorbell(self.now);
     }
 
     /// Lets the next thing happen; `None` if nothing will.
@@ -69,14 +69,14 @@ impl Bench {
         Some(())
     }
 
-    /// Keeps `cards` full of frames of `len` bytes for `time`. Returns what each card's frames
+    /// Keeps `nics` full of frames of `len` bytes for `time`. Returns what each nic's frames
     /// carried, their Ethernet header counted.
-    fn saturate(&mut self, cards: &[usize], len: u32, time: Duration) -> Vec<Rate> {
+    fn saturate(&mut self, nics: &[usize], len: u32, time: Duration) -> Vec<Rate> {
         let end = self.now + time;
         while self.now < end {
-            for card in cards {
-                let room = self.nics[*card].room();
-                self.put(*card, room, len);
+            for nic in nics {
+                let room = self.nics[*nic].room();
+                self.put(*nic, room, len);
             }
             self.step().expect("there is always something to send");
         }
@@ -93,10 +93,10 @@ impl Bench {
         wifi
     }
 
-    fn sizes(&self, card: usize) -> Vec<(usize, u64)> {
+    fn sizes(&self, nic: usize) -> Vec<(usize, u64)> {
         let sizes = self
             .wifi()
-            .card_stats(card)
+            .nic_stats(nic)
             .expect("it exists")
             .sizes
             .iter()
@@ -293,7 +293,7 @@ fn errors_are_repeated_and_given_up_after_the_last_try() {
     let rate = bench.saturate(&[0], 1514, Duration::from_secs(2))[0];
     let megabits = rate.as_bits_per_sec() as f64 / 1e6;
     assert!((0.75..0.91).contains(&(megabits / 132.66)), "{megabits}");
-    let stats = bench.wifi().card_stats(0).expect("it exists");
+    let stats = bench.wifi().nic_stats(0).expect("it exists");
     assert!(stats.failed > 1000 && stats.lost == 0, "{stats:?}");
 
     let hopeless = WifiConfig {
@@ -304,7 +304,7 @@ fn errors_are_repeated_and_given_up_after_the_last_try() {
     let mut bench = Bench::new(hopeless, &[None]);
     bench.put(0, 5, 1514);
     while bench.step().is_some() {}
-    let stats = bench.wifi().card_stats(0).expect("it exists");
+    let stats = bench.wifi().nic_stats(0).expect("it exists");
     assert_eq!(
         (stats.lost, stats.failed, stats.sizes[5]),
         (5, 10, 3),
@@ -324,20 +324,20 @@ fn the_access_point_shares_by_turns_or_by_air_time() {
         guard: Guard::Long,
         ..Phy::N_2X2_20
     };
-    let shares = [Turn::RoundRobin, Turn::Airtime].map(|turn| {
+    let shares = [StationScheduler::RoundRobin, StationScheduler::Airtime].map(|scheduler| {
         let mut bench = Bench::new(
             calm(WifiConfig {
-                turn,
+                scheduler,
                 aggregate: Aggregate::OFF,
                 ..WifiConfig::n()
             }),
             &[None, Some(slow)],
         );
         let rates = bench.saturate(&[1, 3], 1514, Duration::from_secs(2));
-        let airtime = [1, 3].map(|card| {
+        let airtime = [1, 3].map(|nic| {
             bench
                 .wifi()
-                .card_stats(card)
+                .nic_stats(nic)
                 .expect("it exists")
                 .airtime
                 .as_secs_f64()
@@ -449,8 +449,8 @@ fn a_stations_driver_may_be_another_than_the_access_points() {
         }),
         &[None],
     );
-    for card in [0, 1] {
-        bench.put(card, 3, 1514);
+    for nic in [0, 1] {
+        bench.put(nic, 3, 1514);
     }
     while bench.step().is_some() {}
     assert_eq!((bench.departed[0], bench.departed[1]), (2 * 1514, 3 * 1514));
@@ -460,8 +460,8 @@ fn a_stations_driver_may_be_another_than_the_access_points() {
 #[test]
 fn time_may_jump() {
     let mut bench = Bench::new(WifiConfig::n(), &[None, None]);
-    for card in 0..4 {
-        bench.put(card, 50, 1514);
+    for nic in 0..4 {
+        bench.put(nic, 50, 1514);
     }
     for now in [0, 1, u64::MAX / 2, 5, u64::MAX, u64::MAX] {
         bench
@@ -524,7 +524,7 @@ fn aggregates_made_ahead_share_the_window_and_fail_in_order() {
     );
     calm.saturate(&[0], 1514, Duration::from_millis(100));
     assert!(
-        calm.wifi().card_stats(0).expect("it exists").mean_size() < 33.0,
+        calm.wifi().nic_stats(0).expect("it exists").mean_size() < 33.0,
         "42 and then 22 of 64"
     );
 }

@@ -13,8 +13,8 @@ use crate::app::{SinkConfig, UploadConfig};
 use crate::link::LinkStats;
 use crate::medium::{LteConfig, Medium, WifiConfig};
 use crate::{
-    CardConfig, Flow, Impairments, LinkConfig, Network, PortId, Probability, Programs, Record,
-    TraceHash,
+    Applications, Flow, Impairments, LinkConfig, LinkNicConfig, Network, PortId, Probability,
+    Record, TraceHash,
 };
 
 const PORT: u16 = 5001;
@@ -27,10 +27,10 @@ fn wire(mbit: u64, delay_us: u64) -> LinkConfig {
     }
 }
 
-/// A –100 Mbit/s, 0.1 ms– B –10 Mbit/s, 5 ms– C, B a router with a card (paper 002, §3.4).
+/// A –100 Mbit/s, 0.1 ms– B –10 Mbit/s, 5 ms– C, B a router with a NIC (paper 002, §3.4).
 fn dumbbell() -> Topology {
     let way_out = LinkConfig {
-        card: Some(CardConfig::default()),
+        nic: Some(LinkNicConfig::default()),
         ..wire(10, 5_000)
     };
     Topology {
@@ -45,20 +45,16 @@ fn dumbbell() -> Topology {
 }
 
 /// No applications.
-fn idle(_: &HostNode, _: usize) -> Programs {
-    Programs::new(Duration::from_secs(1))
+fn idle(_: &HostNode, _: usize) -> Applications<'static> {
+    Applications::new(Duration::from_secs(1))
 }
 
 /// `flows` streams from "A" to "C".
-fn upload(topology: &Topology, flows: u32) -> Network<super::HostQdisc, TraceHash, Programs> {
+fn upload(topology: &Topology, flows: u32) -> Network<'static, TraceHash> {
     record_upload(topology, flows, TraceHash::new())
 }
 
-fn record_upload<R: Record>(
-    topology: &Topology,
-    flows: u32,
-    recorder: R,
-) -> Network<super::HostQdisc, R, Programs> {
+fn record_upload<R: Record>(topology: &Topology, flows: u32, recorder: R) -> Network<'static, R> {
     let server = SocketAddr::new(topology.address("C").expect("it is there").into(), PORT);
     let tcp = Arc::new(TcpConfig {
         send_buffer: Bytes::kib(256),
@@ -99,7 +95,7 @@ fn whether_frames_are_written_whole_changes_nothing() {
         let mut network = record_upload(topology, 2, recorder);
         let received = received(&mut network, Duration::from_secs(4));
         let cards = network
-            .ends()
+            .endpoints()
             .iter()
             .map(|end| end.host.port().ring().device());
         assert!(
@@ -108,7 +104,7 @@ fn whether_frames_are_written_whole_changes_nothing() {
                 .all(|unwritten| unwritten != R::ENABLED),
             "somebody reads them, or nobody"
         );
-        let refused = network.end(1).host.stats().bad_checksum;
+        let refused = network.endpoint(1).host.stats().bad_checksum;
         assert!(refused > 10, "damage is found: {refused}");
         (
             received,
@@ -132,12 +128,9 @@ fn whether_frames_are_written_whole_changes_nothing() {
 }
 
 /// What "C" has read by `time`.
-fn received<R: Record>(
-    network: &mut Network<super::HostQdisc, R, Programs>,
-    time: Duration,
-) -> u64 {
+fn received<R: Record>(network: &mut Network<'static, R>, time: Duration) -> u64 {
     network.run_before(Instant::ZERO + time).expect("it runs");
-    network.end(1).app.meter().flows()[0].received.bytes
+    network.endpoint(1).apps.meter().flows()[0].received.bytes
 }
 
 #[test]
@@ -152,7 +145,7 @@ fn a_bottleneck_behind_a_router_is_filled() {
     assert_eq!(ports, ["A", "C", "B>A", "B>C"]);
     assert_eq!(network.port("B>C"), Some(PortId::Link(2)));
     let [edge, wire, access] =
-        ["B>C", "B>A", "A"].map(|name| network.look(network.port(name).expect("it is there")));
+        ["B>C", "B>A", "A"].map(|name| network.sample(network.port(name).expect("it is there")));
     // Everything stands before the slow link, and what has left it is what C received, but for what
     // is on the wire.
     assert!(
@@ -202,7 +195,7 @@ fn what_is_no_tree_is_refused_by_name() {
     let error = refusal(&|t| t.cables[1].between[1] = node("D"));
     assert_eq!(
         error.to_string(),
-        "a cable leads to `D`, which is no node: there are `A`, `B`, `C`"
+        "a cable leads to `D`, which is not a node: there are `A`, `B`, `C`"
     );
     let error = refusal(&|t| drop(t.cables.pop()));
     assert_eq!(
@@ -253,7 +246,7 @@ fn what_is_no_tree_is_refused_by_name() {
 /// A station over shared air to B, a wire from there to C.
 fn cell() -> Topology {
     let way_out = LinkConfig {
-        card: Some(CardConfig::default()),
+        nic: Some(LinkNicConfig::default()),
         ..LinkConfig::default()
     };
     Topology {
@@ -274,9 +267,9 @@ fn a_cell_carries_what_its_cable_would() {
     let Some(Medium::Wifi(wifi)) = network.medium(0) else {
         panic!("it is there")
     };
-    assert!(wifi.card_stats(0).expect("A's").mean_size() > 1.5);
+    assert!(wifi.nic_stats(0).expect("A's").mean_size() > 1.5);
     assert!(
-        wifi.card_stats(1).expect("B's").transmissions() > 100,
+        wifi.nic_stats(1).expect("B's").transmissions() > 100,
         "acknowledgements"
     );
     assert!(network.medium(1).is_none());
@@ -303,11 +296,11 @@ fn cells_that_cannot_be_are_refused() {
         ),
         (
             |t| t.cells[0].stations.push("A".into()),
-            "`A>B` is on shared air twice",
+            "`A>B` is on a shared medium twice",
         ),
         (
             |t| t.cells[0].stations.push("C".into()),
-            "`B>C` is on shared air, which takes frames out of a card",
+            "`B>C` is on a shared medium, which takes frames from a NIC",
         ),
         (
             |t| {
@@ -320,7 +313,7 @@ fn cells_that_cannot_be_are_refused() {
                     },
                 )
             },
-            "`air of B`: `resource_blocks` must be from 1 to 110, not 0",
+            "`cell of B`: `resource_blocks` must be from 1 to 110, not 0",
         ),
     ] {
         let error = broken(change);

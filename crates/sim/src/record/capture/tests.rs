@@ -14,7 +14,7 @@ use tautline_qdisc::DropReason;
 use tautline_stack::{PacketEvent, What};
 
 use super::{Capture, CaptureConfig};
-use crate::link::{LinkEvent, LinkWhat};
+use crate::link::{LinkEvent, LinkEventKind};
 use crate::record::Record;
 
 const FRAME: [u8; 60] = [7; 60];
@@ -54,12 +54,12 @@ fn sample(config: CaptureConfig) -> Vec<u8> {
         Duration::from_micros(1500),
     );
     for what in [
-        LinkWhat::Entered,
-        LinkWhat::Marked,
-        LinkWhat::Serialised { sojourn },
-        LinkWhat::Arrived,
+        LinkEventKind::Entered,
+        LinkEventKind::Marked,
+        LinkEventKind::Serialized { sojourn },
+        LinkEventKind::Arrived,
     ] {
-        capture.on_link(1, &LinkEvent { at, what }, &sent);
+        capture.on_link(1, &LinkEvent { at, kind: what }, &sent);
     }
     capture.finish().expect("memory")
 }

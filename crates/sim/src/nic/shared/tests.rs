@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool};
 use tautline_qdisc::words::Tree;
 
-use crate::nic::{Coalesce, NicConfig, SimNic, Verdict};
+use crate::nic::{Coalesce, NicConfig, SimNic, TxStatus};
 
 fn nic(config: NicConfig, driver: Option<&str>) -> SimNic {
     let mut nic = SimNic::new(config).expect("valid");
     let tree = driver.map(|words| words.parse::<Tree>().expect("valid"));
-    nic.await_grants(tree.map(|tree| tree.build().expect("valid")));
+    nic.attach_to_medium(tree.map(|tree| tree.build().expect("valid")));
     nic
 }
 
@@ -64,10 +64,10 @@ fn ms(millis: u64) -> Instant {
 fn frames_wait_for_a_grant_and_complete_when_it_is_concluded() {
     let (mut nic, mut pool) = (nic(quick(), None), pool(8));
     nic.put(Packet::new(pool.take().expect("free"), 60), ms(0));
-    assert!(!nic.is_awaiting(), "no doorbell yet");
+    assert!(!nic.has_waiting(), "no doorbell yet");
     put(&mut nic, &mut pool, [61, 62, 63], ms(0));
     assert_eq!(
-        (nic.awaiting().packets, nic.awaiting().bytes),
+        (nic.waiting().packets, nic.waiting().bytes),
         (4, Bytes::new(246))
     );
     assert_eq!(
@@ -81,20 +81,20 @@ fn frames_wait_for_a_grant_and_complete_when_it_is_concluded() {
         asked.len() < 3
     });
     assert_eq!((taken, asked), (2, vec![60, 61, 62]));
-    assert_eq!((nic.awaiting().packets, nic.in_flight()), (2, 4));
+    assert_eq!((nic.waiting().packets, nic.in_flight()), (2, 4));
     assert_eq!(
         reaped(&mut nic, &mut pool, ms(10)),
         [0; 0],
         "on the air they are not complete"
     );
-    nic.conclude(ms(12), |_| Verdict::Acknowledged);
+    nic.conclude(ms(12), |_| TxStatus::Acknowledged);
     assert_eq!(
         (departed(&mut nic, ms(12)), nic.take_interrupt()),
         (vec![60, 61], true)
     );
     assert_eq!(reaped(&mut nic, &mut pool, ms(12)), [60, 61]);
     assert_eq!(nic.grant(ms(13), 64, |_| true), 2);
-    nic.conclude(ms(14), |_| Verdict::Acknowledged);
+    nic.conclude(ms(14), |_| TxStatus::Acknowledged);
     assert_eq!(departed(&mut nic, ms(14)), [62, 63]);
     assert_eq!(reaped(&mut nic, &mut pool, ms(14)), [62, 63]);
     assert_eq!(
@@ -113,9 +113,9 @@ fn what_failed_goes_first_and_holds_back_what_follows() {
         number += 1;
         assert_eq!(tries, 1);
         if number == 2 {
-            Verdict::Failed
+            TxStatus::Retry
         } else {
-            Verdict::Acknowledged
+            TxStatus::Acknowledged
         }
     });
     assert_eq!(
@@ -123,7 +123,7 @@ fn what_failed_goes_first_and_holds_back_what_follows() {
         [60],
         "the receiver has 62 and 63, but not 61"
     );
-    assert_eq!(nic.awaiting().packets, 3);
+    assert_eq!(nic.waiting().packets, 3);
     let mut asked = Vec::new();
     let taken = nic.grant(ms(3), 4, |len| {
         asked.push(len.get());
@@ -136,9 +136,9 @@ fn what_failed_goes_first_and_holds_back_what_follows() {
     );
     nic.conclude(ms(4), |tries| {
         if tries == 2 {
-            Verdict::GivenUp
+            TxStatus::Dropped
         } else {
-            Verdict::Acknowledged
+            TxStatus::Acknowledged
         }
     });
     assert_eq!(departed(&mut nic, ms(4)), [62, 63, 64], "61 is lost");
@@ -161,23 +161,19 @@ fn grants_are_concluded_in_their_order() {
         });
     }
     assert_eq!(
-        (
-            nic.awaiting().packets,
-            nic.is_grantable(3),
-            nic.is_grantable(4)
-        ),
+        (nic.waiting().packets, nic.can_send(3), nic.can_send(4)),
         (1, false, true)
     );
-    nic.conclude(ms(2), |_| Verdict::Acknowledged);
+    nic.conclude(ms(2), |_| TxStatus::Acknowledged);
     assert_eq!(departed(&mut nic, ms(2)), [60, 61]);
-    nic.conclude(ms(3), |_| Verdict::Failed);
+    nic.conclude(ms(3), |_| TxStatus::Retry);
     nic.conclude(ms(3), |_| unreachable!("nothing is on the air"));
     assert_eq!(
-        (departed(&mut nic, ms(3)), nic.awaiting().packets),
+        (departed(&mut nic, ms(3)), nic.waiting().packets),
         (vec![], 2)
     );
     assert_eq!(nic.grant(ms(4), 3, |_| true), 2);
-    nic.conclude(ms(4), |_| Verdict::Acknowledged);
+    nic.conclude(ms(4), |_| TxStatus::Acknowledged);
     assert_eq!(departed(&mut nic, ms(4)), [62, 63]);
 }
 
@@ -189,12 +185,12 @@ fn a_discipline_in_the_driver_chooses_and_what_it_drops_completes() {
     nic.put(urgent(Packet::new(pool.take().expect("free"), 61)), ms(0));
     nic.doorbell(ms(0));
     assert_eq!(nic.grant(ms(1), 64, |_| true), 2);
-    nic.conclude(ms(2), |_| Verdict::Acknowledged);
+    nic.conclude(ms(2), |_| TxStatus::Acknowledged);
     assert_eq!(departed(&mut nic, ms(2)), [61, 60]);
 
     let mut short = self::nic(quick(), Some("pfifo limit 2"));
     put(&mut short, &mut pool, 60..65, ms(0));
-    assert_eq!((short.awaiting().packets, short.in_flight()), (2, 5));
+    assert_eq!((short.waiting().packets, short.in_flight()), (2, 5));
     assert_eq!(reaped(&mut short, &mut pool, ms(0)), [62, 63, 64]);
     let mut lost = Vec::new();
     short.reset(&mut lost);
@@ -221,7 +217,7 @@ fn completions_are_moderated_as_ever() {
     );
     put(&mut nic, &mut pool, 60..70, ms(0));
     nic.grant(ms(1), 64, |_| true);
-    nic.conclude(ms(2), |_| Verdict::Acknowledged);
+    nic.conclude(ms(2), |_| TxStatus::Acknowledged);
     assert_eq!(departed(&mut nic, ms(2)).len(), 10);
     assert_eq!(reaped(&mut nic, &mut pool, ms(2)).len(), 8);
     assert_eq!(nic.next_event(), Some(ms(2) + Duration::from_micros(20)));
@@ -242,7 +238,7 @@ fn a_ring_that_was_full_starts_again_where_it_says() {
     for round in 1..=5 {
         let mut first = true;
         nic.grant(ms(round), 64, |_| std::mem::take(&mut first));
-        nic.conclude(ms(round), |_| Verdict::Acknowledged);
+        nic.conclude(ms(round), |_| TxStatus::Acknowledged);
         departed(&mut nic, ms(round));
         reaped(&mut nic, &mut pool, ms(round));
         rooms.push(nic.room());
@@ -297,18 +293,18 @@ proptest! {
             let more = more.min(nic.room() as u32);
             put(&mut nic, &mut pool, next..next + more, now);
             next += more;
-            let before = nic.awaiting();
+            let before = nic.waiting();
             let mut left = most;
             let taken = nic.grant(now, window, |_| { left = left.saturating_sub(1); left > 0 });
-            prop_assert_eq!(nic.awaiting().packets, before.packets - taken);
-            prop_assert!(nic.awaiting().bytes <= before.bytes);
+            prop_assert_eq!(nic.waiting().packets, before.packets - taken);
+            prop_assert!(nic.waiting().bytes <= before.bytes);
             let mut fates = fates;
             nic.conclude(now, |tries| {
                 fates = fates.rotate_right(1);
                 match (fates & 1, tries) {
-                    (0, _) => Verdict::Acknowledged,
-                    (_, 1..=2) => Verdict::Failed,
-                    _ => { given_up += 1; Verdict::GivenUp }
+                    (0, _) => TxStatus::Acknowledged,
+                    (_, 1..=2) => TxStatus::Retry,
+                    _ => { given_up += 1; TxStatus::Dropped }
                 }
             });
             for len in departed(&mut nic, now) {
@@ -317,7 +313,7 @@ proptest! {
             }
             completed += reaped(&mut nic, &mut pool, now).len() as u32;
         }
-        prop_assert_eq!((nic.in_flight(), nic.awaiting().packets, pool.outstanding()), (0, 0, 0));
+        prop_assert_eq!((nic.in_flight(), nic.waiting().packets, pool.outstanding()), (0, 0, 0));
         prop_assert_eq!(completed, next - 60);
         prop_assert_eq!(nic.stats().tx_frames, u64::from(completed - given_up));
     }

@@ -37,7 +37,7 @@ impl Probability {
     }
 
     /// Decides one case. Draws from `rng` unless the answer is certain.
-    pub fn happens(self, rng: &mut impl Rng) -> bool {
+    pub fn draw(self, rng: &mut impl Rng) -> bool {
         match self {
             Self::NEVER => false,
             Self::ALWAYS => true,
@@ -61,17 +61,11 @@ impl FromStr for Probability {
 
     /// Percent, with or without the sign: `1`, `0.5%`.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let refused = || ConfigError::Range {
-            parameter: "probability",
-            value: format!("{text:?}"),
-            allowed: "a number of percent such as 1 or 0.5%",
-        };
-        Self::percent(
-            text.strip_suffix('%')
-                .unwrap_or(text)
-                .parse()
-                .map_err(|_| refused())?,
-        )
+        let percent = text.strip_suffix('%').unwrap_or(text).parse();
+        let allowed = "a percentage such as 1 or 0.5%";
+        Self::percent(percent.map_err(|_| {
+            tautline_base::ConfigError::new("probability", format!("{text:?}"), allowed)
+        })?)
     }
 }
 
@@ -84,14 +78,13 @@ mod tests {
     fn happens_as_often_as_it_says() {
         let mut rng = Pcg32::new(1, 1);
         let one_percent: Probability = "1%".parse().expect("valid");
-        let hits = (0..100_000)
-            .filter(|_| one_percent.happens(&mut rng))
-            .count();
+        let hits = (0..100_000).filter(|_| one_percent.draw(&mut rng)).count();
         // Mean 1000, standard deviation 31.5.
         assert!((900..1100).contains(&hits), "{hits}");
-        assert!((0..100).all(
-            |_| Probability::ALWAYS.happens(&mut rng) && !Probability::NEVER.happens(&mut rng)
-        ));
+        assert!(
+            (0..100)
+                .all(|_| Probability::ALWAYS.draw(&mut rng) && !Probability::NEVER.draw(&mut rng))
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn socket(index: u32) -> SocketId {
     }
 }
 
-impl HostCalls for Straw {
+impl SocketApi for Straw {
     fn listen(&mut self, _port: u16, _config: Arc<TcpConfig>) -> Result<SocketId, ListenError> {
         Ok(self.open())
     }
@@ -88,7 +88,7 @@ impl HostCalls for Straw {
         None
     }
 
-    fn ping(
+    fn ping_with_tos(
         &mut self,
         _: IpAddr,
         _: u8,
@@ -104,7 +104,7 @@ impl HostCalls for Straw {
         Ok(self.open())
     }
 
-    fn send_to(&mut self, _: SocketId, _: &[u8], _: SocketAddr) -> Result<(), SendError> {
+    fn send_to(&mut self, _: SocketId, _: &[u8], _: Option<SocketAddr>) -> Result<(), SendError> {
         self.taken += 1;
         if self.taken.is_multiple_of(3) {
             Err(SendError::Full)
@@ -127,7 +127,7 @@ fn peer() -> IpAddr {
 }
 
 /// One of each kind, all but the first with a beginning and an end.
-fn all() -> Programs {
+fn all() -> Applications<'static> {
     let when = When {
         start: Duration::from_millis(5),
         stop: Some(Duration::from_secs(2)),
@@ -137,50 +137,49 @@ fn all() -> Programs {
         Period::Exponential(Duration::from_millis(5)),
         Period::Fixed(Duration::ZERO),
     );
-    let mut programs = Programs::new(Duration::from_millis(100));
-    programs
-        .upload(UploadConfig {
-            bytes: Some(Bytes::new(5000)),
-            ..UploadConfig::new("upload", remote())
+    let mut apps = Applications::new(Duration::from_millis(100));
+    apps.upload(UploadConfig {
+        bytes: Some(Bytes::new(5000)),
+        ..UploadConfig::new("upload", remote())
+    })
+    .and_then(|apps| {
+        apps.ping(PingConfig {
+            when,
+            ..PingConfig::new("ping", peer())
         })
-        .and_then(|programs| {
-            programs.ping(PingConfig {
-                when,
-                ..PingConfig::new("ping", peer())
-            })
+    })
+    .and_then(|apps| {
+        apps.datagrams(DatagramsConfig {
+            when,
+            ..DatagramsConfig::new("udp", remote(), traffic.clone())
         })
-        .and_then(|programs| {
-            programs.datagrams(DatagramsConfig {
-                when,
-                ..DatagramsConfig::new("udp", remote(), traffic.clone())
-            })
+    })
+    .and_then(|apps| {
+        apps.messages(MessagesConfig {
+            when,
+            ..MessagesConfig::new("small", remote(), traffic)
         })
-        .and_then(|programs| {
-            programs.messages(MessagesConfig {
-                when,
-                ..MessagesConfig::new("small", remote(), traffic)
-            })
+    })
+    .and_then(|apps| {
+        apps.requests(RequestsConfig {
+            when,
+            ..RequestsConfig::new("dns", remote())
         })
-        .and_then(|programs| {
-            programs.requests(RequestsConfig {
-                when,
-                ..RequestsConfig::new("dns", remote())
-            })
+    })
+    .and_then(|apps| {
+        apps.web(WebConfig {
+            when,
+            look_up: Some(remote()),
+            ..WebConfig::new("web", remote())
         })
-        .and_then(|programs| {
-            programs.web(WebConfig {
-                when,
-                look_up: Some(remote()),
-                ..WebConfig::new("web", remote())
-            })
-        })
-        .and_then(|programs| programs.sink(SinkConfig::new("sink", 1)))
-        .and_then(|programs| programs.datagram_sink(DatagramSinkConfig::new("udp sink", 2)))
-        .and_then(|programs| programs.message_sink(SinkConfig::new("message sink", 3)))
-        .and_then(|programs| programs.responder(ResponderConfig::new("responder", 4)))
-        .and_then(|programs| programs.web_server(WebServerConfig::new("server", 5)))
-        .expect("valid");
-    programs
+    })
+    .and_then(|apps| apps.sink(SinkConfig::new("sink", 1)))
+    .and_then(|apps| apps.datagram_sink(DatagramSinkConfig::new("udp sink", 2)))
+    .and_then(|apps| apps.message_sink(SinkConfig::new("message sink", 3)))
+    .and_then(|apps| apps.responder(ResponderConfig::new("responder", 4)))
+    .and_then(|apps| apps.web_server(WebServerConfig::new("server", 5)))
+    .expect("valid");
+    apps
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -220,28 +219,28 @@ proptest! {
     /// the end of time.
     #[test]
     fn nothing_upsets_them(steps in prop::collection::vec((any_time(), prop::option::of(any_event())), 1..60)) {
-        let (mut programs, mut host) = (all(), Straw::default());
-        programs.begin(&mut host, Instant::from_nanos(steps[0].0));
+        let (mut apps, mut host) = (all(), Straw::default());
+        apps.start(&mut host, Instant::from_nanos(steps[0].0));
         for (nanos, event) in steps {
             let now = Instant::from_nanos(nanos);
             match event {
-                Some(event) => programs.hear(&mut host, event, now),
-                None => programs.call(&mut host, now),
+                Some(event) => apps.on_event(&mut host, event, now),
+                None => apps.on_deadline(&mut host, now),
             }
-            prop_assert!(programs.call_at().is_none_or(|at| at < END_OF_TIME));
-            let busy = programs.slots.iter().filter(|slot| slot.busy).count();
-            prop_assert_eq!(programs.is_done(), busy == 0);
+            prop_assert!(apps.deadline().is_none_or(|at| at < END_OF_TIME));
+            let busy = apps.slots.iter().filter(|slot| slot.busy).count();
+            prop_assert_eq!(apps.is_done(), busy == 0);
         }
     }
 }
 
 #[test]
 fn each_hears_of_its_own_pings_only() {
-    let (mut programs, mut host) = (Programs::new(Duration::from_secs(1)), Straw::default());
+    let (mut apps, mut host) = (Applications::new(Duration::from_secs(1)), Straw::default());
     for flow in ["a", "b"] {
-        programs.ping(PingConfig::new(flow, peer())).expect("valid");
+        apps.ping(PingConfig::new(flow, peer())).expect("valid");
     }
-    programs.begin(&mut host, Instant::from_secs(1));
+    apps.start(&mut host, Instant::from_secs(1));
     assert_eq!(host.pings, [(0, 0), (1, 0)]);
     let pong = |identifier| Event::Pong {
         from: peer(),
@@ -249,9 +248,9 @@ fn each_hears_of_its_own_pings_only() {
         sequence: 0,
         rtt: Duration::from_millis(3),
     };
-    programs.hear(&mut host, pong(1), Instant::from_secs(1));
-    programs.hear(&mut host, pong(2), Instant::from_secs(1));
-    let heard: Vec<_> = programs
+    apps.on_event(&mut host, pong(1), Instant::from_secs(1));
+    apps.on_event(&mut host, pong(2), Instant::from_secs(1));
+    let heard: Vec<_> = apps
         .meter()
         .flows()
         .iter()
@@ -262,37 +261,36 @@ fn each_hears_of_its_own_pings_only() {
 
 #[test]
 fn one_added_later_begins_at_its_time() {
-    let (mut programs, mut host) = (Programs::new(Duration::from_secs(1)), Straw::default());
-    programs.begin(&mut host, Instant::from_secs(1));
-    assert_eq!((programs.call_at(), programs.is_done()), (None, true));
+    let (mut apps, mut host) = (Applications::new(Duration::from_secs(1)), Straw::default());
+    apps.start(&mut host, Instant::from_secs(1));
+    assert_eq!((apps.deadline(), apps.is_done()), (None, true));
     let when = When {
         start: Duration::from_secs(2),
         stop: None,
     };
-    programs
-        .ping(PingConfig {
-            when,
-            count: Some(1),
-            ..PingConfig::new("late", peer())
-        })
-        .expect("valid");
+    apps.ping(PingConfig {
+        when,
+        count: Some(1),
+        ..PingConfig::new("late", peer())
+    })
+    .expect("valid");
     assert_eq!(
-        (programs.call_at(), programs.is_done()),
+        (apps.deadline(), apps.is_done()),
         (Some(Instant::from_secs(3)), false)
     );
-    programs.call(&mut host, Instant::from_secs(2));
+    apps.on_deadline(&mut host, Instant::from_secs(2));
     assert_eq!(host.pings.len(), 0, "it is not its time");
-    programs.call(&mut host, Instant::from_secs(3));
+    apps.on_deadline(&mut host, Instant::from_secs(3));
     assert_eq!(
-        (host.pings.len(), programs.call_at()),
+        (host.pings.len(), apps.deadline()),
         (1, Some(Instant::from_secs(13)))
     );
-    programs.call(&mut host, Instant::from_secs(13));
+    apps.on_deadline(&mut host, Instant::from_secs(13));
     assert_eq!(
         (
-            programs.meter().flows()[0].lost,
-            programs.is_done(),
-            programs.call_at()
+            apps.meter().flows()[0].lost,
+            apps.is_done(),
+            apps.deadline()
         ),
         (1, true, None)
     );
@@ -300,23 +298,22 @@ fn one_added_later_begins_at_its_time() {
 
 #[test]
 fn the_time_of_many_is_the_earliest() {
-    let (mut programs, mut host) = (Programs::new(Duration::from_secs(1)), Straw::default());
+    let (mut apps, mut host) = (Applications::new(Duration::from_secs(1)), Straw::default());
     for number in 0..100 {
         let interval = Duration::from_millis(100 + number);
-        programs
-            .ping(PingConfig {
-                interval,
-                ..PingConfig::new(Flow::numbered("ping", number as u32), peer())
-            })
-            .expect("valid");
+        apps.ping(PingConfig {
+            interval,
+            ..PingConfig::new(Flow::numbered("ping", number as u32), peer())
+        })
+        .expect("valid");
     }
-    programs.begin(&mut host, Instant::ZERO);
+    apps.start(&mut host, Instant::ZERO);
     let mut calls = 0;
-    while let Some(at) = programs
-        .call_at()
+    while let Some(at) = apps
+        .deadline()
         .filter(|at| *at < Instant::from_millis(1000))
     {
-        programs.call(&mut host, at);
+        apps.on_deadline(&mut host, at);
         calls += 1;
     }
     let expected: u64 = (0..100).map(|number| 1 + 999 / (100 + number)).sum();
