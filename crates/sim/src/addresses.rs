@@ -1,9 +1,8 @@
-//! What hosts are called on the wire: 10.7.0.0/16, fd07::/64, and hardware addresses that nobody
-//! else has.
+//! Addresses of hosts: 10.7.0.0/16, fd07::/64, and locally administered MAC addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Family {
     /// IPv4.
@@ -29,7 +28,7 @@ pub(crate) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, high, low)
 }
 
-/// The hardware address of host `number`.
+/// The MAC address of host `number`.
 pub(crate) fn mac(number: usize) -> [u8; 6] {
     let [high, low] = (number as u16).wrapping_add(1).to_be_bytes();
     [2, 0, 0, 0, high, low]

@@ -1,7 +1,7 @@
-//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its
-//! Ethernet, IP and transport headers.
+//! Metadata of a frame for the qdisc of a link: flow, hosts, TOS and priority, from its Ethernet,
+//! IP and transport headers.
 //!
-//! The hashes use one fixed key: a simulation must queue the same way every time.
+//! The hash key is fixed, so that simulations are reproducible.
 
 use std::hash::Hasher;
 
@@ -10,7 +10,7 @@ use tautline_base::headers::{ETHERNET_HEADER as IP, IPV4, IPV6, IPV6_HEADER, TCP
 use tautline_base::{HeapFrame, Packet};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 
-/// `packet` with the metadata that its headers give. Other frames than IP form one flow.
+/// Sets the metadata of `packet` from its headers. Frames other than IP form one flow.
 pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
     match Headers::read(packet.bytes()) {
         None => packet,
@@ -20,7 +20,7 @@ pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
             destination,
             flow,
         }) => {
-            // Linux does so where it forwards.
+            // As Linux when it forwards (`net/ipv4/ip_forward.c` `ip_forward`).
             packet
                 .with_tos(tos, priority_of_tos(tos))
                 .with_hashes(flow, source, destination)
@@ -28,14 +28,14 @@ pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
     }
 }
 
-/// The same for a queue that asks for nothing but its length.
+/// [`describe`] for a FIFO, which needs only the length.
 pub(crate) fn describe_in_order(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
-    // What it says of its TOS byte is written back when it leaves.
+    // `Item::finish` writes the TOS byte of the metadata back.
     let tos = tos(packet.bytes()).unwrap_or_default();
     packet.with_tos(tos, 0)
 }
 
-/// True for a frame whose IP packet is protected by checksums.
+/// True for an IPv4 packet, whose checksums cover everything.
 pub(crate) fn is_ipv4(frame: &[u8]) -> bool {
     u16_at(frame, IP - 2) == Some(IPV4)
 }
@@ -44,7 +44,7 @@ fn is_ipv6(frame: &[u8]) -> bool {
     u16_at(frame, IP - 2) == Some(IPV6)
 }
 
-/// The TOS byte, or traffic class, that an IP frame carries.
+/// The TOS byte or traffic class of an IP packet.
 pub(crate) fn tos(frame: &[u8]) -> Option<u8> {
     if is_ipv6(frame) {
         return Some(frame.get(IP)? << 4 | frame.get(IP + 1)? >> 4);

@@ -1,15 +1,14 @@
-//! [`DynRlc`], **experimental**: a limit that follows a delay target (Imputato's thesis, chapter 5,
-//! after Kumar, Francini, Panwar and Sharma, WCNC 2018; spec/qdisc.md §17).
+//! [`DynRlc`], **experimental**: a limit that follows a delay target (paper 002 §5.2, after Kumar,
+//! Francini, Panwar and Sharma, WCNC 2018).
 //!
-//! It stands for the dynamic buffer of an LTE bearer: a packet moves down to the radio link only
-//! while less than a threshold is stored there, and each period the threshold is moved so that
-//! packets stay stored for about the target. Neither the period nor the rule of the step is
-//! published; here the threshold is scaled by target / delay, and goes part of the way to what that
-//! gives.
+//! It models the dynamic buffer of an LTE bearer: a packet moves down to the radio link only while
+//! less than a threshold is stored there, and each period the threshold is adjusted so that the
+//! sojourn time is about the target. Neither the period nor the rule is published; here the
+//! threshold moves part of the way to threshold × target / delay.
 //!
-//! It lives in the simulator, as something to compare with, and nowhere else: a patent (US
-//! 11,425,592 B2) may read on the method. The thesis found it to depend on how the radio link
-//! reports, and dynamic queue limits to do better without a target.
+//! It exists in the simulator only, for comparison: a patent (US 11,425,592 B2) may read on the
+//! method. Paper 002 finds that it depends on how the radio link reports its buffer, and that
+//! dynamic queue limits do better without a target.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,19 +21,19 @@ use crate::config_error::ConfigError;
 /// Parameters of [`DynRlc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long packets should be stored, above 0. Default 20 ms, the thesis' shorter one.
+    /// Target sojourn time, above 0. Default 20 ms, the shorter one of the thesis.
     pub target: Duration,
-    /// Time between two looks at the delay, above 0. Default 100 ms: our choice.
+    /// Time between adjustments, above 0. Default 100 ms: our choice.
     pub period: Duration,
-    /// Which delay of a period counts. Default the mean.
+    /// The delay of a period that is compared with the target. Default the mean.
     pub metric: Metric,
-    /// The threshold never falls below, at least 1 byte. Default two full frames: our choice.
+    /// Lower bound of the threshold, at least 1 byte. Default two full frames: our choice.
     pub limit_min: Bytes,
-    /// The threshold begins here and never rises above: the physical buffer. Default 500 KB
+    /// Upper bound and initial value of the threshold: the physical buffer. Default 500 KB
     /// (thesis).
     pub limit_max: Bytes,
-    /// The threshold goes this part of the way to its new place, at least 1, which is all of it.
-    /// Default 2, half of the way: our choice.
+    /// The threshold moves 1/`smoothing` of the way to its new value, at least 1. Default 2: our
+    /// choice.
     pub smoothing: u32,
 }
 
@@ -51,14 +50,14 @@ impl Default for Config {
     }
 }
 
-/// What is made of the delays of one period.
+/// Statistic of the delays of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Their mean.
+    /// The mean.
     Mean,
-    /// The shortest.
+    /// The minimum.
     Min,
-    /// The longest.
+    /// The maximum.
     Max,
 }
 
@@ -68,7 +67,7 @@ pub struct DynRlc {
     config: Config,
     limit: Bytes,
     in_flight: Bytes,
-    /// What is stored, oldest first: how much of it is left, since when.
+    /// Packets stored, oldest first: bytes left, and time of storing.
     stored: VecDeque<(Bytes, Instant)>,
     seen: Option<Seen>,
 }
@@ -84,7 +83,7 @@ struct Seen {
 }
 
 impl DynRlc {
-    /// A limit with nothing in flight, at the whole of the buffer.
+    /// A limit at the whole buffer, with nothing in flight.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -121,7 +120,7 @@ impl DynRlc {
         })
     }
 
-    /// Something was stored for `delay`.
+    /// Records the delay of a packet.
     fn sample(&mut self, delay: Duration, now: Instant) {
         let seen = self.seen.get_or_insert(Seen {
             since: now,
@@ -135,7 +134,7 @@ impl DynRlc {
         (seen.least, seen.most) = (seen.least.min(delay), seen.most.max(delay));
     }
 
-    /// At the end of a period, moves the threshold.
+    /// Adjusts the threshold at the end of a period.
     fn adapt(&mut self, now: Instant) {
         let Some(seen) = self
             .seen

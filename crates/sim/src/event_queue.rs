@@ -1,21 +1,20 @@
-//! [`EventQueue`]: what happens when, in virtual time.
+//! [`EventQueue`]: events in order of virtual time.
 //!
-//! Ordered by (time, order of insertion): events at the same instant come out in the order they
-//! went in, so a simulation never depends on how a heap breaks ties. Frames on a wire mostly arrive
-//! in the order in which they left: those that are planned after all others stand in a line, and
-//! only those that overtake go through a heap.
+//! Events at the same time leave in order of insertion, so a simulation never depends on how a heap
+//! breaks ties. Frames on a wire mostly arrive in the order in which they left: events after all
+//! others are in a FIFO, and only those that overtake are in a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use tautline_base::Instant;
 
-/// Events to come, earliest first.
+/// Pending events, earliest first.
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    /// In order.
+    /// Events in order.
     line: VecDeque<Entry<E>>,
-    /// Those that were planned before the end of the line.
+    /// Events that were inserted before the end of `line`.
     heap: BinaryHeap<Reverse<Entry<E>>>,
     inserted: u64,
 }
@@ -30,7 +29,7 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// Plans `event` at `at`.
+    /// Inserts `event` at time `at`.
     pub fn push(&mut self, at: Instant, event: E) {
         let entry = Entry {
             at,
@@ -44,7 +43,7 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// When the next event is due.
+    /// Time of the next event.
     pub fn next_at(&self) -> Option<Instant> {
         match (self.line.front(), self.heap.peek()) {
             (None, None) => None,
@@ -53,7 +52,7 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// Takes the earliest event that is due at `now`, and when it was.
+    /// Removes the earliest event that is due at `now`, and returns it with its time.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, E)> {
         let overtaken = match (self.line.front(), self.heap.peek()) {
             (first, Some(Reverse(overtaking))) => first.is_none_or(|first| overtaking < first),
@@ -75,12 +74,12 @@ impl<E> EventQueue<E> {
         entry.map(|Entry { at, event, .. }| (at, event))
     }
 
-    /// Events to come.
+    /// Number of pending events.
     pub fn len(&self) -> usize {
         self.line.len() + self.heap.len()
     }
 
-    /// True when nothing is planned.
+    /// True without pending events.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty() && self.heap.is_empty()
     }

@@ -24,7 +24,7 @@ use tautline_base::{
 
 use crate::config_error::ConfigError;
 use crate::link::earliest;
-use crate::schedule::Line;
+use crate::schedule::LineRate;
 
 pub use config::{Coalesce, NicConfig};
 use receive::RxRing;
@@ -74,7 +74,7 @@ pub struct SimNic {
     announced: usize,
     moderation: Moderation,
     interrupt: bool,
-    line: Line,
+    line: LineRate,
     /// When the wire is free again.
     wire_free_at: Instant,
     ring_bytes: Bytes,
@@ -112,7 +112,7 @@ impl SimNic {
             announced: 0,
             moderation: Moderation::Quiet,
             interrupt: false,
-            line: Line::new(config.rate, config.framing, config.schedule.clone()),
+            line: LineRate::new(config.rate, config.framing, config.schedule.clone()),
             wire_free_at: Instant::ZERO,
             ring_bytes: Bytes::ZERO,
             scratch: HeapFrame::new(),

@@ -1,4 +1,4 @@
-//! [`Pattern`]: a reproducible stream of random bytes, and [`Check`], which compares what arrives
+//! [`Pattern`]: a reproducible stream of random bytes, and [`Check`], which compares received data
 //! with it.
 
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use rand_pcg::Pcg32;
 
 const BLOCK: usize = 4096;
 
-/// A stream of random bytes, the same however it is cut into reads.
+/// A stream of random bytes, independent of the sizes of reads.
 pub struct Pattern {
     rng: Pcg32,
     left: u64,
@@ -43,7 +43,7 @@ impl Read for Pattern {
     }
 }
 
-/// Compares a stream with the one that was expected.
+/// Compares a stream with an expected one.
 pub struct Check {
     expected: Pattern,
     part: Box<[u8; BLOCK]>,
@@ -60,7 +60,7 @@ impl Check {
         }
     }
 
-    /// The next bytes arrived.
+    /// Compares the next bytes.
     pub fn see(&mut self, mut got: &[u8]) {
         while !got.is_empty() && self.equal {
             let wanted = got.len().min(BLOCK);
@@ -70,7 +70,7 @@ impl Check {
         }
     }
 
-    /// True when all expected bytes have arrived, and nothing else.
+    /// True if exactly the expected bytes have arrived.
     pub fn is_equal(&self) -> bool {
         self.equal && self.expected.left == 0
     }

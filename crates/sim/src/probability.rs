@@ -1,4 +1,4 @@
-//! [`Probability`]: how often something random happens.
+//! [`Probability`] of a random event.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use rand_core::Rng;
 
 use crate::config_error::ConfigError;
 
-/// A probability, held as a threshold over 2³² so that the same seed decides the same on every
+/// A probability as a threshold over 2³², so that the same seed gives the same decisions on every
 /// machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probability {
@@ -15,12 +15,12 @@ pub struct Probability {
 }
 
 impl Probability {
-    /// Never.
+    /// Probability 0.
     pub const NEVER: Self = Self { threshold: 0 };
-    /// Always.
+    /// Probability 1.
     pub const ALWAYS: Self = Self { threshold: 1 << 32 };
 
-    /// `percent` in a hundred, to the nearest 2⁻³².
+    /// `percent` / 100, to the nearest 2⁻³².
     ///
     /// # Errors
     /// If `percent` is not from 0 to 100.
@@ -36,7 +36,7 @@ impl Probability {
         })
     }
 
-    /// Decides one case. Draws from `rng` unless the answer is certain.
+    /// Draws one decision. A certain decision draws nothing from `rng`.
     pub fn draw(self, rng: &mut impl Rng) -> bool {
         match self {
             Self::NEVER => false,
@@ -59,7 +59,7 @@ impl fmt::Display for Probability {
 impl FromStr for Probability {
     type Err = ConfigError;
 
-    /// Percent, with or without the sign: `1`, `0.5%`.
+    /// Parses a percentage, with or without the sign: `1`, `0.5%`.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let percent = text.strip_suffix('%').unwrap_or(text).parse();
         let allowed = "a percentage such as 1 or 0.5%";

@@ -1,4 +1,4 @@
-//! [`Record`]: hears of every packet event in the whole network, host by host and link by link.
+//! [`Record`]: receives every packet event of a network, from all hosts and links.
 //!
 //! | recorder | keeps |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | [`PacketTrace`] | a line per packet: born, queued, marked, ringed, completed or dropped, with times |
 //! | [`Capture`] | a pcapng file for Wireshark, with verdict and sojourn as packet comments |
 //!
-//! Recorders compose as pairs and options. A host takes one in as a [`Tracer`]: [`Tap`] in a
-//! simulation, where all hosts share one recorder; [`Solo`] anywhere else.
+//! Recorders compose as pairs and options. A host uses one as its [`Tracer`]: through a [`Tap`] in
+//! a simulation, where all hosts share one recorder, and in a [`Solo`] anywhere else.
 
 mod capture;
 mod in_host;
@@ -25,10 +25,10 @@ pub use capture::{Capture, CaptureConfig};
 pub use packet_trace::{Fate, PacketRecord, PacketTrace};
 pub use trace_hash::TraceHash;
 
-/// Hears of packet events, in order of time.
+/// Receives packet events in order of time.
 pub trait Record {
-    /// False when nobody listens: then nobody reads frames on their way, and what is
-    /// [deferred](tautline_base::Deferred) in them stays unwritten.
+    /// False for a recorder that ignores all events: frames in flight are then never read, and
+    /// their [deferred](tautline_base::Deferred) parts stay unwritten.
     const ENABLED: bool = true;
 
     /// `event` happened in host number `host` to the packet whose bytes are `frame`.
@@ -38,7 +38,7 @@ pub trait Record {
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]);
 }
 
-/// Hears nothing.
+/// Ignores all events.
 impl Record for () {
     const ENABLED: bool = false;
 
@@ -77,7 +77,7 @@ impl<R: Record> Record for Option<R> {
     }
 }
 
-/// One simulated host's line to the recorder that all share.
+/// The tracer of one simulated host, for a recorder that all share.
 #[derive(Debug)]
 pub struct Tap<R> {
     host: usize,
@@ -85,7 +85,7 @@ pub struct Tap<R> {
 }
 
 impl<R> Tap<R> {
-    /// A line for host number `host`.
+    /// The tracer of host number `host`.
     pub fn new(host: usize, recorder: &Rc<RefCell<R>>) -> Self {
         Self {
             host,
@@ -106,7 +106,7 @@ impl<R: Record> Tracer for Tap<R> {
     }
 }
 
-/// A recorder for the one host that owns it.
+/// A recorder as the tracer of a single host.
 #[derive(Clone, Debug, Default)]
 pub struct Solo<R>(pub R);
 
@@ -118,7 +118,7 @@ impl<R: Record> Tracer for Solo<R> {
     }
 }
 
-/// A link's line to the recorder, for one call.
+/// The tracer of a link, for one call.
 pub(crate) struct LinkTap<'a, R> {
     pub(crate) link: usize,
     pub(crate) recorder: &'a mut R,

@@ -1,21 +1,21 @@
-//! [`RingLimit`]: which limit stands in front of a ring, chosen when a simulation is set up.
+//! [`RingLimit`]: configuration of the limit of a ring.
 
 use tautline_bql::{Limit, LimitKind};
 
 use crate::config_error::ConfigError;
 use crate::dyn_rlc::{self, DynRlc};
 
-/// A limit on the bytes in a device, by name.
+/// A limit on the bytes in a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingLimit {
-    /// One that devices have too.
+    /// A limit of real devices.
     Device(LimitKind),
     /// A delay target. Experimental, see [`dyn_rlc`].
     DynRlc(dyn_rlc::Config),
 }
 
 impl Default for RingLimit {
-    /// Dynamic queue limits as Linux has them.
+    /// Dynamic queue limits with Linux's defaults.
     fn default() -> Self {
         Self::Device(LimitKind::default())
     }
@@ -34,7 +34,7 @@ impl From<dyn_rlc::Config> for RingLimit {
 }
 
 impl RingLimit {
-    /// The limit itself, with nothing in flight.
+    /// Builds the limit, with nothing in flight.
     ///
     /// # Errors
     /// If a parameter is out of range.

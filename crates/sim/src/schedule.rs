@@ -1,9 +1,7 @@
-//! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says;
-//! `Line` is what serializes by it.
+//! [`Schedule`]: changes of a rate over time, in steps or by a recorded [`Trace`].
 //!
-//! A schedule counts from the beginning of virtual time. Bytes that were begun at one rate are
-//! finished at the next: a step in the middle of a frame changes its departure, no more and no less
-//! than the bytes that are left ask for.
+//! A schedule begins with virtual time. A step in the middle of a frame changes the rate of the
+//! bytes that are left.
 
 mod trace;
 
@@ -18,16 +16,16 @@ pub use trace::{Trace, TraceError};
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// How a rate changes over time.
+/// Changes of a rate over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Schedule {
-    /// It does not.
+    /// No changes.
     #[default]
     Constant,
-    /// From each time on it is another. Times increase. A rate of 0 is an outage; the last must be
+    /// A new rate from each time on. Times increase. A rate of 0 is an outage; the last must be
     /// above 0.
     Steps(Vec<(Duration, Rate)>),
-    /// It is what was recorded: the rate beside this schedule has no meaning.
+    /// Recorded delivery opportunities: the rate beside this schedule has no effect.
     Trace(Trace),
 }
 
@@ -51,7 +49,7 @@ impl Schedule {
         )
     }
 
-    /// The rate at `now`, where it is `base` before any step. Of a trace, its mean.
+    /// The rate at `now`, which is `base` before the first step. For a trace, its mean.
     pub fn rate_at(&self, base: Rate, now: Instant) -> Rate {
         match self {
             Self::Constant => base,
@@ -64,18 +62,18 @@ impl Schedule {
     }
 }
 
-/// A line that serializes frames, one after the other.
+/// Serializes frames one after the other by a schedule.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct LineRate {
     rate: Rate,
-    /// What each frame takes beyond its bytes; a trace does not count it.
+    /// Overhead of each frame, without effect on a trace.
     framing: Bytes,
     schedule: Schedule,
-    /// The delivery opportunity of a trace that is used up next.
+    /// The current delivery opportunity of a trace.
     opportunity: trace::Opportunity,
 }
 
-impl Line {
+impl LineRate {
     pub(crate) fn new(rate: Rate, framing: Bytes, schedule: Schedule) -> Self {
         Self {
             rate,
@@ -86,7 +84,7 @@ impl Line {
     }
 
     /// When the last bit of a frame of `len` leaves whose first may leave at `start`. Starts must
-    /// not step back.
+    /// not decrease.
     #[inline]
     pub(crate) fn departure(&mut self, start: Instant, len: Bytes) -> Instant {
         match &self.schedule {
@@ -97,13 +95,13 @@ impl Line {
     }
 }
 
-/// When `len` from `start` on is through, at `rate` until the first of `steps`.
+/// When `len` bytes from `start` on are sent, at `rate` until the first of `steps`.
 fn across_steps(mut rate: Rate, steps: &[(Duration, Rate)], start: Instant, len: Bytes) -> Instant {
     let passed = steps.partition_point(|(from, _)| Instant::ZERO + *from <= start);
     if let Some((_, current)) = steps[..passed].last() {
         rate = *current;
     }
-    // In bytes per second times nanoseconds nothing is lost to rounding at a step.
+    // In bytes per second × nanoseconds there is no rounding error at a step.
     let (mut at, mut left) = (start, u128::from(len.get()) * NANOS_PER_SEC);
     for (from, next) in &steps[passed..] {
         let until = Instant::ZERO + *from;

@@ -1,5 +1,5 @@
-//! [`Application`], the trait of everything that runs on a host, and [`Context`], what an
-//! application may call.
+//! [`Application`], the trait of everything that runs on a host, and [`Context`], the calls open to
+//! it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub trait Application {
     }
 }
 
-/// What an [`Application`] may call. It receives the events of every socket that it opens here.
+/// The calls open to an [`Application`]. It receives the events of every socket that it opens here.
 pub struct Context<'a> {
     /// The current time.
     pub now: Instant,

@@ -1,5 +1,5 @@
 //! [`DatagramsConfig`] and [`DatagramSinkConfig`]: UDP at a constant rate, always or on and off,
-//! and its end, which measures how long each datagram took.
+//! and its receiver, which measures one-way delays.
 
 use std::net::SocketAddr;
 
@@ -12,23 +12,23 @@ use super::traffic::{Departures, read_stamp, stamp};
 use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 use crate::config_error::ConfigError;
 
-/// Most datagrams in one call: others have their turn too.
+/// Maximum number of datagrams in one call, for the sake of other applications.
 const BUDGET: usize = 64;
 
-/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused:
-/// nothing waits in the application.
+/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused,
+/// not queued by the application.
 #[derive(Clone, Debug)]
 pub struct DatagramsConfig {
-    /// Its name, at both ends.
+    /// Name of the flow, at both ends.
     pub flow: Flow,
     /// The sink.
     pub remote: SocketAddr,
-    /// When it sends. Default from the beginning, without end.
+    /// When it sends. Default from the beginning, forever.
     pub when: When,
-    /// How much. What was due more than a second ago, because the whole machine stood still, is not
-    /// sent any more.
+    /// Rate and size. A datagram that is more than a second late, because the machine was
+    /// suspended, is not sent.
     pub traffic: Traffic,
-    /// Its socket. Default: the stack's.
+    /// Configuration of the socket. Default: the stack's.
     pub udp: UdpConfig,
 }
 
@@ -45,17 +45,17 @@ impl DatagramsConfig {
     }
 }
 
-/// The end of datagrams. Senders on other machines need the same clock for their delays to mean
-/// anything.
+/// Receives datagrams. Delays of senders on other machines are meaningful only with a synchronized
+/// clock.
 #[derive(Clone, Debug)]
 pub struct DatagramSinkConfig {
-    /// The name of what arrives.
+    /// Name of the flow.
     pub flow: Flow,
-    /// Where it arrives.
+    /// The UDP port.
     pub port: u16,
-    /// When it takes any. Default always.
+    /// When the port is open. Default always.
     pub when: When,
-    /// Its socket. Default: the stack's.
+    /// Configuration of the socket. Default: the stack's.
     pub udp: UdpConfig,
 }
 
@@ -72,10 +72,10 @@ impl DatagramSinkConfig {
 }
 
 impl Applications<'_> {
-    /// Also sends datagrams.
+    /// Adds a sender of datagrams.
     ///
     /// # Errors
-    /// If the traffic is impossible.
+    /// If the traffic is out of range.
     pub fn datagrams(&mut self, config: DatagramsConfig) -> Result<&mut Self, ConfigError> {
         config.traffic.check()?;
         let (flow, when) = (config.flow.clone(), config.when);
@@ -91,7 +91,7 @@ impl Applications<'_> {
         )
     }
 
-    /// Also takes datagrams on a port.
+    /// Adds a receiver of datagrams.
     ///
     /// # Errors
     /// If there are too many applications.
@@ -129,7 +129,7 @@ enum Stage {
     Done,
 }
 
-/// What becomes of a datagram that was to be sent. Only what can never be sent is an error.
+/// Counts a datagram by the outcome of sending it. Only a permanent failure is an error.
 pub(super) fn note(
     cx: &mut Context<'_>,
     outcome: Result<(), SendError>,
@@ -154,7 +154,7 @@ impl Application for Source {
         Ok(())
     }
 
-    /// What the socket has taken is still sent.
+    /// Closes the socket, which still sends what it has queued.
     fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         if let Stage::Sending { socket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
             cx.close(socket);

@@ -1,34 +1,33 @@
-//! Messages on a stream: each begins with a [header](HEADER) whose last four bytes say how long the
-//! message is; its end is found by that.
+//! Messages on a stream: each begins with a [header](HEADER) whose last four bytes are the length
+//! of the message.
 
 use tautline_base::Instant;
 
 use super::AppError;
 use super::traffic::stamp;
 
-/// Bytes of a header: what the message is about (8), its number (4), its length, header and all
-/// (4).
+/// Bytes of a header: subject of the message (8), its number (4), its length with the header (4).
 pub(super) const HEADER: usize = 16;
 
-/// Writes the header of a message that is about when it was due.
+/// Writes the header of a message whose subject is its due time.
 pub(super) fn stamp_message(message: &mut [u8], due: Instant, number: u64) {
     let label = number << 32 | message.len() as u64;
     stamp(message, due, label);
 }
 
-/// Where a connection is in its stream of messages.
+/// Parser state of a stream of messages.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     header: [u8; HEADER],
-    /// Bytes of the header that have arrived.
+    /// Bytes of the header that were read.
     known: usize,
-    /// Bytes of the message that are still to come behind its header.
+    /// Bytes of the message that are missing after its header.
     rest: usize,
 }
 
 impl Reader {
-    /// Takes bytes of the stream in order; `whole` is told the header of each message that ends in
-    /// them. An error for what is no message.
+    /// Parses bytes of the stream in order, and calls `whole` with the header of each message that
+    /// ends in them.
     pub(super) fn read(
         &mut self,
         mut data: &[u8],

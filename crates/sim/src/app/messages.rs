@@ -1,5 +1,6 @@
-//! [`MessagesConfig`]: small TCP messages at intervals, and their end, which measures how long each
-//! took from when it was due until it was read whole: the "small flows" of paper 002, §5.2.
+//! [`MessagesConfig`]: small TCP messages at intervals, and their receiver, which measures the
+//! delay of each from its due time until it is read completely: the "small flows" of paper 002
+//! §5.2.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,20 +16,20 @@ use super::{
 };
 use crate::config_error::ConfigError;
 
-/// TCP messages to a [sink](Applications::message_sink). One that is due before the one before is
-/// written whole, for want of room in the connection's buffer, is refused.
+/// TCP messages to a [sink](Applications::message_sink). A message that is due before the previous
+/// one fits into the send buffer is refused.
 #[derive(Clone, Debug)]
 pub struct MessagesConfig {
-    /// Its name, at both ends.
+    /// Name of the flow, at both ends.
     pub flow: Flow,
     /// The sink.
     pub remote: SocketAddr,
-    /// When it sends. Default from the beginning, without end.
+    /// When it sends. Default from the beginning, forever.
     pub when: When,
-    /// How much.
+    /// Rate and size.
     pub traffic: Traffic,
-    /// Its TCP. Default: the stack's, but without Nagle's algorithm, as interactive programs have
-    /// it.
+    /// Configuration of TCP. Default: the stack's, without Nagle's algorithm, as interactive
+    /// programs use it.
     pub tcp: Arc<TcpConfig>,
 }
 
@@ -51,10 +52,10 @@ impl MessagesConfig {
 }
 
 impl Applications<'_> {
-    /// Also sends TCP messages.
+    /// Adds a sender of TCP messages.
     ///
     /// # Errors
-    /// If the traffic is impossible.
+    /// If the traffic is out of range.
     pub fn messages(&mut self, config: MessagesConfig) -> Result<&mut Self, ConfigError> {
         config.traffic.check()?;
         let (flow, when) = (config.flow.clone(), config.when);
@@ -74,7 +75,7 @@ impl Applications<'_> {
         )
     }
 
-    /// Also reads TCP messages that come on a port.
+    /// Adds a receiver of TCP messages.
     ///
     /// # Errors
     /// If there are too many applications.
@@ -92,7 +93,7 @@ impl Applications<'_> {
 struct Source {
     config: MessagesConfig,
     message: Box<[u8]>,
-    /// Bytes of the message that the connection has taken: all, if none is begun.
+    /// Bytes of the message that the connection has accepted: all between messages.
     written: usize,
     socket: Option<SocketId>,
     departures: Option<Departures>,
@@ -102,7 +103,7 @@ struct Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sending,
-    /// No message follows the one that is begun.
+    /// The current message is the last.
     Ending,
     /// Our half is closed.
     Closing,
@@ -110,7 +111,7 @@ enum Stage {
 }
 
 impl Source {
-    /// Writes the rest of the message that is begun; after the last one, closes.
+    /// Writes the rest of the current message, and closes after the last one.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let Some(socket) = self.socket else {
             return Ok(());
@@ -205,7 +206,7 @@ impl Application for Source {
     }
 }
 
-/// Reads the messages that are there, and measures those that are whole.
+/// Reads messages, and measures the complete ones.
 fn read(reader: &mut Reader, cx: &mut Context<'_>, socket: SocketId) -> Result<bool, AppError> {
     loop {
         match cx.recv(socket)? {

@@ -1,8 +1,7 @@
-//! [`Meter`]: what the applications of one host measured, flow by flow.
+//! [`Meter`]: measurements of the applications of one host, by flow.
 //!
-//! The two ends of a flow are on two hosts and have the same [`Flow`]: what was sent stands in one
-//! host's meter, what was received in the other's. Every measurement costs an addition or one entry
-//! in a growing list.
+//! The two ends of a flow are on two hosts and have the same [`Flow`]: one host's meter counts what
+//! was sent, the other's what was received. A measurement costs an addition or a vector push.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,15 +12,15 @@ use tautline_stack::TcpInfo;
 
 use super::AppError;
 
-/// Failures kept of each flow; all are counted.
+/// Failures kept per flow; all are counted.
 const KEPT_FAILURES: usize = 16;
 
-/// Names a flow: `upload-1`, or without a number `ping`.
+/// Name of a flow: `upload-1`, or without a number `ping`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow {
-    /// What several flows of one kind share.
+    /// Name of this kind of flow.
     pub name: Arc<str>,
-    /// Which of them it is, if there are several.
+    /// Number among several flows of this kind.
     pub number: Option<u32>,
 }
 
@@ -56,21 +55,21 @@ impl fmt::Display for Flow {
     }
 }
 
-/// Something that took time.
+/// A measured duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it began.
+    /// Time of the beginning.
     pub at: Instant,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
-/// How much there was of something.
+/// An amount of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Payload, in bytes.
+    /// Payload in bytes.
     pub bytes: u64,
-    /// Messages, datagrams, requests; of a stream, reads and writes.
+    /// Messages, datagrams or requests; for a stream, reads or writes.
     pub messages: u64,
 }
 
@@ -81,40 +80,40 @@ impl Count {
     }
 }
 
-/// What an application met that it did not expect.
+/// A failure of an application.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// When.
+    /// Time of the failure.
     pub at: Instant,
-    /// What.
+    /// Its cause.
     pub why: Arc<AppError>,
 }
 
-/// What was measured of one flow at one host. What does not apply to the kind of application is
+/// Measurements of one flow at one host. Those that do not apply to the kind of application are
 /// empty.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Whose it is.
+    /// The flow.
     pub flow: Flow,
-    /// What the host took from the application.
+    /// Data that the host accepted from the application.
     pub sent: Count,
-    /// Messages that the host did not take for want of room: they were not sent.
+    /// Messages not sent because the host had no room for them.
     pub refused: u64,
-    /// What the application read.
+    /// Data that the application read.
     pub received: Count,
     /// Connections opened or accepted.
     pub connections: u64,
-    /// Requests and their replies: when sent, how long until the reply.
+    /// Requests: time of sending, and round-trip time.
     pub round_trips: Vec<Sample>,
-    /// Requests that had no reply in time, or of which somebody said that they did not arrive.
+    /// Requests that timed out or failed with an ICMP error.
     pub lost: u64,
-    /// Messages on their way here: when sent, how long it took.
+    /// Messages received: time of sending, and one-way delay.
     pub one_way: Vec<Sample>,
-    /// Whole tasks that came to their end: pages fetched, streams of a given length sent and read.
+    /// Completed tasks: pages fetched, streams of a given length transferred.
     pub completions: Vec<Sample>,
-    /// The connection as it was just before this end let go of it; of several, the latest.
+    /// Final state of the connection at this end; of several, the latest.
     pub last_info: Option<Box<TcpInfo>>,
-    /// How often something failed.
+    /// Number of failures.
     pub failed: u64,
     /// The first 16 failures.
     pub failures: Vec<Failure>,
@@ -140,18 +139,18 @@ impl Measured {
         }
     }
 
-    /// The application read `bytes`.
+    /// Counts `bytes` read.
     pub fn note_received(&mut self, bytes: usize, now: Instant) {
         self.received.add(bytes);
         self.bins.add(bytes as u64, now);
     }
 
-    /// The host took `bytes`.
+    /// Counts `bytes` sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent.add(bytes);
     }
 
-    /// Something failed and the application goes on.
+    /// Records a failure.
     pub fn note_failure(&mut self, why: impl Into<Arc<AppError>>, now: Instant) {
         self.failed += 1;
         if self.failures.len() < KEPT_FAILURES {
@@ -162,8 +161,7 @@ impl Measured {
         }
     }
 
-    /// Bytes received in each sample interval from the beginning to the one that holds `until`:
-    /// when the interval began, how many.
+    /// Start of each sample interval up to the one that contains `until`, and bytes received in it.
     pub fn received_by_interval(&self, until: Instant) -> impl Iterator<Item = (Instant, Bytes)> {
         self.bins.all(until)
     }
@@ -174,12 +172,12 @@ impl Measured {
     }
 }
 
-/// Bytes by sample interval; intervals without any take no memory.
+/// Bytes by sample interval. Empty intervals take no memory.
 #[derive(Clone, Debug)]
 struct Bins {
     begin: Instant,
     interval: Duration,
-    /// Number of the interval, bytes; in order.
+    /// Number of the interval and bytes, in order.
     bins: Vec<(u64, u64)>,
 }
 
@@ -223,7 +221,7 @@ impl Bins {
     }
 }
 
-/// What all applications of a host measured.
+/// Measurements of all applications of a host.
 #[derive(Clone, Debug)]
 pub struct Meter {
     begin: Instant,
@@ -232,7 +230,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Nothing measured yet; received bytes will be told by `interval`, which is at least 1 ns.
+    /// An empty meter with sample intervals of `interval`, at least 1 ns.
     pub(super) fn new(interval: Duration) -> Self {
         let interval = interval.clamp(Duration::from_nanos(1), Duration::from_nanos(u64::MAX));
         Self {
@@ -242,7 +240,7 @@ impl Meter {
         }
     }
 
-    /// Time begins.
+    /// Starts the clock.
     pub(super) fn begin(&mut self, now: Instant) {
         self.begin = now;
         self.flows
@@ -250,7 +248,7 @@ impl Meter {
             .for_each(|measured| measured.bins.begin = now);
     }
 
-    /// There is a `flow` more.
+    /// Adds a flow.
     pub(super) fn add(&mut self, flow: Flow) {
         let bins = Bins {
             begin: self.begin,
@@ -264,7 +262,7 @@ impl Meter {
         &mut self.flows[number]
     }
 
-    /// When the applications began.
+    /// When the clock was started.
     pub fn began(&self) -> Instant {
         self.begin
     }
@@ -279,7 +277,7 @@ impl Meter {
         &self.flows
     }
 
-    /// The first flow so named.
+    /// The first flow of this name.
     pub fn flow(&self, flow: &Flow) -> Option<&Measured> {
         self.flows.iter().find(|measured| measured.flow == *flow)
     }

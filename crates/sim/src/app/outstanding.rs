@@ -1,5 +1,4 @@
-//! [`Outstanding`]: requests that have no reply yet, and when each was sent. A reply is found by
-//! its number, without a search.
+//! [`Outstanding`]: requests without a reply, with their times of sending, indexed by number.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,12 +11,12 @@ pub(super) struct Outstanding {
     timeout: Duration,
     /// Number of the first of `sent`.
     oldest: u64,
-    /// `None` has its reply. The first never has.
+    /// `None` has its reply. The first is never `None`.
     sent: VecDeque<Option<Instant>>,
 }
 
 impl Outstanding {
-    /// None yet; after `timeout` a reply does not count.
+    /// No requests. A reply after `timeout` does not count.
     pub(super) fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -31,12 +30,13 @@ impl Outstanding {
         self.oldest + self.sent.len() as u64
     }
 
-    /// The next request is sent.
+    /// Adds the next request, sent at `now`.
     pub(super) fn push(&mut self, now: Instant) {
         self.sent.push_back(Some(now));
     }
 
-    /// Request `number` has its reply. When it was sent, unless it has had one or is too old.
+    /// Removes request `number` and returns its time of sending, unless it had a reply or has
+    /// expired.
     pub(super) fn take(&mut self, number: u64) -> Option<Instant> {
         let offset = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
         let sent = self.sent.get_mut(offset)?.take()?;
@@ -44,12 +44,12 @@ impl Outstanding {
         Some(sent)
     }
 
-    /// As [`take`](Self::take), where a request is known by the lowest 16 bits of its number.
+    /// [`take`](Self::take) by the lowest 16 bits of a request's number.
     pub(super) fn take_short(&mut self, number: u16) -> Option<Instant> {
         self.take(self.oldest + u64::from(number.wrapping_sub(self.oldest as u16)))
     }
 
-    /// Forgets the requests whose time has passed. How many.
+    /// Removes expired requests and returns their number.
     pub(super) fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         while self.expires_at().is_some_and(|at| at <= now) {
@@ -60,7 +60,7 @@ impl Outstanding {
         expired
     }
 
-    /// When the next one is too old.
+    /// When the next request expires.
     pub(super) fn expires_at(&self) -> Option<Instant> {
         self.sent
             .front()
@@ -69,7 +69,7 @@ impl Outstanding {
             .map(|sent| sent + self.timeout)
     }
 
-    /// Nothing is waited for.
+    /// True if no reply is outstanding.
     pub(super) fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }

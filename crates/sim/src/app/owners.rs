@@ -1,21 +1,21 @@
-//! [`Owners`]: which application a socket belongs to. A look-up is an index: slots of a host's
-//! table are few and used again.
+//! [`Owners`]: the application that owns a socket, found by index: a host reuses the slots of its
+//! socket table.
 
 use std::num::NonZeroU32;
 
 use tautline_base::SocketId;
 
-/// An application, and what it calls the socket.
+/// An application, and its token for the socket.
 pub(super) type Owner = (usize, u32);
 
-/// Owners by slot; a generation tells the tenants of a slot apart.
+/// Owners by slot; the generation distinguishes successive sockets in a slot.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     slots: Vec<Option<(NonZeroU32, Owner)>>,
 }
 
 impl Owners {
-    /// `socket` belongs to `owner`.
+    /// Sets the owner of `socket`.
     pub(super) fn insert(&mut self, socket: SocketId, owner: Owner) {
         let index = socket.index as usize;
         if index >= self.slots.len() {
@@ -24,20 +24,20 @@ impl Owners {
         self.slots[index] = Some((socket.generation, owner));
     }
 
-    /// Whose `socket` is.
+    /// The owner of `socket`.
     pub(super) fn get(&self, socket: SocketId) -> Option<Owner> {
         let (generation, owner) = (*self.slots.get(socket.index as usize)?)?;
         (generation == socket.generation).then_some(owner)
     }
 
-    /// `socket` belongs to nobody any more.
+    /// Removes the owner of `socket`.
     pub(super) fn remove(&mut self, socket: SocketId) {
         if self.get(socket).is_some() {
             self.slots[socket.index as usize] = None;
         }
     }
 
-    /// A socket of `application`, if it has any. Asked only when one has failed.
+    /// A socket of `application`, if it has any. A linear search, for applications that failed.
     pub(super) fn any_of(&self, application: usize) -> Option<SocketId> {
         self.slots.iter().enumerate().find_map(|(index, slot)| {
             let (generation, (owner, _)) = (*slot)?;

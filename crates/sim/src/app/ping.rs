@@ -10,29 +10,28 @@ use super::outstanding::Outstanding;
 use super::{AppError, Application, Applications, Context, Flow, Sample, When};
 use crate::config_error::ConfigError;
 
-/// Longest datum: the payload of an Ethernet frame bounds it first, but where the host has a larger
-/// MTU.
+/// Maximum size of the data. Without jumbo frames the MTU is a tighter bound.
 const LONGEST: u64 = u16::MAX as u64;
 
-/// Echo requests to one host. A host remembers 64 requests, those of all applications together:
-/// what comes back later is lost.
+/// Echo requests to one host. A host keeps its last 64 requests, of all applications; replies to
+/// older ones are lost.
 #[derive(Clone, Debug)]
 pub struct PingConfig {
-    /// Its name.
+    /// Name of the flow.
     pub flow: Flow,
-    /// Who answers.
+    /// The destination.
     pub to: IpAddr,
-    /// When it asks. Default from the beginning, without end.
+    /// When it sends. Default from the beginning, forever.
     pub when: When,
     /// Time between requests, above 0. Default 200 ms (Flent's).
     pub interval: Duration,
-    /// How many; default without end.
+    /// Number of requests. Default unlimited.
     pub count: Option<u64>,
-    /// Data in each. Default 56 bytes (`ping`'s).
+    /// Size of the data. Default 56 bytes (`ping`'s).
     pub size: Bytes,
     /// TOS byte of requests and replies. Default 0.
     pub tos: u8,
-    /// A reply that takes longer does not count, above 0. Default 10 s.
+    /// Timeout of a reply, above 0. Default 10 s.
     pub timeout: Duration,
 }
 
@@ -53,10 +52,10 @@ impl PingConfig {
 }
 
 impl Applications<'_> {
-    /// Also pings a host.
+    /// Adds echo requests to a host.
     ///
     /// # Errors
-    /// If a time is zero or the data too long for any packet.
+    /// If a time is zero or the data too long.
     pub fn ping(&mut self, config: PingConfig) -> Result<&mut Self, ConfigError> {
         ConfigError::check(!config.interval.is_zero(), "interval", "0", "above 0")?;
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
@@ -86,14 +85,14 @@ impl Applications<'_> {
 struct Ping {
     config: PingConfig,
     data: Box<[u8]>,
-    /// When the next request is due; `None` before the first and after the last.
+    /// Time of the next request; `None` before the first and after the last.
     next_at: Option<Instant>,
     sent: u64,
     waiting: Outstanding,
 }
 
 impl Ping {
-    /// Asks once. What the host refuses for good ends it.
+    /// Sends a request.
     fn ask(&mut self, cx: &mut Context<'_>, due: Instant) -> Result<(), AppError> {
         cx.ping(
             self.config.to,
@@ -104,7 +103,7 @@ impl Ping {
         cx.measured.note_sent(self.data.len());
         self.waiting.push(cx.now);
         self.sent += 1;
-        // After a pause of the whole machine nobody wants all that was missed at once.
+        // After a suspension of the machine, missed requests are not made up for.
         let next = if due + self.config.interval > cx.now {
             due
         } else {

@@ -1,5 +1,5 @@
-//! [`RequestsConfig`] and [`ResponderConfig`]: a question and an answer over UDP, like a DNS
-//! look-up, or the UDP ping of RRUL.
+//! [`RequestsConfig`] and [`ResponderConfig`]: request and reply over UDP, like a DNS lookup, or
+//! the UDP ping of RRUL.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,36 +15,36 @@ use super::traffic::{read_stamp, stamp};
 use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 use crate::config_error::ConfigError;
 
-/// Longest payload of any datagram.
+/// Maximum payload of a datagram.
 const LONGEST: usize = 65_507;
 
 /// Requests to a [responder](ResponderConfig).
 #[derive(Clone, Debug)]
 pub struct RequestsConfig {
-    /// Its name.
+    /// Name of the flow.
     pub flow: Flow,
     /// The responder.
     pub remote: SocketAddr,
-    /// When it asks. Default from the beginning, without end.
+    /// When it sends. Default from the beginning, forever.
     pub when: When,
-    /// When the next request is due. Default every 200 ms.
+    /// Times of requests. Default every 200 ms.
     pub pace: Pace,
-    /// How many; default without end.
+    /// Number of requests. Default unlimited.
     pub count: Option<u64>,
     /// Payload of a request, from 16 bytes. Default 32.
     pub size: Bytes,
-    /// A reply that takes longer does not count, above 0. Default 10 s.
+    /// Timeout of a reply, above 0. Default 10 s.
     pub timeout: Duration,
-    /// Its socket. Default: the stack's.
+    /// Configuration of the socket. Default: the stack's.
     pub udp: UdpConfig,
 }
 
-/// When the next request is due.
+/// Times of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// So long after the one before, above 0.
+    /// At this interval, above 0.
     Every(Duration),
-    /// As soon as the one before has its reply or is given up (netperf's `UDP_RR`).
+    /// As soon as the previous one has its reply or has timed out (netperf's `UDP_RR`).
     AfterReply,
 }
 
@@ -64,23 +64,23 @@ impl RequestsConfig {
     }
 }
 
-/// Answers requests.
+/// Replies to requests.
 #[derive(Clone, Debug)]
 pub struct ResponderConfig {
-    /// Its name.
+    /// Name of the flow.
     pub flow: Flow,
-    /// Where it is asked.
+    /// The UDP port.
     pub port: u16,
-    /// When it answers. Default always.
+    /// When the port is open. Default always.
     pub when: When,
     /// Payload of a reply, from 16 bytes. Default as long as its request.
     pub reply: Option<Bytes>,
-    /// Its socket. Default: the stack's.
+    /// Configuration of the socket. Default: the stack's.
     pub udp: UdpConfig,
 }
 
 impl ResponderConfig {
-    /// Answers on `port`.
+    /// A responder on `port`.
     pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
         Self {
             flow: flow.into(),
@@ -98,7 +98,7 @@ fn check_size(parameter: &'static str, size: Bytes) -> Result<(), ConfigError> {
 }
 
 impl Applications<'_> {
-    /// Also asks.
+    /// Adds a sender of requests.
     ///
     /// # Errors
     /// If a time is zero or a request too short or too long.
@@ -128,7 +128,7 @@ impl Applications<'_> {
         )
     }
 
-    /// Also answers.
+    /// Adds a responder.
     ///
     /// # Errors
     /// If a reply is too short or too long.
@@ -150,7 +150,7 @@ impl Applications<'_> {
                 cx.buffer[len..reply].fill(0);
             }
             let outcome = cx.host.send_to(socket, &cx.buffer[..reply], Some(from));
-            // One bad address is not the end of the others.
+            // An unreachable client does not affect the others.
             if let Err(why) = note(cx, outcome, reply) {
                 cx.fail(why);
             }
@@ -163,7 +163,7 @@ struct Client {
     config: RequestsConfig,
     payload: Box<[u8]>,
     socket: Option<SocketId>,
-    /// When the next request is due; `None` while it waits for a reply, and after the last.
+    /// Time of the next request; `None` while waiting for a reply, and after the last.
     next_at: Option<Instant>,
     sent: u64,
     waiting: Outstanding,
@@ -183,7 +183,7 @@ impl Client {
         self.sent += 1;
         self.next_at = match self.config.pace {
             _ if self.is_over() => None,
-            // After a pause of the whole machine nobody wants all that was missed at once.
+            // After a suspension of the machine, missed requests are not made up for.
             Pace::Every(time) => Some(if due + time > cx.now { due } else { cx.now } + time),
             Pace::AfterReply => None,
         };
@@ -193,7 +193,7 @@ impl Client {
         note(cx, outcome, self.payload.len())
     }
 
-    /// A request has its reply, or never will.
+    /// Continues after a reply or timeout.
     fn settled(&mut self, cx: &mut Context<'_>) {
         if self.config.pace == Pace::AfterReply && !self.is_over() {
             self.next_at = Some(cx.now);

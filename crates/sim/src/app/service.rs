@@ -1,6 +1,5 @@
-//! [`StreamService`] and [`DatagramService`]: applications that wait on a port for whoever comes.
-//! Each is told what to do with what comes; who comes, stays and goes is the same for all. One that
-//! breaks is not the end of the others.
+//! [`StreamService`] and [`DatagramService`]: servers with a handler per connection or datagram.
+//! The failure of one connection does not affect the others.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,56 +11,56 @@ use tautline_stack::{CloseReason, Event, TcpConfig, UdpConfig};
 use super::slab::Slab;
 use super::{AppError, Application, Context};
 
-/// All addresses of the host, of both families.
+/// The wildcard address, for both families.
 pub(super) const fn anywhere(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
 }
 
-/// Reads and writes a connection of which `V` is kept, as far as it goes now. True when it has
-/// served its time.
-pub(super) type Attend<V> = fn(&mut V, &mut Context<'_>, SocketId) -> Result<bool, AppError>;
+/// Reads and writes a connection with state `V` as far as possible. Returns true when it is
+/// finished.
+pub(super) type Handler<V> = fn(&mut V, &mut Context<'_>, SocketId) -> Result<bool, AppError>;
 
-/// Listens on a TCP port; keeps a `V` of each connection.
+/// Listens on a TCP port. Each connection has a state `V`.
 pub(super) struct StreamService<V> {
     port: u16,
     tcp: Arc<TcpConfig>,
-    attend: Attend<V>,
+    handler: Handler<V>,
     listener: Option<SocketId>,
-    visits: Slab<V>,
+    sessions: Slab<V>,
 }
 
 impl<V: Default> StreamService<V> {
-    /// `attend` is called when a connection is there, can be read or written, and at its end: what
-    /// arrived before it can still be read.
-    pub(super) fn new(port: u16, tcp: Arc<TcpConfig>, attend: Attend<V>) -> Self {
+    /// `handler` is called when a connection is accepted, readable or writable, and when it has
+    /// ended, with data left to read.
+    pub(super) fn new(port: u16, tcp: Arc<TcpConfig>, handler: Handler<V>) -> Self {
         Self {
             port,
             tcp,
-            attend,
+            handler,
             listener: None,
-            visits: Slab::default(),
+            sessions: Slab::default(),
         }
     }
 
-    fn attend(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
-        let Some(visit) = self.visits.get_mut(token) else {
+    fn handle(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
+        let Some(session) = self.sessions.get_mut(token) else {
             return;
         };
-        match (self.attend)(visit, cx, socket) {
+        match (self.handler)(session, cx, socket) {
             Ok(false) => {}
-            Ok(true) => self.let_go(cx, socket, token),
+            Ok(true) => self.close(cx, socket, token),
             Err(why) => {
                 cx.fail(why);
-                // One that is over is let go in any case.
+                // A connection that has ended is closed all the same.
                 let _ = cx.host.abort(socket);
-                self.let_go(cx, socket, token);
+                self.close(cx, socket, token);
             }
         }
     }
 
-    fn let_go(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
+    fn close(&mut self, cx: &mut Context<'_>, socket: SocketId, token: u32) {
         cx.close(socket);
-        self.visits.remove(token);
+        self.sessions.remove(token);
     }
 }
 
@@ -83,17 +82,17 @@ impl<V: Default> Application for StreamService<V> {
         match event {
             Event::Accepted { socket, .. } => {
                 cx.measured.connections += 1;
-                let token = self.visits.insert(V::default());
+                let token = self.sessions.insert(V::default());
                 cx.own(socket, token);
-                self.attend(cx, socket, token);
+                self.handle(cx, socket, token);
             }
-            Event::Readable(socket) | Event::Writable(socket) => self.attend(cx, socket, token),
+            Event::Readable(socket) | Event::Writable(socket) => self.handle(cx, socket, token),
             Event::Closed { socket, why } => {
-                self.attend(cx, socket, token);
+                self.handle(cx, socket, token);
                 if why != CloseReason::Finished {
                     cx.fail(AppError::Closed(why));
                 }
-                self.let_go(cx, socket, token);
+                self.close(cx, socket, token);
             }
             Event::Connected(_) | Event::Pong { .. } | Event::PingFailed { .. } => {}
         }
@@ -105,21 +104,21 @@ impl<V: Default> Application for StreamService<V> {
     }
 }
 
-/// Takes datagrams on a UDP port.
+/// Receives datagrams on a UDP port.
 pub(super) struct DatagramService<T> {
     port: u16,
     udp: UdpConfig,
-    take: T,
+    handler: T,
     socket: Option<SocketId>,
 }
 
 impl<T: FnMut(&mut Context<'_>, SocketId, Datagram)> DatagramService<T> {
-    /// `take` is called for each datagram, which is in the cx's buffer then.
-    pub(super) fn new(port: u16, udp: UdpConfig, take: T) -> Self {
+    /// `handler` is called for each datagram, in the context's buffer.
+    pub(super) fn new(port: u16, udp: UdpConfig, handler: T) -> Self {
         Self {
             port,
             udp,
-            take,
+            handler,
             socket: None,
         }
     }
@@ -149,7 +148,7 @@ impl<T: FnMut(&mut Context<'_>, SocketId, Datagram)> Application for DatagramSer
             return Ok(());
         };
         while let Some(datagram) = cx.recv_from(socket)? {
-            (self.take)(cx, socket, datagram);
+            (self.handler)(cx, socket, datagram);
         }
         Ok(())
     }

@@ -1,24 +1,24 @@
-//! [`SinkConfig`]: reads whatever comes on a TCP port, and counts it.
+//! [`SinkConfig`]: reads everything on a TCP port and counts it.
 
 use std::sync::Arc;
 
 use tautline_stack::{Recv, TcpConfig};
 
-use super::service::{Attend, StreamService};
+use super::service::{Handler, StreamService};
 use super::{Applications, Flow, When};
 use crate::config_error::ConfigError;
 
-/// The end of TCP streams, or of [messages](super::MessagesConfig) on them. For the delays of
-/// messages to mean anything, senders on other machines need the same clock.
+/// Receives TCP streams, or [messages](super::MessagesConfig) on them. Delays of messages from
+/// other machines are meaningful only with a synchronized clock.
 #[derive(Clone, Debug)]
 pub struct SinkConfig {
-    /// The name of what arrives. Streams that are told apart have ports of their own.
+    /// Name of the flow. Streams to be distinguished need ports of their own.
     pub flow: Flow,
-    /// Where it listens.
+    /// The TCP port.
     pub port: u16,
-    /// When it listens; what it has accepted goes on. Default always.
+    /// When it listens. Accepted connections continue afterwards. Default always.
     pub when: When,
-    /// Its TCP. Default: the stack's.
+    /// Configuration of TCP. Default: the stack's.
     pub tcp: Arc<TcpConfig>,
 }
 
@@ -35,7 +35,7 @@ impl SinkConfig {
 }
 
 impl Applications<'_> {
-    /// Also reads what comes on a port.
+    /// Adds a sink of TCP streams.
     ///
     /// # Errors
     /// If there are too many applications.
@@ -46,7 +46,7 @@ impl Applications<'_> {
             when,
             tcp,
         } = config;
-        let read: Attend<()> = |(), cx, socket| Ok(cx.recv_all(socket)? == Recv::EndOfStream);
+        let read: Handler<()> = |(), cx, socket| Ok(cx.recv_all(socket)? == Recv::EndOfStream);
         self.add(flow, when, StreamService::new(port, tcp, read))
     }
 }

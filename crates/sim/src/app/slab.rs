@@ -1,6 +1,6 @@
-//! [`Slab`]: what an application keeps of each of its connections, under the number it gave it.
+//! [`Slab`]: values by small reusable numbers, for the state of an application's connections.
 
-/// Things under numbers that are used again.
+/// Values by number.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -17,7 +17,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Keeps `value` and tells its number.
+    /// Adds `value` and returns its number.
     pub(super) fn insert(&mut self, value: T) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -27,12 +27,12 @@ impl<T> Slab<T> {
         number
     }
 
-    /// What has this number.
+    /// The value with this number.
     pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.slots.get_mut(number as usize)?.as_mut()
     }
 
-    /// Frees a number.
+    /// Removes the value with this number.
     pub(super) fn remove(&mut self, number: u32) {
         if self
             .slots

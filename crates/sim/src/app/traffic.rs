@@ -1,5 +1,5 @@
-//! [`Traffic`]: when messages are due: at a constant rate, always or in bursts of constant or
-//! random length.
+//! [`Traffic`]: times of messages: at a constant rate, always or in bursts of constant or random
+//! length.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use tautline_base::{Bytes, Instant, Rate};
 
 use crate::config_error::ConfigError;
 
-/// Shortest a period of on may be on average.
+/// Minimum mean duration of a burst.
 const SHORTEST: Duration = Duration::from_micros(1);
-/// What was due longer ago than this is not made up for: the whole machine stood still.
+/// Messages later than this are skipped: the machine was suspended.
 const FORGIVEN: Duration = Duration::from_secs(1);
 
-/// Sums of times saturate here.
+/// Sums of times saturate at this value.
 pub(super) const END_OF_TIME: Instant = Instant::from_nanos(u64::MAX);
 
 /// Messages of one size at one rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// Payload per time while it is on, above 0.
+    /// Payload rate during a burst, above 0.
     pub rate: Rate,
-    /// Payload of one message, at least 16 bytes: when it was due and its number. Default 1000.
+    /// Payload of one message, at least 16 bytes for its time and number. Default 1000.
     pub size: Bytes,
-    /// How many messages; default without end.
+    /// Number of messages. Default unlimited.
     pub count: Option<u64>,
-    /// Default always on.
+    /// Default: one burst forever.
     pub bursts: Option<OnOff>,
-    /// Seeds random lengths. Default 1.
+    /// Seed of random lengths. Default 1.
     pub seed: u64,
 }
 
-/// Periods of on and off in turn; on comes first. Over many of them the mean rate is the rate times
-/// on/(on + off).
+/// Bursts and pauses in turn, beginning with a burst. The mean rate is the rate times on/(on +
+/// off).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOff {
-    /// How long messages are sent.
+    /// Duration of a burst.
     pub on: Period,
-    /// How long none is.
+    /// Duration of a pause.
     pub off: Period,
 }
 
-/// How long something lasts each time.
+/// A fixed or random duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
-    /// Always so long.
+    /// A constant.
     Fixed(Duration),
-    /// So long on average, exponentially distributed.
+    /// Exponentially distributed with this mean.
     Exponential(Duration),
 }
 
@@ -71,10 +71,10 @@ impl Period {
 }
 
 impl Traffic {
-    /// Bytes of a message that say when it was due and which it is.
+    /// Bytes of a message that hold its time and number.
     pub const LEAST: Bytes = Bytes::new(16);
 
-    /// 1000-byte messages at `rate`, always.
+    /// 1000-byte messages at `rate`.
     pub fn new(rate: Rate) -> Self {
         Self {
             rate,
@@ -85,7 +85,7 @@ impl Traffic {
         }
     }
 
-    /// The same, on and off in turn.
+    /// 1000-byte messages at `rate`, in bursts.
     pub fn on_off(rate: Rate, on: Period, off: Period) -> Self {
         Self {
             bursts: Some(OnOff { on, off }),
@@ -102,24 +102,23 @@ impl Traffic {
     }
 }
 
-/// The messages of a [`Traffic`], one after the other. Message n is due when the source has been on
-/// for n times size/rate: nothing is rounded away, and a burst begins with what the one before left
-/// over.
+/// The messages of a [`Traffic`]. Message n is due when the bursts so far have lasted n times
+/// size/rate: rounding errors do not add up, and a burst continues where the one before it ended.
 #[derive(Debug)]
 pub(super) struct Departures {
     traffic: Traffic,
     rng: Pcg32,
-    /// Messages so far.
+    /// Number of messages so far.
     number: u64,
     burst: Burst,
 }
 
-/// A period of on.
+/// A burst.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     began: Instant,
     ends: Option<Instant>,
-    /// Nanoseconds of on before it.
+    /// Nanoseconds of bursts before it.
     before: u128,
 }
 
@@ -140,30 +139,30 @@ impl Departures {
         }
     }
 
-    /// Nanoseconds of on before the next message.
+    /// Nanoseconds of bursts before the next message.
     fn on_time(&self) -> u128 {
         let bytes = u128::from(self.number) * u128::from(self.traffic.size.get());
         bytes.saturating_mul(1_000_000_000) / u128::from(self.traffic.rate.as_bytes_per_sec())
     }
 
-    /// When the next message is due, were the burst long enough.
+    /// When the next message is due if the burst lasts that long.
     fn due(&self) -> Instant {
         let within = self.on_time().saturating_sub(self.burst.before);
         self.burst.began + Duration::from_nanos(u64::try_from(within).unwrap_or(u64::MAX))
     }
 
-    /// When to ask [`take`](Self::take) again: a message or the end of a burst.
+    /// When to call [`take`](Self::take) again: for a message or the end of a burst.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let due = self.due();
         (!self.is_over()).then_some(self.burst.ends.map_or(due, |ends| ends.min(due)))
     }
 
-    /// All messages were due.
+    /// True after the last message.
     pub(super) fn is_over(&self) -> bool {
         self.traffic.count.is_some_and(|count| self.number >= count)
     }
 
-    /// The next message if it is due now: when it was, and its number.
+    /// Due time and number of the next message, if it is due.
     pub(super) fn take(&mut self, now: Instant) -> Option<(Instant, u64)> {
         if self.is_over() {
             return None;
@@ -181,7 +180,7 @@ impl Departures {
                 }
                 None
             }
-            // Sums of times end at the end of time: there everything would be due for ever.
+            // A saturated time would be due forever.
             _ if due > now || due == END_OF_TIME => None,
             _ => {
                 self.number += 1;
@@ -203,13 +202,13 @@ impl Departures {
     }
 }
 
-/// Writes into a message when it was due, and its number.
+/// Writes the due time and number of a message into it.
 pub(super) fn stamp(message: &mut [u8], due: Instant, number: u64) {
     message[..8].copy_from_slice(&due.as_nanos().to_be_bytes());
     message[8..16].copy_from_slice(&number.to_be_bytes());
 }
 
-/// When a message was due, and its number; `None` if it is too short to say.
+/// Due time and number of a message; `None` if it is too short.
 pub(super) fn read_stamp(message: &[u8]) -> Option<(Instant, u64)> {
     let (due, rest) = message.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! [`UploadConfig`]: a TCP stream, without end or of a given length, written in messages of a given
+//! [`UploadConfig`]: a TCP stream, endless or of a given length, written in messages of a given
 //! size.
 
 use std::net::SocketAddr;
@@ -16,42 +16,41 @@ use crate::config_error::ConfigError;
 /// A TCP stream to a [sink](super::SinkConfig).
 #[derive(Clone, Debug)]
 pub struct UploadConfig {
-    /// Its name, at both ends.
+    /// Name of the flow, at both ends.
     pub flow: Flow,
     /// The sink.
     pub remote: SocketAddr,
-    /// When it sends. Default from the beginning, without end.
+    /// When it sends. Default from the beginning, forever.
     pub when: When,
-    /// How much it sends; default without end.
+    /// Length of the stream. Default endless.
     pub bytes: Option<Bytes>,
-    /// Bytes of one write, at least 1. What is written while the connection waits is joined to full
-    /// segments; smaller ones leave at once only without Nagle's algorithm, and if the window is
-    /// open. Default 64 KiB.
+    /// Bytes of one write, at least 1. Writes while the connection is blocked are merged into full
+    /// segments; smaller ones leave at once only without Nagle's algorithm and with an open window.
+    /// Default 64 KiB.
     pub message: Bytes,
-    /// Each message says when it was written, and the other end is a [sink of
-    /// messages](Applications::message_sink), which measures how long each took. That includes its time
-    /// in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages
-    /// then have from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
+    /// Messages carry their time of writing, and a [sink of messages](Applications::message_sink)
+    /// measures their delay. It includes the time in the send buffer: bound that with
+    /// [`TcpConfig::notsent_lowat`] to see the network. Messages then have from 16 bytes to 64 KiB,
+    /// and `bytes` is a multiple of their size. Default no.
     pub stamped: bool,
-    /// What becomes of what is written and not delivered when its time is over. Default
-    /// [`Ending::Deliver`].
+    /// How the stream ends at [`When::stop`]. Default [`Ending::Deliver`].
     pub ending: Ending,
-    /// Its TCP. Default: the stack's.
+    /// Configuration of TCP. Default: the stack's.
     pub tcp: Arc<TcpConfig>,
 }
 
-/// How a stream ends when its time is over.
+/// How a stream ends at [`When::stop`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// What is written is delivered, then both ends close.
+    /// Everything written is delivered, then both ends close.
     #[default]
     Deliver,
-    /// With a reset: nothing more is sent.
+    /// The connection is reset.
     Reset,
 }
 
 impl UploadConfig {
-    /// A stream without end to `remote`.
+    /// An endless stream to `remote`.
     pub fn new(flow: impl Into<Flow>, remote: SocketAddr) -> Self {
         let (when, message) = (When::default(), Bytes::new(CHUNK as u64));
         let (ending, tcp) = (Ending::default(), Arc::default());
@@ -69,10 +68,10 @@ impl UploadConfig {
 }
 
 impl Applications<'_> {
-    /// Also sends a stream.
+    /// Adds a sender of a stream.
     ///
     /// # Errors
-    /// If messages are empty, or cannot be stamped and are to be.
+    /// If messages are empty, or are to be stamped and their size does not permit it.
     pub fn upload(&mut self, config: UploadConfig) -> Result<&mut Self, ConfigError> {
         ConfigError::check(
             config.message > Bytes::ZERO,
@@ -108,20 +107,20 @@ struct Upload {
     socket: Option<SocketId>,
     progress: Progress,
     began: Instant,
-    /// Not yet written, if there is an end.
+    /// Bytes not yet written, unless endless.
     left: Option<u64>,
-    /// Of the present message, not yet written.
+    /// Bytes of the current message not yet written.
     rest: u64,
-    /// The present message, if it is stamped.
+    /// The current message, if it is stamped.
     message: Box<[u8]>,
-    /// Messages begun.
+    /// Number of messages begun.
     number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     Writing,
-    /// All is written; the peer has not closed yet.
+    /// Everything is written; the peer has not closed yet.
     Closing,
     Done,
 }
@@ -151,7 +150,7 @@ impl Upload {
         }
     }
 
-    /// Writes message after message until the host takes no more.
+    /// Writes messages until the host accepts no more.
     fn write(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         while self.progress == Progress::Writing {
             if self.rest == 0 {
@@ -179,7 +178,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Nothing more is written.
+    /// Closes our half.
     fn finish(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         self.progress = Progress::Closing;
         Ok(cx.host.shutdown(socket)?)

@@ -1,9 +1,9 @@
-//! [`WebConfig`]: fetches a page again and again, as a browser does, and measures how long each
-//! time takes (paper 003, §5.4).
+//! [`WebConfig`]: fetches a page repeatedly, as a browser does, and measures the time of each fetch
+//! (paper 003 §5.4).
 //!
-//! A fetch: perhaps a name is looked up; one connection asks for the page itself; then connections
-//! that stay open ask for the other objects, one after the other, until all are there. What a
-//! request and its response look like is told at [`WebServerConfig`].
+//! A fetch may begin with a name lookup. One connection requests the page itself; then persistent
+//! connections request the other objects, one after the other. For the format of requests and
+//! responses see [`WebServerConfig`].
 
 mod config;
 mod page;
@@ -29,18 +29,18 @@ use super::WebServerConfig;
 pub use config::WebConfig;
 pub use page::Page;
 
-/// What the socket of look-ups is called; connections are called by their place.
+/// Token of the lookup socket. The token of a connection is its index.
 const LOOK_UP: u32 = u32::MAX;
-/// After which a look-up is asked again (Linux' resolver: `timeout`).
+/// Retransmission timeout of a lookup (resolv.conf(5): `timeout`).
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(5);
-/// Payload of a look-up.
+/// Payload of a lookup.
 const LOOK_UP_SIZE: usize = 32;
 
 impl Applications<'_> {
-    /// Also fetches pages.
+    /// Adds a web client.
     ///
     /// # Errors
-    /// If the page is empty, or a number out of its range.
+    /// If the page is empty or a parameter out of range.
     pub fn web(&mut self, config: WebConfig) -> Result<&mut Self, ConfigError> {
         let page = !config.page.objects.is_empty() && !config.page.objects.contains(&Bytes::ZERO);
         ConfigError::check(
@@ -73,18 +73,18 @@ impl Applications<'_> {
 struct Client {
     config: WebConfig,
     stage: Stage,
-    /// Fetches so far, lost ones included.
+    /// Number of fetches so far, failed ones included.
     fetched: u64,
     connections: Vec<Connection>,
     look_up: Option<SocketId>,
 }
 
 enum Stage {
-    /// Between fetches; nothing follows if there is no time.
+    /// Between fetches; `None` after the last.
     Idle {
         next_at: Option<Instant>,
     },
-    /// The name is looked up.
+    /// A lookup is in progress.
     Asking {
         began: Instant,
         again_at: Instant,
@@ -94,11 +94,11 @@ enum Stage {
 
 struct Fetch {
     began: Instant,
-    /// Objects that nobody was asked for yet. The first is the page itself.
+    /// Objects not requested yet. The first is the page itself.
     wanted: VecDeque<Bytes>,
-    /// Objects that are not whole yet.
+    /// Number of objects that are not complete.
     missing: usize,
-    /// The page itself is there.
+    /// The page itself is complete.
     opened: bool,
 }
 
@@ -106,20 +106,20 @@ struct Connection {
     socket: SocketId,
     connected: bool,
     request: Vec<u8>,
-    /// Bytes of the request that are written.
+    /// Bytes of the request that were sent.
     written: usize,
-    /// Bytes of the object that are still to come, if it was asked for one.
+    /// Bytes of the requested object that are missing.
     left: Option<u64>,
 }
 
 impl Connection {
-    /// Asks for an object.
+    /// Requests an object.
     fn ask(&mut self, size: Bytes, request: usize) {
         write_request(&mut self.request, size, request);
         (self.written, self.left) = (0, Some(size.get()));
     }
 
-    /// Writes what the host takes of the request.
+    /// Sends as much of the request as the host accepts.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         while self.connected && self.written < self.request.len() {
             let taken = cx.send(self.socket, &self.request[self.written..])?;
@@ -133,7 +133,7 @@ impl Connection {
 }
 
 impl Client {
-    /// The whole fetch begins.
+    /// Begins a fetch.
     fn begin(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let began = cx.now;
         if self.config.look_up.is_none() {
@@ -160,7 +160,7 @@ impl Client {
         note(cx, outcome, LOOK_UP_SIZE)
     }
 
-    /// One connection asks for the page itself.
+    /// Requests the page itself on one connection.
     fn open_page(&mut self, cx: &mut Context<'_>, began: Instant) -> Result<(), AppError> {
         let wanted: VecDeque<Bytes> = self.config.page.objects.iter().copied().collect();
         let missing = wanted.len();
@@ -173,7 +173,7 @@ impl Client {
         self.connect(cx)
     }
 
-    /// One connection more. It has its request before it is open.
+    /// Opens another connection, with its first request.
     fn connect(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         let token = self.connections.len() as u32;
         let socket = cx.connect(self.config.remote, Arc::clone(&self.config.tcp), token)?;
@@ -188,7 +188,7 @@ impl Client {
         self.ask_next(cx, token)
     }
 
-    /// Asks for the next object on an idle connection.
+    /// Requests the next object on an idle connection.
     fn ask_next(&mut self, cx: &mut Context<'_>, token: u32) -> Result<(), AppError> {
         let Stage::Fetching(fetch) = &mut self.stage else {
             return Ok(());
@@ -203,7 +203,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads what there is of objects.
+    /// Reads objects.
     fn read(&mut self, cx: &mut Context<'_>, token: u32) -> Result<(), AppError> {
         loop {
             let Some(connection) = self.connections.get_mut(token as usize) else {
@@ -260,7 +260,7 @@ impl Client {
         matches!(&self.stage, Stage::Fetching(fetch) if !fetch.wanted.is_empty())
     }
 
-    /// The fetch is over, well or not: everything is closed.
+    /// Ends the fetch and closes all sockets.
     fn end(&mut self, cx: &mut Context<'_>) {
         for Connection { socket, .. } in self.connections.drain(..) {
             cx.close(socket);
@@ -275,14 +275,14 @@ impl Client {
         };
     }
 
-    /// One fetch fails; the next may not.
+    /// Ends a fetch that failed.
     fn give_up(&mut self, cx: &mut Context<'_>, why: Option<AppError>) {
         cx.measured.lost += 1;
         if let Some(why) = why {
             cx.fail(why);
         }
         for Connection { socket, .. } in &self.connections {
-            // One that is over is let go below.
+            // A connection that has ended is closed below.
             let _ = cx.host.abort(*socket);
         }
         self.end(cx);
@@ -353,7 +353,7 @@ impl Application for Client {
         self.stage = Stage::Idle { next_at: None };
         if under_way {
             for Connection { socket, .. } in &self.connections {
-                // One that is over is let go below.
+                // A connection that has ended is closed below.
                 let _ = cx.host.abort(*socket);
             }
             self.end(cx);

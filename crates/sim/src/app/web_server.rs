@@ -1,5 +1,4 @@
-//! [`WebServerConfig`]: gives objects of whatever size is asked for, over connections that stay
-//! open.
+//! [`WebServerConfig`]: serves objects of any requested size over persistent connections.
 
 use std::sync::Arc;
 
@@ -12,18 +11,18 @@ use super::service::StreamService;
 use super::{AppError, Applications, Context, Flow, When};
 use crate::config_error::ConfigError;
 
-/// Serves [clients](super::WebConfig). A request says how long it is itself and how many bytes are
-/// wanted; the response is these bytes. Whoever asks is given whatever size: it is for networks
-/// without strangers.
+/// Serves [clients](super::WebConfig). A request holds its own length and the size of the object;
+/// the response is that many bytes. The size is not limited: for trusted networks only.
 #[derive(Clone, Debug)]
 pub struct WebServerConfig {
-    /// Its name.
+    /// Name of the flow.
     pub flow: Flow,
-    /// Where it listens.
+    /// The TCP port.
     pub port: u16,
-    /// When it listens; what it has accepted goes on. Default always.
+    /// When it listens. Accepted connections continue afterwards. Default always.
     pub when: When,
-    /// Its TCP. Default: the stack's, but without Nagle's algorithm, as web servers have it.
+    /// Configuration of TCP. Default: the stack's, without Nagle's algorithm, as web servers use
+    /// it.
     pub tcp: Arc<TcpConfig>,
 }
 
@@ -45,7 +44,7 @@ impl WebServerConfig {
 }
 
 impl Applications<'_> {
-    /// Also serves objects.
+    /// Adds a web server.
     ///
     /// # Errors
     /// If there are too many applications.
@@ -60,8 +59,7 @@ impl Applications<'_> {
     }
 }
 
-/// Writes a request into `request`: a message about the `size` that is wanted, `length` bytes long,
-/// at least 16.
+/// Writes a request of `length` bytes, at least 16, for an object of `size`.
 pub(super) fn write_request(request: &mut Vec<u8>, size: Bytes, length: usize) {
     request.clear();
     request.extend(size.get().to_be_bytes());
@@ -73,14 +71,14 @@ pub(super) fn write_request(request: &mut Vec<u8>, size: Bytes, length: usize) {
 #[derive(Debug, Default)]
 struct Visit {
     requests: Reader,
-    /// Bytes of objects that were asked for and are not written.
+    /// Bytes requested and not sent.
     owed: u64,
-    /// The client asks no more.
+    /// The client has closed its half.
     last: bool,
 }
 
 impl Visit {
-    /// Takes bytes of requests in order.
+    /// Parses bytes of requests in order.
     fn read(&mut self, data: &[u8]) -> Result<(), AppError> {
         let owed = &mut self.owed;
         self.requests.read(data, |[a, b, c, d, e, f, g, h, ..]| {
@@ -88,7 +86,7 @@ impl Visit {
         })
     }
 
-    /// Reads requests, writes of objects what the host takes.
+    /// Reads requests, and sends as much of the objects as the host accepts.
     fn serve(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<bool, AppError> {
         while !self.last {
             match cx.recv(socket)? {

@@ -19,7 +19,7 @@ impl LinkEvent {
     }
 }
 
-/// What happened to a frame.
+/// Kind of a [`LinkEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkEventKind {
     /// It entered and was passed to the queue, which may drop it at once.

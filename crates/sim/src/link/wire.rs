@@ -6,13 +6,13 @@ use tautline_base::{Bytes, HeapFrame, Instant, Item, Packet, Qdisc};
 use super::channel::Channel;
 use super::frames::Frames;
 use super::{Buffer, LinkConfig, LinkQdisc, LinkTracer};
-use crate::schedule::Line;
+use crate::schedule::LineRate;
 
 pub(super) struct Wire {
     qdisc: LinkQdisc,
     /// The limits of a queue with tail drop, in packets and bytes.
     tail_drop: Option<(usize, Bytes)>,
-    line: Line,
+    line: LineRate,
     serializer: Serializer,
 }
 
@@ -36,7 +36,7 @@ impl Wire {
                 Buffer::TailDrop { packets, bytes } => Some((packets, bytes)),
                 Buffer::Qdisc(_) => None,
             },
-            line: Line::new(link.rate, link.framing, link.schedule.clone()),
+            line: LineRate::new(link.rate, link.framing, link.schedule.clone()),
             serializer: Serializer::Idle,
         }
     }
@@ -134,7 +134,7 @@ impl Wire {
         }
     }
 
-    /// Dequeues the next packet and begins to serialize it. Returns false if there is none.
+    /// Dequeues the next packet and begins to serialize it. Returns false without a packet.
     fn begin(
         &mut self,
         now: Instant,

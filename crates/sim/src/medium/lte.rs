@@ -1,15 +1,16 @@
-//! [`Lte`]: one cell of LTE, as paper 002 (thesis, §5.2) has it: a base station shares the resource
-//! blocks of every TTI, a millisecond, evenly among those with something to send or to receive.
+//! [`Lte`]: an LTE cell as in paper 002 §5.2: a base station shares the resource blocks of every
+//! TTI, one millisecond, evenly among the stations with data.
 //!
-//! A nic's ring is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
-//! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are cut to fill transport
-//! blocks; one completes, and arrives, when the TTI with its last byte is over. Downlink the base
-//! station sees the buffers. Uplink a station reports what it has, a grant answers, and it sends
-//! when that is due: with the defaults 5 to 6 ms after a packet came to an empty buffer.
+//! The ring of a NIC is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
+//! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are segmented to fill
+//! transport blocks; a packet completes, and arrives, when the TTI with its last byte is over. The
+//! base station knows the downlink buffers. A station reports its uplink buffer, receives a grant,
+//! and sends after the grant delay: with the defaults 5 to 6 ms after a packet has entered an empty
+//! buffer.
 //!
-//! Not here: fading (a station's coding is constant), HARQ and losses (give the cables impairments
-//! and delay), several bearers, random access and scheduling requests (the first report goes out at
-//! once).
+//! Not modeled: fading (a station's coding is constant), HARQ and losses (use impairments and
+//! delays of the cables), several bearers, random access and scheduling requests (the first report
+//! is sent at once).
 
 mod bearer;
 mod config;
@@ -35,11 +36,11 @@ const TTI: Duration = Duration::from_millis(1);
 pub struct Lte {
     config: LteConfig,
     stations: Vec<Station>,
-    /// The next TTI; `None` while nobody has anything.
+    /// The next TTI; `None` while the cell is idle.
     next: Option<Instant>,
-    /// Those of the downlink and of the uplink.
+    /// Schedulers of downlink and uplink.
     schedulers: [RoundRobin; 2],
-    /// For one call.
+    /// Scratch space.
     needs: Vec<u32>,
     shares: Vec<u32>,
     stats: [LteStats; 2],
@@ -53,16 +54,16 @@ struct Station {
     uplink: Uplink,
 }
 
-/// What was counted of one direction.
+/// Counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LteStats {
-    /// Transport blocks sent.
+    /// Number of transport blocks sent.
     pub transport_blocks: u64,
-    /// Resource blocks they took.
+    /// Number of resource blocks in them.
     pub resource_blocks: u64,
-    /// Bytes in them.
+    /// Number of bytes in them.
     pub bytes: u64,
-    /// Bytes of those that were padding: more was granted than there was.
+    /// Bytes of padding: more was granted than the station had.
     pub padding: u64,
 }
 
@@ -76,7 +77,7 @@ impl LteStats {
 }
 
 impl Lte {
-    /// A quiet cell of `stations`, each with its own coding or else that of `config`.
+    /// An idle cell of `stations`, each with its own coding or that of `config`.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -102,8 +103,7 @@ impl Lte {
         })
     }
 
-    /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are
-    /// lost.
+    /// As [`Medium::advance`](super::Medium::advance). TTIs that are skipped are lost.
     pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let first = if self.next.is_none() && self.anybody_waits(nics) {
             Some(boundary_from(now))
@@ -114,7 +114,7 @@ impl Lte {
         let Some(tti) = first.filter(|first| *first <= now) else {
             return;
         };
-        self.pass(tti, nics);
+        self.run_tti(tti, nics);
         let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(nics);
         self.next = active.then(|| (tti + TTI).max(boundary_from(now)));
         if self.next.is_some_and(|next| next <= tti) {
@@ -133,12 +133,12 @@ impl Lte {
         2 * self.stations.len()
     }
 
-    /// What was counted of the downlink.
+    /// Counters of the downlink.
     pub fn downlink(&self) -> &LteStats {
         &self.stats[0]
     }
 
-    /// What was counted of the uplink.
+    /// Counters of the uplink.
     pub fn uplink(&self) -> &LteStats {
         &self.stats[1]
     }
@@ -152,12 +152,14 @@ impl Lte {
         (0..self.nic_count()).any(|nic| nics.nic(nic).has_waiting())
     }
 
-    /// The TTI that begins at `now`.
-    fn pass(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
+    /// Runs the TTI that begins at `now`.
+    fn run_tti(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         for (number, station) in self.stations.iter_mut().enumerate() {
             station.up.conclude(now, nics.nic_mut(2 * number));
             station.down.conclude(now, nics.nic_mut(2 * number + 1));
-            station.uplink.hear(self.config.counts_outstanding, now);
+            station
+                .uplink
+                .receive_reports(self.config.counts_outstanding, now);
         }
         self.send_down(now, nics);
         self.grant_up(now);
@@ -195,7 +197,7 @@ impl Lte {
         }
     }
 
-    /// Answers what was reported.
+    /// Grants uplink transmissions for the reports.
     fn grant_up(&mut self, now: Instant) {
         let Self {
             config,
@@ -223,7 +225,7 @@ impl Lte {
         }
     }
 
-    /// Stations send what they may, then report what is left.
+    /// Stations use their grants, then report what is left.
     fn send_up(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let [_, stats] = &mut self.stats;
         for (number, station) in self.stations.iter_mut().enumerate() {
@@ -245,7 +247,7 @@ impl Station {
     }
 }
 
-/// The first boundary of a TTI that is not before `now`.
+/// The first boundary of a TTI at or after `now`.
 fn boundary_from(now: Instant) -> Instant {
     let tti = TTI.as_nanos() as u64;
     Instant::from_nanos(now.as_nanos().div_ceil(tti).saturating_mul(tti))

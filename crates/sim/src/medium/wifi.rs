@@ -1,18 +1,18 @@
 //! [`Wifi`]: one channel of IEEE 802.11n/ac, shared by an access point and its stations.
 //!
-//! Whoever has something waits until the channel was idle for AIFS and its backoff has run down,
-//! then sends one aggregate to one receiver and hears its acknowledgement SIFS later. That overhead
-//! is the same for one frame as for sixty-four: throughput is a matter of how much lies in the ring
-//! when the channel is won (papers 001 §IV.B and 003).
+//! A contender with a frame waits until the channel was idle for AIFS and its backoff has expired,
+//! then sends one aggregate to one receiver, which acknowledges it SIFS later. That overhead is the
+//! same for one frame as for sixty-four: throughput depends on the occupancy of the ring when the
+//! channel is won (papers 001 §IV.B and 003).
 //!
-//! A backoff runs down while the channel is idle, also without anything to send, and is drawn anew
-//! after each transmission; who finds it run down sends at once. Who would send at the same instant
-//! collides: all they sent fails. Every frame that fails goes again, in the next aggregate, until
-//! it is given up.
+//! A backoff counts down while the channel is idle, even without a frame to send, and is drawn anew
+//! after each transmission; once it has expired, a new frame is sent at once. Contenders that send
+//! at the same time collide: all their frames fail. A failed frame is sent again, in the next
+//! aggregate, up to the retry limit.
 //!
-//! Not here: RTS/CTS, A-MSDU, hidden stations, rate control, spacing of small frames, power save.
-//! Frames reach the receiver when they are acknowledged, some 50 µs later than on a real channel,
-//! and all have the access category of best effort.
+//! Not modeled: RTS/CTS, A-MSDU, hidden stations, rate control, spacing of small frames, power
+//! save. Frames reach the receiver when they are acknowledged, some 50 µs later than on a real
+//! channel. The only access category is best effort.
 
 mod config;
 mod contention;
@@ -39,22 +39,22 @@ pub use stats::{AirStats, WifiStats};
 #[derive(Debug)]
 pub struct Wifi {
     config: WifiConfig,
-    /// Among the access point, number 0, and the stations.
+    /// Contenders: the access point, number 0, and the stations.
     contention: Contention,
     links: Vec<AirLink>,
-    /// What each contender has in its hardware, next first.
+    /// Aggregates in the hardware of each contender, next first.
     hardware: Vec<VecDeque<Made>>,
     channel: Channel,
-    /// Contender and nic of everything on the air.
+    /// Contender and NIC of each current transmission.
     on_air: Vec<(usize, usize)>,
-    /// Who begins, for one call.
+    /// Scratch space of `transmit`.
     winners: Vec<usize>,
-    /// Whom the access point served last.
+    /// The station that the access point served last.
     last_served: usize,
-    /// Air time of that one when it was: where those begin who had nothing for a while.
+    /// Airtime of that station: a station that was idle continues from here.
     virtual_time: Duration,
-    /// A driver's discipline held everything back when it was asked: nothing more is made ahead
-    /// until the channel was won.
+    /// A driver's qdisc has packets but released none: no aggregates are made ahead until the
+    /// channel is won.
     withheld: bool,
     rng: Pcg32,
     stats: WifiStats,
@@ -69,25 +69,25 @@ enum Channel {
 /// An aggregate, ready for the air.
 #[derive(Clone, Copy, Debug)]
 struct Made {
-    /// Whose frames it holds.
+    /// The NIC of its frames.
     nic: usize,
     frames: usize,
-    /// How long it keeps the channel busy, acknowledgement included.
+    /// Duration with its acknowledgement.
     busy: Duration,
 }
 
-/// One nic's share of the air.
+/// State of one NIC.
 #[derive(Debug)]
 struct AirLink {
     phy: Phy,
-    /// Air time had, in virtual time.
+    /// Airtime used, in virtual time of the scheduler.
     had: Duration,
     stats: AirStats,
 }
 
 impl Wifi {
-    /// A quiet cell of `stations`, each with its own way to transmit and be transmitted to or else
-    /// that of `config`, whose luck comes from `rng`.
+    /// An idle cell of `stations`, each with its own PHY or that of `config`. Backoffs and errors
+    /// are drawn from `rng`.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -169,13 +169,13 @@ impl Wifi {
         self.links.len()
     }
 
-    /// What was counted so far.
+    /// Counters of the channel.
     pub fn stats(&self) -> &WifiStats {
         &self.stats
     }
 
-    /// What was counted of nic `number`: `2i` is that of station `i`, `2i + 1` what the access
-    /// point sends to it with.
+    /// Counters of NIC `number`: `2i` is that of station `i`, `2i + 1` that of the access point
+    /// towards it.
     pub fn nic_stats(&self, number: usize) -> Option<&AirStats> {
         self.links.get(number).map(|link| &link.stats)
     }
@@ -185,7 +185,7 @@ impl Wifi {
         &self.config
     }
 
-    /// What the driver of nic `number` keeps its frames in, if not in the order of its ring.
+    /// The qdisc in the driver of NIC `number`; `None` for ring order.
     pub(super) fn driver_queue(&self, number: usize) -> Option<DriverQueue> {
         let WifiConfig {
             driver,
@@ -204,13 +204,13 @@ impl Wifi {
             .next_start(since, |number| self.wants(number, nics))
     }
 
-    /// Whether contender `number` has something to send.
+    /// True if contender `number` has an aggregate or can make one.
     fn wants(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
         !self.hardware[number].is_empty() || self.can_make(number, nics)
     }
 
-    /// Whether an aggregate can be made for contender `number`: the access point, 0, of any odd
-    /// nic's frames, or station `i`, `i + 1`, of its own.
+    /// True if contender `number` can make an aggregate: the access point, number 0, from any odd
+    /// NIC, station `i`, number `i + 1`, from its own.
     fn can_make(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
         let ready = |nic: usize| nics.nic(nic).can_send(self.config.aggregate.frames);
         match number.checked_sub(1) {
@@ -219,7 +219,7 @@ impl Wifi {
         }
     }
 
-    /// The first contender for whom an aggregate can be made ahead of its time.
+    /// The first contender that can make an aggregate before it wins the channel.
     fn next_ahead(&self, nics: &(impl Nics + ?Sized)) -> Option<usize> {
         let room =
             |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
@@ -228,11 +228,11 @@ impl Wifi {
             .find(|number| self.can_make(*number, nics))
     }
 
-    /// The channel is won: every winner sends an aggregate.
+    /// Sends an aggregate of every contender that wins the channel.
     fn transmit(&mut self, since: Instant, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let mut winners = std::mem::take(&mut self.winners);
         let wanting = |number: usize| self.wants(number, nics);
-        // Who wants is asked before, for the asking borrows what winning changes.
+        // Collect the contenders first: `win` needs `&mut self`.
         winners.extend((0..self.hardware.len()).filter(|number| wanting(*number)));
         self.contention.win(since, now, &mut winners);
         let mut longest = Duration::ZERO;
@@ -258,7 +258,7 @@ impl Wifi {
         };
     }
 
-    /// Makes an aggregate for contender `number`, which can.
+    /// Makes an aggregate of contender `number`, which [can](Self::can_make).
     fn make(&mut self, number: usize, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let nic = if number == 0 {
             self.choose(nics)
@@ -295,10 +295,10 @@ impl Wifi {
         });
     }
 
-    /// Which nic the access point makes an aggregate of, of those that have something.
+    /// The NIC from which the access point makes its next aggregate.
     fn choose(&mut self, nics: &(impl Nics + ?Sized)) -> usize {
         let (count, window) = (self.links.len() / 2, self.config.aggregate.frames);
-        // From the one after the last.
+        // Begin after the station served last.
         let order = (1..=count).map(|step| (self.last_served + step) % count);
         let ready = |nic: usize| nics.nic(nic).can_send(window);
         let mut waiting = order.filter(|station| ready(2 * station + 1));
@@ -314,7 +314,7 @@ impl Wifi {
         nic
     }
 
-    /// The acknowledgement has come, or has not.
+    /// Ends the transmissions: each frame is acknowledged or has failed.
     fn conclude(&mut self, at: Instant, nics: &mut (impl Nics + ?Sized)) {
         let mut on_air = std::mem::take(&mut self.on_air);
         let collision = on_air.len() > 1;

@@ -7,7 +7,7 @@ use tautline_base::Instant;
 /// A simulation that cannot continue, and its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimError {
-    /// What is wrong.
+    /// The cause.
     pub kind: SimErrorKind,
     /// The seed that reproduces it.
     pub seed: u64,

@@ -28,7 +28,7 @@ pub struct PortSample {
     pub backlog: Backlog,
     /// Occupancy of the device's ring. Zero for a link without a NIC.
     pub ring: Backlog,
-    /// Limit on the bytes in the ring: [`Bytes::MAX`] where there is none.
+    /// Limit on the bytes in the ring: [`Bytes::MAX`] without a limit.
     pub limit: Bytes,
     /// Packets that the qdisc dropped.
     pub drops: u64,

@@ -33,7 +33,8 @@ impl RxRing {
         self.size - self.free.len()
     }
 
-    /// Copies a frame into a free descriptor. Returns false if there is none or it is too long.
+    /// Copies a frame into a free descriptor. Returns false without one or if the frame is too
+    /// long.
     pub(super) fn copy(&mut self, bytes: &[u8]) -> bool {
         let Some(mut frame) = self.take(bytes.len()) else {
             return false;

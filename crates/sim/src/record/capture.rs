@@ -1,6 +1,5 @@
-//! [`Capture`]: a pcapng file (draft-ietf-opsawg-pcapng) that Wireshark reads: one interface per
-//! tap point, nanosecond stamps, and a comment on every packet that says what became of it:
-//! `sojourn=4.200ms verdict=CE`.
+//! [`Capture`]: a pcapng file (draft-ietf-opsawg-pcapng) for Wireshark: one interface per tap
+//! point, nanosecond stamps, and a comment on every packet: `sojourn=4.200ms verdict=CE`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,7 +29,7 @@ const NANOSECONDS: u8 = 9;
 pub struct CaptureConfig {
     /// Bytes kept of each packet. Default 65535: all of them.
     pub snaplen: u32,
-    /// What [`Instant::ZERO`] is, as time since 1970. Default 0.
+    /// Time of [`Instant::ZERO`] since 1970. Default 0.
     pub epoch: Duration,
 }
 
@@ -43,11 +42,11 @@ impl Default for CaptureConfig {
     }
 }
 
-/// Writes what passes the tap points of hosts and links into a pcapng file.
+/// Writes packets at the tap points of hosts and links into a pcapng file.
 ///
 /// | interface | packets |
 /// |---|---|
-/// | `host0:qdisc-in` | handed to the discipline |
+/// | `host0:qdisc-in` | passed to the qdisc |
 /// | `host0:drop` | dropped inside the host, with reason |
 /// | `host0:ring` | placed in the device's ring, with sojourn and verdict |
 /// | `host0:completed` | given back by the device, with the time it stayed there |
@@ -63,7 +62,7 @@ pub struct Capture<W: Write> {
     interfaces: HashMap<Point, u32>,
     /// Packets inside hosts.
     inside: InHost<Stay>,
-    /// Which links' queues marked the frame whose `Serialized` event comes next.
+    /// The link whose queue marked the frame of the next `Serialized` event.
     marked_on_link: Option<usize>,
     failure: Option<io::Error>,
 }
@@ -75,20 +74,20 @@ enum Point {
     Link(usize, &'static str),
 }
 
-/// Since when a packet is in a queue or ring, and what the discipline did to it.
+/// A packet in a qdisc or ring.
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     since: Instant,
-    /// It came with CE: a router's packets may.
+    /// CE was set before it entered, as a router's packets may have it.
     came_marked: bool,
     marked: bool,
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a file. Wrap a file in [`io::BufWriter`].
+    /// Begins a file. `out` should be buffered.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// As `out`.
     pub fn new(out: W, config: CaptureConfig) -> io::Result<Self> {
         let writer = PcapNgWriter::new(out).map_err(into_io)?;
         let interfaces = HashMap::new();
@@ -103,7 +102,7 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// The same with names for hosts and links, in order of their numbers: interfaces are called
+    /// Sets names of hosts and links, in order of their numbers: interfaces are then called
     /// `client:ring` and `router>server:wire` instead of `host0:ring` and `link2:wire`.
     pub fn named(self, hosts: Vec<String>, links: Vec<String>) -> Self {
         Self {
@@ -115,7 +114,7 @@ impl<W: Write> Capture<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// The first that writing met; the file then ends there.
+    /// The first error of writing, where the file ends.
     pub fn finish(self) -> io::Result<W> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -125,7 +124,7 @@ impl<W: Write> Capture<W> {
         Ok(out)
     }
 
-    /// Writes one packet, unless writing has failed before.
+    /// Writes one packet, unless writing has failed.
     fn write(&mut self, at: Instant, point: Point, comment: String, frame: &[u8]) {
         if self.failure.is_none()
             && let Err(error) = self.try_write(at, point, comment, frame)
@@ -158,7 +157,7 @@ impl<W: Write> Capture<W> {
         self.writer.write_pcapng_block(block).map(drop)
     }
 
-    /// The interface of a tap point, described in the file when it is first used.
+    /// The interface of a tap point, described in the file at first use.
     fn interface(&mut self, point: Point) -> Result<u32, PcapError> {
         if let Some(id) = self.interfaces.get(&point) {
             return Ok(*id);
@@ -188,8 +187,7 @@ impl<W: Write> Capture<W> {
         Ok(id)
     }
 
-    /// How long the packet has stayed where it is, and whether it was marked there; its next stay
-    /// begins.
+    /// Sojourn time of the packet, and whether it was marked. Starts its next stay.
     fn leaves(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) -> (Duration, bool) {
         let Some(stay) = self.inside.find(host, frame) else {
             return (Duration::ZERO, false);

@@ -1,9 +1,9 @@
-//! [`InHost`]: notes on the packets that are inside a host now.
+//! [`InHost`]: notes on the packets inside hosts.
 
 use std::collections::HashMap;
 
-/// One note per packet between birth and end. A packet stays in its frame, so host and address of
-/// the frame name it; the address only finds the note and never shows in a result.
+/// One note per packet between its birth and end. A packet stays in its frame, so the host and the
+/// address of the frame identify it. The address never appears in a result.
 #[derive(Debug)]
 pub(crate) struct InHost<N> {
     notes: HashMap<(usize, usize), N>,

@@ -1,5 +1,4 @@
-//! [`PacketTrace`]: one record per packet that a host wrote, with the time of each station of its
-//! walk.
+//! [`PacketTrace`]: one record per packet that a host sent, with the time of each event.
 
 use std::io::{self, Write};
 
@@ -11,41 +10,41 @@ use crate::link::LinkEvent;
 use crate::record::Record;
 use crate::record::in_host::InHost;
 
-/// The walk of one packet through its host.
+/// The life of one packet in its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketRecord {
-    /// Which host wrote it.
+    /// Its host.
     pub host: usize,
-    /// The connection it belongs to, if any.
+    /// Its connection, if any.
     pub socket: Option<SocketId>,
     /// TCP sequence number; 0 without one.
     pub seq: u32,
     /// Bytes on the wire.
     pub len: u32,
-    /// When it was written.
+    /// Time of writing.
     pub born: Instant,
-    /// When the discipline took it.
+    /// Time of entering the qdisc.
     pub queued: Option<Instant>,
-    /// When the discipline marked it "congestion experienced".
+    /// Time at which the qdisc marked it "congestion experienced".
     pub marked: Option<Instant>,
-    /// When it entered the device's ring.
+    /// Time of entering the device's ring.
     pub ringed: Option<Instant>,
-    /// How it ended.
+    /// Its end.
     pub fate: Fate,
 }
 
-/// How a packet ended.
+/// The end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Not yet.
-    Underway,
-    /// The device sent it and gave it back.
+    /// The packet has not ended.
+    Pending,
+    /// The device completed it.
     Completed(Instant),
     /// It was dropped inside the host.
     Dropped(Instant, DropReason),
 }
 
-/// Keeps a [`PacketRecord`] of every packet, in memory.
+/// Keeps a [`PacketRecord`] of every packet in memory.
 #[derive(Debug)]
 pub struct PacketTrace {
     ended: Vec<PacketRecord>,
@@ -53,8 +52,8 @@ pub struct PacketTrace {
 }
 
 impl PacketTrace {
-    /// The first line of [`write_csv`](Self::write_csv). Times are in nanoseconds; an empty field
-    /// did not happen.
+    /// The first line of [`write_csv`](Self::write_csv). Times are in nanoseconds; an event that
+    /// did not happen is an empty field.
     pub const CSV_HEADER: &str = "host,socket,generation,seq,len,born_ns,queued_ns,marked_ns,ringed_ns,completed_ns,dropped_ns,drop_reason";
 
     /// No packets yet.
@@ -65,20 +64,20 @@ impl PacketTrace {
         }
     }
 
-    /// Every packet that has ended, in that order.
+    /// Every packet that has ended, in order of the ends.
     pub fn records(&self) -> &[PacketRecord] {
         &self.ended
     }
 
     /// Packets that have not ended.
-    pub fn underway(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.inside.len()
     }
 
     /// Writes a header and one line per packet that has ended.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// As `out`.
     pub fn write_csv(&self, mut out: impl Write) -> io::Result<()> {
         writeln!(out, "{}", Self::CSV_HEADER)?;
         self.ended
@@ -144,7 +143,7 @@ impl PacketRecord {
             queued: None,
             marked: None,
             ringed: None,
-            fate: Fate::Underway,
+            fate: Fate::Pending,
         }
     }
 
@@ -167,7 +166,7 @@ impl PacketRecord {
         let time =
             |at: Option<Instant>| at.map_or_else(String::new, |at| at.as_nanos().to_string());
         let (completed, dropped, reason) = match *fate {
-            Fate::Underway => (None, None, String::new()),
+            Fate::Pending => (None, None, String::new()),
             Fate::Completed(at) => (Some(at), None, String::new()),
             Fate::Dropped(at, reason) => (None, Some(at), reason.to_string()),
         };
@@ -184,7 +183,7 @@ impl PacketRecord {
 mod tests {
     use super::*;
 
-    fn tell(trace: &mut PacketTrace, at: u64, what: What, frame: &[u8]) {
+    fn emit(trace: &mut PacketTrace, at: u64, what: What, frame: &[u8]) {
         let event = PacketEvent {
             at: Instant::from_nanos(at),
             what,
@@ -200,14 +199,14 @@ mod tests {
         let mut trace = PacketTrace::new();
         let (first, second) = ([0; 60], [0; 60]);
         for (at, frame) in [(1, &first), (2, &second)] {
-            tell(&mut trace, at, What::Born, frame);
-            tell(&mut trace, at, What::Queued, frame);
+            emit(&mut trace, at, What::Born, frame);
+            emit(&mut trace, at, What::Queued, frame);
         }
-        tell(&mut trace, 3, What::Dropped(DropReason::Overlimit), &second);
-        tell(&mut trace, 4, What::Marked, &first);
-        tell(&mut trace, 4, What::Ringed, &first);
-        assert_eq!(trace.underway(), 1);
-        tell(&mut trace, 5, What::Completed, &first);
+        emit(&mut trace, 3, What::Dropped(DropReason::Overlimit), &second);
+        emit(&mut trace, 4, What::Marked, &first);
+        emit(&mut trace, 4, What::Ringed, &first);
+        assert_eq!(trace.pending(), 1);
+        emit(&mut trace, 5, What::Completed, &first);
         let mut csv = Vec::new();
         trace.write_csv(&mut csv).expect("memory");
         let csv = String::from_utf8(csv).expect("text");
@@ -220,6 +219,6 @@ mod tests {
             PacketTrace::CSV_HEADER.split(',').count(),
             lines[0].split(',').count()
         );
-        assert_eq!(trace.underway(), 0);
+        assert_eq!(trace.pending(), 0);
     }
 }

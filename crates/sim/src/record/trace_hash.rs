@@ -13,8 +13,7 @@ use tautline_stack::{PacketEvent, What};
 use crate::link::{LinkEvent, LinkEventKind};
 use crate::record::Record;
 
-/// How much of a frame on a link is hashed: Ethernet, IPv4 and TCP headers with addresses, ports
-/// and sequence numbers.
+/// Bytes of a frame on a link that are hashed: Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;
 
 /// A running hash of packet events.
@@ -38,7 +37,7 @@ impl TraceHash {
         self.hasher.finish()
     }
 
-    /// How many events there were.
+    /// Number of events.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -65,7 +64,7 @@ impl Record for TraceHash {
             seq,
             len,
         } = *event;
-        // Generations begin at 1, so 0 is free for "no connection".
+        // Generations begin at 1, so 0 means "no connection".
         let connection = socket.map_or(0, |id| {
             u64::from(id.generation.get()) << 32 | u64::from(id.index)
         });
@@ -96,7 +95,7 @@ impl Record for TraceHash {
     }
 }
 
-/// A number for the event and one for its verdict.
+/// Codes of an event and of its details.
 fn host_code(what: What) -> (u64, u64) {
     match what {
         What::Born => (1, 0),

@@ -5,20 +5,20 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 
-use super::{Line, Schedule, Trace, TraceError};
+use super::{LineRate, Schedule, Trace, TraceError};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
 /// A line without framing that is at `mbit` until the first step.
-fn line(mbit: u64, schedule: Schedule) -> Line {
+fn line(mbit: u64, schedule: Schedule) -> LineRate {
     schedule.check().expect("a schedule");
-    Line::new(Rate::mbit(mbit), Bytes::ZERO, schedule)
+    LineRate::new(Rate::mbit(mbit), Bytes::ZERO, schedule)
 }
 
 /// When frames of `len` leave that wait since `start_ms`, one after the other, in ms.
-fn departures(line: &mut Line, start_ms: u64, len: u64, count: usize) -> Vec<f64> {
+fn departures(line: &mut LineRate, start_ms: u64, len: u64, count: usize) -> Vec<f64> {
     let mut at = Instant::from_millis(start_ms);
     let mut next = || {
         at = line.departure(at, Bytes::new(len));
@@ -129,8 +129,8 @@ proptest! {
     #[test]
     fn steps_of_the_same_rate_change_nothing(at in prop::collection::btree_set(1..10_000_u64, 0..20), lens in prop::collection::vec(0..3000_u64, 1..50)) {
         let (rate, steps) = (Rate::kbit(12_345), at.iter().map(|at| (Duration::from_micros(*at), Rate::kbit(12_345))).collect());
-        let mut plain = Line::new(rate, Bytes::new(24), Schedule::Constant);
-        let mut cut = Line::new(rate, Bytes::new(24), Schedule::Steps(steps));
+        let mut plain = LineRate::new(rate, Bytes::new(24), Schedule::Constant);
+        let mut cut = LineRate::new(rate, Bytes::new(24), Schedule::Steps(steps));
         let (mut a, mut b) = (Instant::ZERO, Instant::ZERO);
         for len in lens {
             (a, b) = (plain.departure(a, Bytes::new(len)), cut.departure(b, Bytes::new(len)));

@@ -1,9 +1,9 @@
-//! [`Trace`]: a recorded link in the format of mahimahi: a line per delivery opportunity, the
-//! millisecond at which it comes.
+//! [`Trace`]: a recorded link in the format of mahimahi: a line per delivery opportunity, with its
+//! time in milliseconds.
 //!
 //! An opportunity carries 1500 bytes of IP packets. A packet may need several, and several packets
-//! may share one; what of it finds no packet waiting is lost, as on the air. After its last stamp
-//! the trace begins again, so that stamp is also its period.
+//! may share one; unused bytes of an opportunity are lost, as on a radio channel. The trace repeats
+//! after its last stamp, which is its period.
 
 use std::num::ParseIntError;
 use std::str::FromStr;
@@ -11,59 +11,58 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, headers};
 
-/// What an opportunity carries.
+/// Bytes of an opportunity.
 const OPPORTUNITY: Bytes = Bytes::new(1500);
-/// What of a frame is no IP packet.
+/// Bytes of a frame before its IP packet.
 const ETHERNET_HEADER: Bytes = Bytes::new(headers::ETHERNET_HEADER as u64);
 
 /// A recorded link.
 ///
 /// ```
-/// use tautline_sim::Trace;
-/// // Two packets at 5 ms, one at 10 ms, again and again: 3 × 1500 bytes in 10 ms.
-/// let trace: Trace = "5\n5\n10\n".parse()?;
-/// assert_eq!(trace.mean_rate().as_bits_per_sec(), 3_600_000);
+/// use tautline_sim::Trace; // Two packets at 5 ms, one at 10 ms, repeated: 3 × 1500 bytes in 10
+/// ms. let trace: Trace = "5\n5\n10\n".parse()?; assert_eq!(trace.mean_rate().as_bits_per_sec(),
+/// 3_600_000);
 /// # Ok::<(), tautline_sim::TraceError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// When opportunities come, in order; the last is the period, and above 0.
+    /// Times of opportunities, in order; the last is the period, above 0.
     stamps: Vec<Duration>,
 }
 
-/// What a text is not a trace for.
+/// Why a text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// A line is no time.
+    /// A line is not a number.
     #[error("line {line}: `{text}` is no whole number of milliseconds: {error}")]
     Number {
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// Text of the line.
         text: String,
-        /// What is wrong with it.
+        /// Error of the parser.
         error: ParseIntError,
     },
-    /// Time steps back.
+    /// Stamps decrease.
     #[error("line {line}: {stamp} ms comes after {before} ms: stamps must not decrease")]
     Decreasing {
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// Stamp of the line, in milliseconds.
         stamp: u64,
-        /// What the line before says.
+        /// Stamp of the previous line, in milliseconds.
         before: u64,
     },
-    /// It has no length.
+    /// The last stamp is 0.
     #[error(
         "line {line}: the trace ends at 0 ms: its last stamp is its period and must be above 0"
     )]
     NoPeriod {
-        /// The last line.
+        /// Number of the last line.
         line: usize,
     },
-    /// There are no lines.
+    /// The text has no lines.
     #[error(
         "the trace is empty: a line per delivery opportunity is expected, with its millisecond"
     )]
@@ -73,7 +72,7 @@ pub enum TraceError {
 impl FromStr for Trace {
     type Err = TraceError;
 
-    /// Reads the text of a trace file. Empty lines are passed over.
+    /// Parses a trace file. Empty lines are ignored.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         let (mut stamps, mut before, mut last) = (Vec::new(), 0, 0);
         let lines = text
@@ -105,27 +104,27 @@ impl FromStr for Trace {
     }
 }
 
-/// How far a trace is used up.
+/// Position in a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opportunity {
-    /// The opportunity before which all have passed, counted from the beginning of time.
+    /// Number of the current opportunity, from the beginning of time.
     number: u64,
-    /// What of it is used.
+    /// Bytes of it that are used.
     used: Bytes,
 }
 
 impl Trace {
-    /// What the trace carries in its period, over the period.
+    /// Capacity of the trace over its period.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_amount(OPPORTUNITY * self.stamps.len() as u64, self.period())
     }
 
-    /// After which it begins again.
+    /// Time after which the trace repeats.
     pub fn period(&self) -> Duration {
         self.stamps.last().copied().unwrap_or(Duration::MAX)
     }
 
-    /// When a frame of `len` that waits since `start` is through; `next` is used up to there.
+    /// When a frame of `len` is sent that was ready at `start`; advances `next` accordingly.
     pub(super) fn departure(&self, next: &mut Opportunity, start: Instant, len: Bytes) -> Instant {
         let first = self.first_from(start);
         if first > next.number {
@@ -149,10 +148,10 @@ impl Trace {
         }
     }
 
-    /// The number of the first opportunity that does not come before `start`.
+    /// Number of the first opportunity at or after `start`.
     fn first_from(&self, start: Instant) -> u64 {
         let (nanos, period) = (start.as_nanos(), nanos(self.period()));
-        // One that comes at the very end of a period belongs to it, not to the next.
+        // An opportunity at the end of a period belongs to it, not to the next.
         let (round, within) = (nanos / period, nanos % period);
         let (round, within) = if within == 0 && round > 0 {
             (round - 1, period)
@@ -165,7 +164,7 @@ impl Trace {
         round * self.stamps.len() as u64 + passed as u64
     }
 
-    /// When opportunity `number` comes.
+    /// Time of opportunity `number`.
     fn at(&self, number: u64) -> Instant {
         let count = self.stamps.len() as u64;
         let stamp = nanos(self.stamps[(number % count) as usize]);

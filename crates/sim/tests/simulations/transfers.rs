@@ -69,7 +69,7 @@ fn recording_changes_nothing() {
         capture.finish().expect("memory").len() as u64 > 300_000 * 5,
         "several tap points saw every byte"
     );
-    assert_eq!(trace.underway(), 0);
+    assert_eq!(trace.pending(), 0);
     assert_eq!(trace.records().len() as u64, recorded.packets());
     for packet in trace.records() {
         let Fate::Completed(completed) = packet.fate else {

@@ -1,4 +1,4 @@
-//! [`WebConfig`]: which page is fetched, from where, how often.
+//! [`WebConfig`]: parameters of a web client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,33 +10,32 @@ use tautline_stack::TcpConfig;
 use super::Page;
 use crate::app::{Flow, When};
 
-/// Fetches a page from a [server](super::super::WebServerConfig), again and again.
+/// Fetches a page repeatedly from a [server](super::super::WebServerConfig).
 #[derive(Clone, Debug)]
 pub struct WebConfig {
-    /// Its name.
+    /// Name of the flow.
     pub flow: Flow,
     /// The server.
     pub remote: SocketAddr,
-    /// When it fetches. What is under way at the end is given up. Default from the beginning,
-    /// without end.
+    /// When it fetches. A fetch in progress at the end is aborted. Default from the beginning,
+    /// forever.
     pub when: When,
     /// The page: at least one object, each of at least 1 byte.
     pub page: Page,
-    /// Most connections at a time, from 1. Default 6 (what browsers open to a server with
-    /// HTTP/1.1).
+    /// Maximum number of connections, from 1. Default 6 (browsers with HTTP/1.1).
     pub connections: usize,
     /// Bytes of a request, from 16. Default 400.
     pub request: Bytes,
     /// Time from the end of one fetch to the next. Default 1 s.
     pub pause: Duration,
-    /// How many fetches; default without end.
+    /// Number of fetches. Default unlimited.
     pub count: Option<u64>,
-    /// A fetch that takes longer is given up and counted as lost, above 0. Default 60 s.
+    /// Timeout of a fetch, which is then aborted and counted as lost, above 0. Default 60 s.
     pub timeout: Duration,
-    /// Who is asked for the server's address first, each time: a
-    /// [responder](super::super::ResponderConfig). Default nobody.
+    /// Name server, a [responder](super::super::ResponderConfig), that each fetch queries first.
+    /// Default none.
     pub look_up: Option<SocketAddr>,
-    /// Its TCP. Default: the stack's, but without Nagle's algorithm, as browsers have it.
+    /// Configuration of TCP. Default: the stack's, without Nagle's algorithm, as browsers use it.
     pub tcp: Arc<TcpConfig>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Page`]: what is fetched.
+//! [`Page`]: sizes of the objects of a web page.
 
 use tautline_base::Bytes;
 
@@ -21,8 +21,8 @@ impl Page {
     }
 
     /// `total` in `count` objects, of which the n-th is 1/n as large as the first: a few large ones
-    /// and many small ones, our choice where only these two numbers are known. What rounding leaves
-    /// over is the first's.
+    /// and many small ones, our choice where the paper has only these two numbers. The first takes
+    /// the rounding error.
     pub fn falling(count: usize, total: Bytes) -> Self {
         const UNIT: u128 = 1 << 32;
         let weights = || (1..=count as u128).map(|place| UNIT / place);
@@ -37,7 +37,7 @@ impl Page {
         Self { objects }
     }
 
-    /// All objects together.
+    /// Sum of all objects.
     pub fn total(&self) -> Bytes {
         self.objects.iter().copied().sum()
     }

@@ -1,5 +1,5 @@
-//! [`Bearer`]: RLC in unacknowledged mode over one nic: packets are cut to fill transport blocks
-//! (3GPP TS 36.322).
+//! [`Bearer`]: RLC in unacknowledged mode over one NIC: packets are segmented to fill transport
+//! blocks (3GPP TS 36.322).
 
 use tautline_base::{Bytes, Instant};
 use tautline_qdisc::Backlog;
@@ -10,23 +10,22 @@ use crate::nic::{SimNic, TxStatus};
 /// bits.
 pub(super) const BLOCK_OVERHEAD: u64 = 5;
 
-/// What a packet has beyond its IP bytes: the PDCP header with its sequence number of twelve bits,
-/// and its length in the block.
+/// Overhead of a packet: the PDCP header with a sequence number of twelve bits, and a length field.
 const PACKET_OVERHEAD: u64 = 4;
 
 const ETHERNET: u64 = 14;
 
-/// One direction of a station's bearer. Its buffer is the nic's ring.
+/// One direction of a station's bearer. Its buffer is the NIC's ring.
 #[derive(Debug, Default)]
 pub(super) struct Bearer {
-    /// How much of the oldest packet was sent.
+    /// Bytes of the oldest packet that were sent.
     begun: u64,
-    /// Grants of the TTI that passes.
+    /// Grants of the current TTI.
     on_air: u32,
 }
 
 impl Bearer {
-    /// Bytes that wait, with what they need around them.
+    /// Bytes waiting, overhead included.
     pub(super) fn backlog(&self, nic: &SimNic) -> u64 {
         let Backlog { packets, bytes } = nic.waiting();
         let around = (packets as u64).saturating_mul(ETHERNET.abs_diff(PACKET_OVERHEAD));
@@ -36,7 +35,7 @@ impl Bearer {
             .saturating_sub(self.begun)
     }
 
-    /// Fills a transport block from `nic`. Returns how much of it is padding.
+    /// Fills a transport block from `nic`. Returns the bytes of padding.
     pub(super) fn send(&mut self, block: Bytes, now: Instant, nic: &mut SimNic) -> u64 {
         let mut left = block.get().saturating_sub(BLOCK_OVERHEAD);
         let begun = &mut self.begun;
@@ -55,7 +54,7 @@ impl Bearer {
         left
     }
 
-    /// The TTI is over: packets whose last byte was in its block have arrived.
+    /// Ends the TTI: packets whose last byte was in its block have arrived.
     pub(super) fn conclude(&mut self, at: Instant, nic: &mut SimNic) {
         for _ in 0..std::mem::take(&mut self.on_air) {
             nic.conclude(at, |_| TxStatus::Acknowledged);

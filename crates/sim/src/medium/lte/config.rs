@@ -1,4 +1,4 @@
-//! What an LTE cell is like, and what its resource blocks carry.
+//! Configuration of an LTE cell, and the capacity of resource blocks.
 
 use std::time::Duration;
 
@@ -6,26 +6,25 @@ use tautline_base::{Bytes, Rate};
 
 use crate::config_error::ConfigError;
 
-/// A cell of LTE (FDD, one layer). The default is that of the thesis: 5 MHz, about 16 Mbit/s each
-/// way.
+/// An LTE cell (FDD, one layer). The default is that of paper 002: 5 MHz, about 16 Mbit/s each way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LteConfig {
     /// Resource blocks in each direction: 6, 15, 25, 50, 75 or 100 for 1.4 to 20 MHz. Default 25, 5
     /// MHz (thesis).
     pub resource_blocks: u32,
-    /// How stations transmit that have no way of their own. Default [`Mcs::default`].
+    /// Coding of stations without one of their own. Default [`Mcs::default`].
     pub mcs: Mcs,
-    /// Time between two buffer status reports of a station that has something to send; whole
-    /// milliseconds, at least 1. Default 1 ms, as in ns-3's LTE model.
+    /// Interval of the buffer status reports of a station with data; whole milliseconds, at least
+    /// 1. Default 1 ms, as in ns-3's LTE model.
     pub report_every: Duration,
-    /// From a grant to the transmission that it permits; whole milliseconds. Default 4 ms (TS
-    /// 36.213, clause 8: n + 4).
+    /// Time from a grant to its transmission; whole milliseconds. Default 4 ms (TS 36.213, clause
+    /// 8: n + 4).
     pub grant_delay: Duration,
-    /// What is granted and not yet sent comes off what a station reports. Default false, as in
-    /// ns-3's LTE model: the same bytes are granted again in every TTI until they are sent, so a
-    /// station with little in its buffer is never without a grant, and some are padding. With it
-    /// nothing is granted twice, and throughput is at most what is in the buffer per way of a
-    /// report and a grant: too little where dynamic queue limits keep the buffer short.
+    /// Subtracts outstanding grants from reports. Default false, as in ns-3's LTE model: the same
+    /// bytes are granted again in every TTI until they are sent, so a station with a short buffer
+    /// always has a grant, and some grants are padding. If true, throughput is at most one buffer
+    /// per round trip of report and grant: too little if dynamic queue limits keep the buffer
+    /// short.
     pub counts_outstanding: bool,
 }
 
@@ -87,7 +86,7 @@ impl Mcs {
 }
 
 impl Default for Mcs {
-    /// 27: 15.84 Mbit/s on 25 resource blocks, next to the thesis' "approximately 16".
+    /// 27: 15.84 Mbit/s on 25 resource blocks, closest to "approximately 16" of paper 002.
     fn default() -> Self {
         Self { down: 27, up: 27 }
     }
@@ -99,11 +98,10 @@ const TRANSPORT_BLOCK_25: [u64; 27] = [
     7992, 9144, 9912, 10680, 11448, 12576, 13536, 14112, 15264, 15840, 18336,
 ];
 
-/// What a transport block of `blocks` resource blocks at `mcs` holds. The table's column of 25
-/// blocks counts, and any other number in proportion, rounded down to bytes; the standard's own
-/// columns differ by a few percent.
+/// Size of a transport block of `blocks` resource blocks at `mcs`, in proportion to the table's
+/// column of 25 blocks, rounded down to bytes; the standard's own columns differ by a few percent.
 pub fn transport_block(mcs: u8, blocks: u32) -> Bytes {
-    // Table 7.1.7.1-1: where the modulation changes, two MCS share an index.
+    // Table 7.1.7.1-1: two MCS share an index at a change of modulation.
     let index = match mcs {
         0..=9 => mcs,
         10..=16 => mcs - 1,
@@ -118,7 +116,7 @@ pub(super) fn blocks_for(mcs: u8, bytes: u64) -> u32 {
     u32::try_from(bytes.saturating_mul(25).div_ceil(per_25)).unwrap_or(u32::MAX)
 }
 
-/// What all of `blocks` resource blocks carry at `mcs`, overhead included.
+/// Data rate of `blocks` resource blocks at `mcs`, overhead included.
 pub fn peak_rate(mcs: u8, blocks: u32) -> Rate {
     Rate::from_amount(transport_block(mcs, blocks), Duration::from_millis(1))
 }

@@ -1,16 +1,16 @@
-//! [`RoundRobin`]: who gets how many of a TTI's resource blocks.
+//! [`RoundRobin`]: shares the resource blocks of a TTI.
 
-/// Shares resource blocks evenly among those who need any; what does not divide goes in turn, from
-/// one TTI to the next.
+/// Shares resource blocks evenly among the stations that need any. The remainder rotates from one
+/// TTI to the next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundRobin {
-    /// Who is asked first.
+    /// The station considered first.
     next: usize,
 }
 
 impl RoundRobin {
-    /// Shares `blocks` among stations that need `needs`; `shares`, which is as long, receives the
-    /// result.
+    /// Writes the shares of `blocks` among stations that need `needs` to `shares`, which has the
+    /// same length.
     pub(super) fn share(&mut self, blocks: u32, needs: &[u32], shares: &mut [u32]) {
         shares.fill(0);
         let count = needs.len();

@@ -1,5 +1,4 @@
-//! [`Uplink`]: what a base station knows of what a station has to send, and what it permits (3GPP
-//! TS 36.321, clause 5.4.5).
+//! [`Uplink`]: buffer status reports of a station, and its grants (3GPP TS 36.321, clause 5.4.5).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,27 +7,26 @@ use tautline_base::{Bytes, Instant};
 
 use super::bearer::BLOCK_OVERHEAD;
 
-/// How long a report is under way.
+/// Time from a report to its arrival.
 const REPORT_DELAY: Duration = Duration::from_millis(1);
 
-/// Reports of one station and the grants it has for them.
+/// Reports and grants of one station.
 #[derive(Debug, Default)]
 pub(super) struct Uplink {
-    /// What waits and is not granted, as far as the base station knows.
+    /// Bytes that are waiting and not granted, as known to the base station.
     known: u64,
-    /// When it arrives, and what it says.
+    /// Times of arrival, and bytes reported.
     reports: VecDeque<(Instant, u64)>,
-    /// When to send, and how much.
+    /// Times of transmission, and sizes.
     grants: VecDeque<(Instant, Bytes)>,
-    /// Not before then is the next report due; `None` while there is nothing to report, and the
-    /// first is due at once.
+    /// Earliest time of the next report; `None` if it is due as soon as there is data.
     next_report: Option<Instant>,
 }
 
 impl Uplink {
-    /// Reports arrive. One says what was waiting after that TTI's transmission; what is granted
-    /// comes off if `outstanding` counts.
-    pub(super) fn hear(&mut self, outstanding: bool, now: Instant) {
+    /// Receives reports, which hold the backlog after the transmission of their TTI. Subtracts
+    /// outstanding grants if `outstanding` is true.
+    pub(super) fn receive_reports(&mut self, outstanding: bool, now: Instant) {
         while self.reports.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, reported)) = self.reports.pop_front()
         {
@@ -38,7 +36,7 @@ impl Uplink {
         }
     }
 
-    /// Bytes that a transport block would have to hold.
+    /// Size of the transport block that would empty the buffer.
     pub(super) fn wanted(&self) -> u64 {
         if self.known == 0 {
             0
@@ -47,13 +45,13 @@ impl Uplink {
         }
     }
 
-    /// The station may send `block` at `at`.
+    /// Grants `block` at time `at`.
     pub(super) fn grant(&mut self, block: Bytes, at: Instant) {
         self.known = self.known.saturating_sub(payload(block));
         self.grants.push_back((at, block));
     }
 
-    /// What the station may send now.
+    /// Removes and returns the next grant that is due at `now`.
     pub(super) fn due(&mut self, now: Instant) -> Option<Bytes> {
         let (at, block) = *self.grants.front()?;
         (at <= now).then(|| {
@@ -62,7 +60,7 @@ impl Uplink {
         })
     }
 
-    /// The station, with `backlog` bytes left after its transmission, reports them, if it is time.
+    /// Reports `backlog` bytes after a transmission, at most `every` so often.
     pub(super) fn report(&mut self, backlog: u64, every: Duration, now: Instant) {
         if backlog == 0 {
             self.next_report = None;
@@ -72,7 +70,7 @@ impl Uplink {
         }
     }
 
-    /// True while something is under way.
+    /// True while a report, a grant or a need for one is pending.
     pub(super) fn is_active(&self) -> bool {
         self.known > 0 || !self.reports.is_empty() || !self.grants.is_empty()
     }
@@ -96,17 +94,17 @@ mod tests {
         let five = Duration::from_millis(5);
         uplink.report(3000, five, ms(0));
         uplink.report(9000, five, ms(1));
-        uplink.hear(true, ms(0));
+        uplink.receive_reports(true, ms(0));
         assert_eq!(uplink.wanted(), 0);
-        uplink.hear(true, ms(1));
+        uplink.receive_reports(true, ms(1));
         assert_eq!(uplink.wanted(), 3005);
         uplink.report(9000, five, ms(5));
-        uplink.hear(true, ms(6));
+        uplink.receive_reports(true, ms(6));
         assert_eq!(uplink.wanted(), 9005);
         // Empty, then not: at once.
         uplink.report(0, five, ms(7));
         uplink.report(10, five, ms(8));
-        uplink.hear(true, ms(9));
+        uplink.receive_reports(true, ms(9));
         assert_eq!(uplink.wanted(), 15);
     }
 
@@ -115,12 +113,12 @@ mod tests {
         let mut uplink = Uplink::default();
         let every = Duration::from_millis(1);
         uplink.report(3000, every, ms(0));
-        uplink.hear(true, ms(1));
+        uplink.receive_reports(true, ms(1));
         uplink.grant(Bytes::new(1980), ms(5));
         assert_eq!(uplink.wanted(), 3000 - 1975 + 5);
         // The station still has all of it, and says so.
         uplink.report(3000, every, ms(1));
-        uplink.hear(true, ms(2));
+        uplink.receive_reports(true, ms(2));
         assert_eq!(uplink.wanted(), 3000 - 1975 + 5);
         uplink.grant(Bytes::new(1980), ms(6));
         assert_eq!((uplink.wanted(), uplink.due(ms(4))), (0, None));
@@ -130,10 +128,10 @@ mod tests {
         );
         let mut generous = Uplink::default();
         generous.report(3000, every, ms(0));
-        generous.hear(false, ms(1));
+        generous.receive_reports(false, ms(1));
         generous.grant(Bytes::new(1980), ms(5));
         generous.report(3000, every, ms(1));
-        generous.hear(false, ms(2));
+        generous.receive_reports(false, ms(2));
         assert_eq!(generous.wanted(), 3005);
         assert!(uplink.is_active());
         assert_eq!(uplink.due(ms(6)), Some(Bytes::new(1980)));

@@ -1,4 +1,4 @@
-//! What a Wi-Fi cell is like.
+//! Configuration of a Wi-Fi cell.
 
 use std::time::Duration;
 
@@ -14,39 +14,37 @@ use crate::probability::Probability;
 /// traffic (AC_BE).
 #[derive(Clone, Debug, PartialEq)]
 pub struct WifiConfig {
-    /// How all transmit who have no way of their own. Default [`Phy::N_2X2_20`].
+    /// PHY of stations without one of their own. Default [`Phy::N_2X2_20`].
     pub phy: Phy,
-    /// How much goes in one transmission.
+    /// Limits of an aggregate. Default [`Aggregate::N`].
     pub aggregate: Aggregate,
-    /// How the channel is won.
+    /// Parameters of contention.
     pub access: Access,
-    /// Rate of the acknowledgements, 6 to 54 Mbit/s. Default 24 Mbit/s, the fastest that every
-    /// station must know.
+    /// Rate of acknowledgements, 6 to 54 Mbit/s. Default 24 Mbit/s, the highest mandatory rate.
     pub control_rate: Rate,
-    /// Each frame carries the 16 bytes of CCMP (WPA2). Default true.
+    /// Adds 16 bytes of CCMP (WPA2) to each frame. Default true.
     pub encrypted: bool,
-    /// A frame of an aggregate fails, each independently. Default never.
+    /// Probability that a frame of an aggregate fails, independently of others. Default 0.
     pub error: Probability,
-    /// How often a frame goes again before it is given up. Default 7 (`dot11ShortRetryLimit`).
+    /// Maximum number of retries of a frame. Default 7 (`dot11ShortRetryLimit`).
     pub retries: u32,
-    /// Whom the access point serves next.
+    /// Scheduler of the access point. Default round robin.
     pub scheduler: StationScheduler,
-    /// How many aggregates a sender has in its hardware before it wins the channel, made of what
-    /// was there when they were made, the one that is on the air among them. Default 0: an
-    /// aggregate is made when the channel is won. ath9k has 2, and its aggregates are that much
-    /// shorter where the queue above is short.
+    /// Number of aggregates that a sender prepares in hardware before it wins the channel, the one
+    /// being sent included. Default 0: an aggregate is made when the channel is won. ath9k has 2,
+    /// and its aggregates are shorter if the queue above is short.
     pub ahead: usize,
-    /// A discipline inside every driver, in place of the ring's order: frames leave it when an
-    /// aggregate is made, as in mac80211, whose own is [`MAC80211`](Self::MAC80211). The ring must
-    /// have room for what it is to hold. Default none.
+    /// A qdisc inside every driver, from which aggregates are made as in mac80211, whose own is
+    /// [`MAC80211`](Self::MAC80211). The ring must have room for its packets. Default none: ring
+    /// order.
     pub driver: Option<Tree>,
-    /// The stations' drivers have this one instead. Default none: theirs is `driver`.
+    /// Replaces `driver` in the stations. Default none.
     pub station_driver: Option<Tree>,
 }
 
 impl WifiConfig {
-    /// The queue that mac80211 keeps for each station and traffic identifier: Linux's values since
-    /// 4.9 (`net/mac80211`).
+    /// The queue that mac80211 has for each station and traffic identifier, with Linux's values
+    /// since 4.9 (`net/mac80211/tx.c` `ieee80211_txq_setup_flows`).
     pub const MAC80211: &str =
         "fq_codel limit 8192 flows 4096 quantum 300 target 20ms interval 100ms";
 
@@ -119,9 +117,9 @@ impl WifiConfig {
         )
     }
 
-    /// Bytes of a frame inside a transmission: the Ethernet header gives way to that of a QoS data
-    /// frame and LLC/SNAP, an FCS follows; in an aggregate, a delimiter stands before and the whole
-    /// is padded to four bytes.
+    /// Bytes of a frame in a transmission: a QoS data header and LLC/SNAP replace the Ethernet
+    /// header, an FCS follows; in an aggregate, a delimiter precedes it and it is padded to four
+    /// bytes.
     pub fn subframe(&self, frame: Bytes) -> Bytes {
         const ETHERNET: u64 = 14;
         const QOS_DATA: u64 = 26;
@@ -139,8 +137,8 @@ impl WifiConfig {
         })
     }
 
-    /// From the end of a transmission of `frames` frames to the end of its acknowledgement: SIFS,
-    /// then an ACK of 14 bytes, or a Block ACK of 32 for several frames.
+    /// Duration of SIFS and the acknowledgement of `frames` frames: an ACK of 14 bytes, or a Block
+    /// ACK of 32 bytes for several frames.
     pub fn response(&self, frames: usize) -> Duration {
         self.access.sifs + control(if frames > 1 { 32 } else { 14 }, self.control_rate)
     }
@@ -152,16 +150,15 @@ impl Default for WifiConfig {
     }
 }
 
-/// What one transmission (A-MPDU) holds: whichever limit is reached first. A first frame always
-/// goes.
+/// Limits of one transmission (A-MPDU). The first frame is always sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregate {
-    /// Frames, 1 to 64: also the window that a Block ACK covers. 1 is no aggregation: every frame
-    /// has an ACK of its own.
+    /// Maximum number of frames, 1 to 64: also the window of a Block ACK. 1 disables aggregation:
+    /// every frame has an ACK.
     pub frames: usize,
-    /// Bytes with all their overhead.
+    /// Maximum number of bytes with overhead.
     pub bytes: Bytes,
-    /// Time on the air, preamble included.
+    /// Maximum duration with the preamble.
     pub time: Duration,
 }
 
@@ -179,7 +176,7 @@ impl Aggregate {
         ..Self::N
     };
 
-    /// One frame at a time.
+    /// No aggregation.
     pub const OFF: Self = Self {
         frames: 1,
         ..Self::N
@@ -192,20 +189,20 @@ impl Default for Aggregate {
     }
 }
 
-/// Contention (EDCA).
+/// Parameters of contention (EDCA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Default 9 µs.
+    /// Slot time. Default 9 µs.
     pub slot: Duration,
-    /// Default 16 µs.
+    /// Short interframe space. Default 16 µs.
     pub sifs: Duration,
-    /// Slots after SIFS for which the channel must be idle: 2 makes DIFS. Default 3 (best effort).
+    /// Slots of AIFS after SIFS: 2 makes DIFS. Default 3 (best effort).
     pub aifsn: u32,
-    /// The backoff is drawn from 0 to this many slots. Default 15.
+    /// Minimum contention window: a backoff is drawn from 0 to this many slots. Default 15.
     pub cw_min: u32,
-    /// It doubles with each failure up to this. Default 1023.
+    /// Maximum contention window: it doubles with each failure up to this. Default 1023.
     pub cw_max: u32,
-    /// How it is drawn.
+    /// Distribution of backoffs.
     pub backoff: Backoff,
 }
 
@@ -224,29 +221,29 @@ impl Default for Access {
 }
 
 impl Access {
-    /// For how long the channel must be idle before a backoff counts down.
+    /// Idle time of the channel before a backoff counts down.
     pub fn aifs(&self) -> Duration {
         self.sifs
             .saturating_add(self.slot.saturating_mul(self.aifsn))
     }
 }
 
-/// How a backoff is drawn.
+/// Distribution of backoffs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
-    /// Evenly: two who draw the same collide.
+    /// Uniform: equal draws collide.
     Random,
-    /// Always the mean, and who has waited longest goes first: there are no collisions, and nothing
-    /// is random.
+    /// Always the mean; of equal backoffs the one that has waited longest wins: deterministic,
+    /// without collisions.
     Mean,
 }
 
-/// Whom the access point serves next, of those it has something for.
+/// Scheduler of an access point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StationScheduler {
-    /// One transmission each, in turn. Slow stations then take most of the time.
+    /// One transmission each, in turn. Slow stations take most of the time.
     RoundRobin,
-    /// Who had least of the air (Høiland-Jørgensen et al., "Ending the Anomaly", ATC 2017, as a
-    /// fair queue in virtual time).
+    /// The station with the least airtime (Høiland-Jørgensen et al., "Ending the Anomaly", ATC
+    /// 2017, as a fair queue in virtual time).
     Airtime,
 }

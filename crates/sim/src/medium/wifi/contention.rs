@@ -1,5 +1,5 @@
-//! [`Contention`]: who wins the channel, and when (IEEE Std 802.11-2020, clause 10.23: EDCA with
-//! one access category).
+//! [`Contention`] for the channel (IEEE Std 802.11-2020, clause 10.23: EDCA with one access
+//! category).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tautline_base::Instant;
 
 use super::config::{Access, Backoff};
 
-/// Everybody's backoff.
+/// Backoffs of all contenders.
 #[derive(Debug)]
 pub(super) struct Contention {
     access: Access,
@@ -20,11 +20,11 @@ pub(super) struct Contention {
 
 #[derive(Debug)]
 struct Contender {
-    /// What is left to wait of an idle channel, after AIFS.
+    /// Remaining time of an idle channel, after AIFS.
     backoff: Duration,
-    /// The contention window, in slots.
+    /// Contention window in slots.
     window: u32,
-    /// The round in which it was last on the air.
+    /// Round of its last transmission.
     last: u64,
 }
 
@@ -48,8 +48,8 @@ impl Contention {
         contention
     }
 
-    /// When the channel, idle since `since`, is won if it stays idle and only those who want it now
-    /// do. The past, if somebody's backoff had run down before it wanted.
+    /// When a contender for which `wants` is true wins the channel, idle since `since`. In the past
+    /// if its backoff has expired.
     pub(super) fn next_start(
         &self,
         since: Instant,
@@ -64,8 +64,8 @@ impl Contention {
             .min()
     }
 
-    /// The channel, idle since `since`, is won at `now`: of those in `wanting`, leaves who begins,
-    /// which is a collision if they are several. All others have waited for so long.
+    /// Ends a round at `now`, of a channel idle since `since`: retains the winners in `wanting`,
+    /// several if they collide, and counts down the backoff of all others.
     pub(super) fn win(&mut self, since: Instant, now: Instant, wanting: &mut Vec<usize>) {
         let counting = since + self.access.aifs();
         let elapsed = now - counting;
@@ -81,7 +81,7 @@ impl Contention {
         }
         let slot = self.access.slot.as_nanos().max(1);
         let waited = match self.access.backoff {
-            // A slot that was interrupted counts again.
+            // An interrupted slot does not count.
             Backoff::Random => {
                 elapsed.saturating_sub(Duration::from_nanos((elapsed.as_nanos() % slot) as u64))
             }
@@ -96,12 +96,12 @@ impl Contention {
         }
     }
 
-    /// What contender `number` sent was acknowledged.
+    /// Contender `number` was acknowledged: its window falls to the minimum.
     pub(super) fn succeeded(&mut self, number: usize) {
         self.again(number, self.access.cw_min);
     }
 
-    /// It was not: the window doubles.
+    /// Contender `number` was not acknowledged: its window doubles.
     pub(super) fn failed(&mut self, number: usize) {
         let window = self.contenders[number].window;
         self.again(

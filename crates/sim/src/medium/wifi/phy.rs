@@ -1,8 +1,7 @@
-//! [`Phy`]: how long a transmission of IEEE 802.11n (HT, mixed format) or 802.11ac (VHT) takes.
+//! [`Phy`]: duration of transmissions of IEEE 802.11n (HT, mixed format) and 802.11ac (VHT).
 //!
-//! A rate is data subcarriers × bits per subcarrier × code rate × streams in each symbol. The
-//! figures are those of IEEE Std 802.11-2020, clauses 19 (HT) and 21 (VHT), for equal modulation
-//! and one user.
+//! Bits per symbol are data subcarriers × bits per subcarrier × code rate × streams. The values are
+//! from IEEE Std 802.11-2020, clauses 19 (HT) and 21 (VHT), for equal modulation and one user.
 
 use std::time::Duration;
 
@@ -10,19 +9,19 @@ use tautline_base::{Bytes, Rate};
 
 use crate::config_error::ConfigError;
 
-/// A way to transmit.
+/// Parameters of transmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phy {
-    /// Which standard: it decides the preamble.
+    /// The standard, which determines the preamble.
     pub standard: Standard,
-    /// How much spectrum.
+    /// Channel width.
     pub width: Width,
     /// Spatial streams: 1 to 4, or 8 for 802.11ac.
     pub streams: u8,
-    /// Modulation and code rate of each stream: 0 to 7, or 9 for 802.11ac. What 802.11n calls MCS
-    /// is this + 8 × (streams − 1).
+    /// Modulation and code rate of each stream: 0 to 7, or 9 for 802.11ac. The MCS of 802.11n is
+    /// this + 8 × (streams − 1).
     pub mcs: u8,
-    /// Pause between symbols.
+    /// Guard interval between symbols.
     pub guard: Guard,
 }
 
@@ -57,7 +56,7 @@ pub enum Guard {
     Short,
 }
 
-/// Bits of a subcarrier in a symbol, and the code rate as a fraction, by MCS.
+/// Bits per subcarrier and symbol, and the code rate as a fraction, by MCS.
 const MODULATION: [(u64, u64, u64); 10] = [
     (1, 1, 2),
     (2, 1, 2),
@@ -71,7 +70,7 @@ const MODULATION: [(u64, u64, u64); 10] = [
     (8, 5, 6),
 ];
 
-/// Bits around the data of a transmission: the service field before, the tail of one encoder after.
+/// Bits of the service field and of the tail of one encoder.
 const SERVICE_AND_TAIL: u64 = 16 + 6;
 
 impl Phy {
@@ -93,10 +92,10 @@ impl Phy {
         guard: Guard::Short,
     };
 
-    /// Refuses what the standards do not have.
+    /// Validates the combination.
     ///
     /// # Errors
-    /// If a value is out of range, or the combination is left out by 802.11ac.
+    /// If a value is out of range, or 802.11ac excludes the combination.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Self {
             standard,
@@ -140,7 +139,7 @@ impl Phy {
         )
     }
 
-    /// Data bits of a symbol.
+    /// Data bits per symbol.
     pub fn bits_per_symbol(&self) -> u64 {
         let subcarriers = match self.width {
             Width::Mhz20 => 52,
@@ -152,13 +151,13 @@ impl Phy {
         (subcarriers * bits * u64::from(self.streams) * numerator / denominator).max(1)
     }
 
-    /// What the symbols carry.
+    /// Data rate of the symbols.
     pub fn rate(&self) -> Rate {
         Rate::bits_per_sec(self.bits_per_symbol() * 1_000_000_000 / self.symbol())
     }
 
-    /// How long the preamble takes: synchronisation, signalling, and a training field for each
-    /// stream (two more for some numbers).
+    /// Duration of the preamble: synchronization, signaling, and a training field per stream,
+    /// rounded up to an even number.
     pub fn preamble(&self) -> Duration {
         let streams = u64::from(self.streams);
         let training = if streams == 1 {
@@ -174,8 +173,8 @@ impl Phy {
         })
     }
 
-    /// How long a transmission of `data` takes, preamble included: whole symbols, and with the
-    /// short guard whole long symbols too.
+    /// Duration of a transmission of `data` with its preamble, rounded up to whole symbols, and
+    /// with the short guard interval to whole long symbols.
     pub fn duration(&self, data: Bytes) -> Duration {
         let bits = data
             .get()
@@ -187,7 +186,7 @@ impl Phy {
             .saturating_add(Duration::from_nanos(long.saturating_mul(4000)))
     }
 
-    /// Nanoseconds of a symbol.
+    /// Duration of a symbol in nanoseconds.
     fn symbol(&self) -> u64 {
         match self.guard {
             Guard::Long => 4000,
@@ -196,8 +195,8 @@ impl Phy {
     }
 }
 
-/// How long a control frame of `bytes` takes at `rate` in the format of 802.11a, which every
-/// station understands (clause 17): a preamble of 20 µs, symbols of 4 µs.
+/// Duration of a control frame of `bytes` at `rate` in the format of 802.11a (clause 17): a
+/// preamble of 20 µs, symbols of 4 µs.
 pub(super) fn control(bytes: u64, rate: Rate) -> Duration {
     let per_symbol = (rate.as_bits_per_sec() / 250_000).max(1);
     Duration::from_micros(20 + 4 * (bytes * 8 + SERVICE_AND_TAIL).div_ceil(per_symbol))

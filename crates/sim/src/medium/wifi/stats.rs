@@ -1,28 +1,28 @@
-//! What a Wi-Fi cell counts.
+//! Counters of a Wi-Fi cell.
 
 use std::time::Duration;
 
-/// Counts of the whole channel.
+/// Counters of the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WifiStats {
-    /// Times the channel was won, collisions included.
+    /// Number of transmissions; a collision is one.
     pub transmissions: u64,
-    /// Times it was won by several at once.
+    /// Number of collisions.
     pub collisions: u64,
-    /// How long it was busy, acknowledgements included.
+    /// Time that the channel was busy, acknowledgements included.
     pub busy: Duration,
 }
 
-/// Counts of what one nic sends.
+/// Counters of one NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AirStats {
-    /// How many transmissions held so many frames; as long as the greatest number + 1.
+    /// Number of transmissions by number of frames, from 0 to the largest aggregate.
     pub sizes: Vec<u64>,
-    /// Frames that failed and went again.
+    /// Frames that failed and were sent again.
     pub failed: u64,
-    /// Frames that were given up.
+    /// Frames lost at the retry limit.
     pub lost: u64,
-    /// Time on the air, acknowledgements included.
+    /// Airtime, acknowledgements included.
     pub airtime: Duration,
 }
 
@@ -36,12 +36,12 @@ impl AirStats {
         }
     }
 
-    /// Transmissions.
+    /// Number of transmissions.
     pub fn transmissions(&self) -> u64 {
         self.sizes.iter().sum()
     }
 
-    /// Frames per transmission, on average; zero before the first.
+    /// Mean number of frames per transmission; zero before the first.
     pub fn mean_size(&self) -> f64 {
         let frames: u64 = self
             .sizes

@@ -288,7 +288,7 @@ fn cells_that_cannot_be_are_refused() {
     for (change, says) in [
         (
             (|t| t.cells[0].stations[0] = "D".into()) as fn(&mut Topology),
-            "`D`, which is no node",
+            "`D`, which is not a node",
         ),
         (
             |t| t.cells[0].stations[0] = "B".into(),
