@@ -92,7 +92,7 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     }
     let default = LinkNicConfig::default();
     let ring = port.ring.unwrap_or(default.ring);
-    let card = LinkNicConfig {
+    let nic = LinkNicConfig {
         ring,
         ring_bytes: port.ring_bytes.map_or(default.ring_bytes, |size| size.0),
         restart: port.restart.unwrap_or(default.restart),
@@ -104,7 +104,7 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     let framing = port.framing.map_or(wire.framing, |size| size.0);
     LinkConfig {
         queue: Buffer::Qdisc(qdisc(port)),
-        nic: (ring > 0).then_some(card),
+        nic: (ring > 0).then_some(nic),
         framing,
         ..wire
     }
