@@ -52,3 +52,7 @@ pub use tally::Tally;
 pub use time::Instant;
 pub use units::{Bytes, Rate};
 pub use wake::{Reason, Wake};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

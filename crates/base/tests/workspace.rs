@@ -1,4 +1,4 @@
-//! Rules of the workspace that no compiler checks: which crate sees which, features, licences,
+//! Rules of the workspace that no compiler checks: which crate sees which, features, licenses,
 //! documentation, unsafe code.
 //!
 //! The facts come from `cargo metadata`; the rules are those of `ARCHITECTURE.md`.
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither
+/// The crates of this workspace that each crate may depend on. `sim` and `rt` never see each other, neither
 /// do `cc` and `qdisc`; `lab` uses both `sim` and `rt`, for the same experiment in either world.
 const ARROWS: [(&str, &[&str]); 14] = [
     ("base", &[]),
@@ -63,9 +63,9 @@ const NO_STD: [(&str, &[&str]); 4] = [
 ];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";
-/// Licences that a program under MIT or Apache-2.0 may include without further duties than naming
+/// Licenses that a program under MIT or Apache-2.0 may include without further duties than naming
 /// their holders.
-const LICENCES: [&str; 11] = [
+const LICENSES: [&str; 11] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -81,7 +81,7 @@ const LICENCES: [&str; 11] = [
 
 static METADATA: LazyLock<Metadata> = LazyLock::new(Metadata::read);
 
-/// What `cargo metadata` says of this workspace and everything it depends on.
+/// The output of `cargo metadata` for this workspace and its dependencies.
 struct Metadata {
     root: PathBuf,
     packages: BTreeMap<String, Value>,
@@ -350,13 +350,13 @@ fn only_the_af_xdp_crate_may_hold_unsafe_code() {
 }
 
 #[test]
-fn every_dependency_comes_under_a_permissive_licence() {
+fn every_dependency_comes_under_a_permissive_license() {
     for package in METADATA.packages.values() {
         let name = text(&package["name"]);
-        let licence = package["license"]
+        let license = package["license"]
             .as_str()
-            .unwrap_or_else(|| panic!("{name} names no licence"));
-        assert!(permits(licence), "{name} comes under {licence:?}");
+            .unwrap_or_else(|| panic!("{name} names no license"));
+        assert!(permits(license), "{name} comes under {license:?}");
     }
 }
 
@@ -367,7 +367,7 @@ fn permits(expression: &str) -> bool {
         all.split(" AND ").all(|term| {
             let term = term.trim_matches(|c| c == '(' || c == ')' || c == ' ');
             term.split(" OR ")
-                .any(|licence| LICENCES.contains(&licence))
+                .any(|license| LICENSES.contains(&license))
         })
     };
     let expression = expression.replace(" / ", " OR ").replace('/', " OR ");
@@ -379,7 +379,7 @@ fn permits(expression: &str) -> bool {
 }
 
 #[test]
-fn licence_expressions_are_understood() {
+fn license_expressions_are_understood() {
     for accepted in [
         "MIT",
         "MIT/Apache-2.0",

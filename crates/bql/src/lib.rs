@@ -44,3 +44,7 @@ pub use port::Port;
 pub use push::Push;
 pub use queue::TxStats;
 pub use ring::{Ring, Slot, Stopped};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

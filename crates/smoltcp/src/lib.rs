@@ -49,3 +49,7 @@ extern crate alloc;
 mod device;
 
 pub use device::{Config, QueuedDevice, RxToken, TxToken};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

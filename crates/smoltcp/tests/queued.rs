@@ -240,8 +240,7 @@ fn a_limit_holds_frames_back_until_completions_are_told() {
     );
 }
 
-/// Frames that the discipline drops come back to the pool: a thousand times as many as it holds go
-/// through.
+/// Frames dropped by the qdisc return to the pool: a thousand times as many as it holds pass.
 #[test]
 fn dropped_frames_are_used_again() {
     let config = Config {

@@ -47,3 +47,7 @@ pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};
 pub use statistics::{Counters, Statistics};
 pub use umem::UmemFrame;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 //!
 //! `limits.txt` holds what Linux 6.12's `lib/dynamic_queue_limits.c` answered to sequences that
 //! [`sequence`] makes again from their seeds: numbers, no code. To ask a kernel anew, compile that
-//! file with a main program that reads one command a line, `I HOLD MIN MAX STALL_THRS` (initialise,
+//! file with a main program that reads one command a line, `I HOLD MIN MAX STALL_THRS` (initialize,
 //! jiffies from 1000), `Q BYTES`, `C BYTES`, `T JIFFIES`, `R` (reset), and prints `LIMIT AVAILABLE
 //! INFLIGHT STALL_CNT STALL_MAX` after each; then give its path:
 //!
@@ -25,7 +25,7 @@ const JIFFY: Duration = Duration::from_millis(4);
 const RECORDED: u64 = 200;
 const STEPS: usize = 300;
 
-/// What happens in one sequence, as commands, and what our limit answers to each.
+/// One sequence of events, as commands, and the answers of our limit to each.
 fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
     let mut rng = SplitMix64::new(seed);
     let mut below = |bound: u64| rng.next_u64() % bound;
@@ -47,7 +47,7 @@ fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
     let mut now = Instant::ZERO + JIFFY * 1000;
     let mut commands = format!("I {hold} {min} {max} {stall}\n");
     let mut answers = vec![answer(&dql)];
-    // The kernel watches slack from its initialisation on, ours from the first object: begin with
+    // The kernel watches slack from its initialization on, ours from the first object: begin with
     // one.
     let mut first = true;
     while answers.len() < STEPS {

@@ -1,4 +1,4 @@
-//! What the limit is for: the same work with it and without.
+//! The effect of the limit: the same work with it and without.
 
 use std::time::Duration;
 

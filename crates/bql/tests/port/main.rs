@@ -1,5 +1,5 @@
 //! [`Ring`](tautline_bql::Ring) and [`Port`](tautline_bql::Port), and
-//! [`MultiPort`](tautline_bql::MultiPort), over a wire of limited speed.
+//! [`MultiPort`](tautline_bql::MultiPort), over a wire of limited rate.
 
 mod effect;
 mod multi;

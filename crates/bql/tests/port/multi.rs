@@ -1,4 +1,4 @@
-//! Several device queues under one root discipline.
+//! Several device queues under one root queueing discipline.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn fill<L: Limit>(port: &mut Multi<L>, numbers: impl IntoIterator<Item = u64>) {
         .for_each(|number| port.enqueue(packet(number), NOW, &mut Drops::new()));
 }
 
-/// What was moved, by queue.
+/// The packets moved, by queue.
 fn transmit<L: Limit>(port: &mut Multi<L>, budget: usize) -> BTreeMap<usize, Vec<u64>> {
     let mut seen = BTreeMap::<usize, Vec<u64>>::new();
     let moved = port.transmit(NOW, budget, &mut Drops::new(), |queue, packet| {
@@ -212,7 +212,7 @@ fn a_reset_gives_up_the_rings_and_keeps_what_waits() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is done in whatever order: each packet is waiting, in its own ring, or done; each
+    /// After any operations in any order: each packet is waiting, in its own ring, or done; each
     /// queue keeps its order; and `ready_at` says whether a `transmit` would move something.
     #[test]
     fn nothing_is_lost_misled_or_overtaken(steps in prop::collection::vec((0..4u8, 0..64u64), 1..200), root: bool) {

@@ -90,8 +90,7 @@ fn an_empty_discipline_wants_no_wake() {
     assert_eq!(port(0, Unlimited::default()).ready_at(), None);
 }
 
-/// What passed and what stopped it: the ring, the limit, neither; each stop once, however often it
-/// is looked at.
+/// Counts packets and stops by ring and by limit; each stop once, however often `transmit` meets it.
 #[test]
 fn it_counts_what_passed_and_what_stopped_it() {
     let stats = |packets, bulks, ring_full, limit_reached| {

@@ -18,17 +18,17 @@ const PAST: Instant = Instant::from_millis(20);
 const WARM_UP: Instant = Instant::from_millis(90);
 const END: Instant = Instant::from_millis(140);
 
-/// What was seen from `WARM_UP` to `END`.
+/// Measurements from `WARM_UP` to `END`.
 #[derive(Debug)]
 struct Steady {
     idle: Duration,
     lowest: Bytes,
     highest: Bytes,
-    /// The most that one completion told of.
+    /// The largest completion.
     batch: Bytes,
 }
 
-/// A port that always has packets, of the lengths in `sizes` in turn, over a device that tells of
+/// A port that always has packets, of the lengths in `sizes` in turn, over a device that reports
 /// completions after each of `gaps` in turn.
 fn saturate<L: Limit>(limit: L, sizes: &[u32], gaps: &[Duration]) -> Steady {
     let mut port = Port::new(Fifo::new(), Ring::new(Wire::new(RATE, 100_000), limit));

@@ -1,5 +1,4 @@
-//! A device that transmits at line rate and reports completions only when asked, and a
-//! first-in-first-out discipline.
+//! A device that transmits at line rate and reports completions only when asked, and a FIFO.
 
 use std::collections::VecDeque;
 use std::time::Duration;
