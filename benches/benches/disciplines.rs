@@ -18,7 +18,7 @@ fn disciplines(c: &mut Criterion) {
             .into_iter()
             .filter(|&flows| takes(name, flows))
         {
-            let queue = tautline_qdisc::build::<Pkt>(script).expect("the cases are tested");
+            let queue = tautline_tc::build::<Pkt>(script).expect("the cases are tested");
             let mut standing = Backlogged::new(queue, flows);
             group.bench_function(BenchmarkId::new(*name, flows), |b| {
                 b.iter(|| black_box(standing.pair()))

@@ -14,9 +14,10 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tautline_base::{Frame, Instant, Packet};
 use tautline_qdisc::{
-    Change, Codel, Drops, DynQdisc, FqCodel, Inspect, Ledger, Pfifo, PfifoFast, Qdisc, Stats,
-    codel, fq_codel, pfifo, pfifo_fast,
+    Codel, Drops, FqCodel, Ledger, Pfifo, PfifoFast, Qdisc, Stats, codel, fq_codel, pfifo,
+    pfifo_fast,
 };
+use tautline_tc::{Change, DynQdisc, Inspect};
 
 /// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory
 /// behind it.

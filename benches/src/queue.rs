@@ -155,7 +155,7 @@ mod tests {
                 .into_iter()
                 .filter(|&flows| takes(name, flows))
             {
-                let queue = tautline_qdisc::build::<Pkt>(script)
+                let queue = tautline_tc::build::<Pkt>(script)
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
                 let mut standing = Backlogged::new(queue, flows);
                 assert!((0..5000).all(|_| standing.pair()), "{name}, {flows} flows");

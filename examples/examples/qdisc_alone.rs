@@ -5,10 +5,11 @@
 //! builds a queue, which CoDel cuts; the sparse flow does not wait behind it.
 
 use tautline_base::{Instant, Item, Packet, Rate};
-use tautline_qdisc::{Drops, Inspect, Qdisc, Stats};
+use tautline_qdisc::{Drops, Qdisc, Stats};
+use tautline_tc::Inspect;
 
-fn main() -> Result<(), tautline_qdisc::ParseError> {
-    let mut queue = Stats::new(tautline_qdisc::build::<Packet<()>>("fq_codel target 5ms")?);
+fn main() -> Result<(), tautline_tc::ParseError> {
+    let mut queue = Stats::new(tautline_tc::build::<Packet<()>>("fq_codel target 5ms")?);
     let mut drops = Drops::new();
     let (mut now, mut longest) = (Instant::ZERO, [0; 2]);
     for round in 0..10_000u32 {

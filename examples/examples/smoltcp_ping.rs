@@ -23,8 +23,8 @@ use smoltcp::time::Instant as SmolInstant;
 use smoltcp::wire::{EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr};
 use tautline_base::{Bytes, HashKey, HeapFrame, Instant, Packet, Rate};
 use tautline_bql::Dql;
-use tautline_qdisc::DynQdisc;
 use tautline_smoltcp::{Config, QueuedDevice};
+use tautline_tc::DynQdisc;
 
 const RATE: Rate = Rate::mbit(10);
 const ONE_WAY: Duration = Duration::from_millis(10);
@@ -281,11 +281,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "ring alone" => run(&out, &back, end),
             "fq_codel under a rate" => {
                 let queue: Queue =
-                    tautline_qdisc::build("tbf rate 9.7mbit burst 3kb latency 1s; fq_codel")?;
+                    tautline_tc::build("tbf rate 9.7mbit burst 3kb latency 1s; fq_codel")?;
                 run(&out, &back, QueuedDevice::new(end, queue, frames.clone()))
             }
             _ => {
-                let queue: Queue = tautline_qdisc::build("fq_codel")?;
+                let queue: Queue = tautline_tc::build("fq_codel")?;
                 run(
                     &out,
                     &back,

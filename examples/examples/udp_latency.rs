@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tautline_base::{HeapFrame, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
-use tautline_qdisc::{DynQdisc, build};
 use tautline_rt::handle::Config;
 use tautline_rt::{
     ByWords, Cable, Clock, HostThread, Idle, Stack, TcpListener, TcpStream, UdpSocket, cable,
     system_seed,
 };
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace, TsqLimit};
+use tautline_tc::{DynQdisc, build};
 use tokio::io::{AsyncWriteExt, copy, sink};
 use tokio::time::{sleep, timeout};
 

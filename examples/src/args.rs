@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
-use tautline_qdisc::words::Tree;
 use tautline_stack::{Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
+use tautline_tc::Tree;
 
 /// Choice between this stack's sockets and the kernel's, in the role `R`.
 #[derive(Subcommand, Debug)]

@@ -28,7 +28,7 @@ pub enum Failure {
     Tap(#[from] TapError),
     /// The qdisc was refused.
     #[error(transparent)]
-    Qdisc(#[from] tautline_qdisc::ParseError),
+    Qdisc(#[from] tautline_tc::ParseError),
     /// The limit was refused.
     #[error(transparent)]
     Limit(#[from] tautline_base::ConfigError),

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tautline_base::{Device, Frame, Packet, SocketId};
 use tautline_bql::{Limit, Port, Ring};
-use tautline_qdisc::{DynQdisc, Stats};
+use tautline_qdisc::Stats;
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
 use tautline_stack::{Host, HostConfig, NoTrace, Route, TcpInfo};
+use tautline_tc::DynQdisc;
 
 use crate::args::StackArgs;
 use crate::failure::Failure;

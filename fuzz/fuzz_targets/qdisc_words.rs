@@ -5,8 +5,9 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tautline_base::{Bytes, Instant, Item};
-use tautline_qdisc::words::{Tree, change_tree};
-use tautline_qdisc::{Drops, Inspect, Ledger, Qdisc, Stats};
+use tautline_tc::{Tree, change_tree};
+use tautline_qdisc::{Drops, Ledger, Qdisc, Stats};
+use tautline_tc::Inspect;
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {

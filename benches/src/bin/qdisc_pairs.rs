@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         eprintln!("usage: qdisc_pairs SCRIPT FLOWS PAIRS; without arguments it lists the scripts");
         return ExitCode::FAILURE;
     };
-    match tautline_qdisc::build::<Pkt>(script) {
+    match tautline_tc::build::<Pkt>(script) {
         Ok(queue) => {
             let mut standing = Backlogged::new(queue, flows.max(1));
             let passed = (0..pairs).filter(|_| black_box(standing.pair())).count() as u64;

@@ -17,42 +17,48 @@ const ARROWS: [(&str, &[&str]); 14] = [
     ("base", &[]),
     ("cc", &["base"]),
     ("qdisc", &["base"]),
+    ("tc", &["base", "qdisc"]),
     ("bql", &["base"]),
     ("stack", &["base", "bql", "cc", "qdisc"]),
     ("xdp-io", &["base"]),
-    ("sim", &["base", "bql", "cc", "qdisc", "stack"]),
-    ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
+    ("sim", &["base", "bql", "cc", "qdisc", "stack", "tc"]),
+    ("rt", &["base", "bql", "cc", "qdisc", "stack", "tc"]),
     ("testkit", &["base"]),
     (
         "packetdrill",
         &["base", "bql", "cc", "qdisc", "stack", "testkit"],
     ),
     ("smoltcp", &["base", "bql", "qdisc"]),
-    ("live", &["base", "bql", "qdisc"]),
+    ("live", &["base", "bql", "qdisc", "tc"]),
     (
         "tautline",
         &[
-            "base", "bql", "cc", "qdisc", "rt", "sim", "smoltcp", "stack",
+            "base", "bql", "cc", "qdisc", "rt", "sim", "smoltcp", "stack", "tc",
         ],
     ),
     (
         "lab",
         &[
-            "base", "bql", "cc", "live", "qdisc", "rt", "sim", "stack", "xdp-io",
+            "base", "bql", "cc", "live", "qdisc", "rt", "sim", "stack", "tc", "xdp-io",
         ],
     ),
 ];
 /// Packages with binaries, which may link AF_XDP.
 const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
 /// All that the crates which build without `std` depend on, at any depth.
-const NO_STD: [(&str, &[&str]); 4] = [
+const NO_STD: [(&str, &[&str]); 5] = [
     ("base", &["siphasher"]),
     ("cc", &["base", "libm", "siphasher"]),
     (
         "qdisc",
+        &["base", "libm", "rand_core", "rand_pcg", "siphasher"],
+    ),
+    (
+        "tc",
         &[
             "base",
             "libm",
+            "qdisc",
             "rand_core",
             "rand_pcg",
             "serde_core",

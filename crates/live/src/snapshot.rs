@@ -5,7 +5,8 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device};
 use tautline_bql::{Limit, Port};
 use tautline_qdisc::stats::Sojourn;
-use tautline_qdisc::{Backlog, DropReason, Inspect, Qdisc, Report, Stats, Value};
+use tautline_qdisc::{Backlog, DropReason, Qdisc, Stats};
+use tautline_tc::{Inspect, Report, Value};
 
 /// Ports at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,8 +11,6 @@ mod aqm;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item};
@@ -21,11 +19,9 @@ pub use aqm::Aqm;
 
 use crate::aqm_fifo::{AqmFifo, FifoAqm, Peek};
 use crate::codel::Source;
-use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, TIME, Word, Words, units};
+use crate::units;
 
 /// Parameters of [`Blue`].
 #[derive(Clone, Debug, PartialEq)]
@@ -76,58 +72,6 @@ impl Config {
             units::time(freeze),
             "above 0",
         )
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "blue"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, threshold PACKETS|none, d1 SHARE, d2 SHARE, freeze_time TIME, ecn, noecn, seed N"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        const STEP: &str = "a share of one, e.g. 0.02";
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "threshold" => {
-                let parse = |text: &str| {
-                    if text == "none" {
-                        Some(None)
-                    } else {
-                        units::parse_packets(text).map(Some)
-                    }
-                };
-                self.threshold =
-                    words.value(option, parse, "a number of packets, e.g. 200, or none")?;
-            }
-            "d1" => self.d1 = words.value(option, units::parse_share, STEP)?,
-            "d2" => self.d2 = words.value(option, units::parse_share, STEP)?,
-            "freeze_time" => self.freeze_time = words.value(option, units::parse_time, TIME)?,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(
-            self.threshold
-                .map(|packets| ("threshold", Value::Packets(packets.into()))),
-        );
-        options.extend([
-            ("d1", Value::Share(self.d1)),
-            ("d2", Value::Share(self.d2)),
-            ("freeze_time", Value::Time(self.freeze_time)),
-            ("ecn", Value::Flag(self.ecn)),
-            ("seed", Value::Count(self.seed)),
-        ]);
-        options
     }
 }
 
@@ -241,36 +185,5 @@ impl<P> Blue<P> {
     /// Marks and drops so far.
     pub fn stats(&self) -> &Stats {
         &self.control.stats
-    }
-}
-
-impl<P: Item> Change<P> for Blue<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("blue", error))
-    }
-}
-
-impl<P> Inspect for Blue<P> {
-    fn report(&self) -> Report {
-        let Stats { marked, early } = *self.stats();
-        Report {
-            kind: "blue",
-            options: self.config.options(),
-            counters: vec![
-                ("probability", Value::Share(self.aqm().probability())),
-                ("marked", Value::Count(marked)),
-                ("early", Value::Count(early)),
-                ("drop_overlimit", Value::Count(self.drop_overlimit)),
-            ],
-            ..Report::default()
-        }
     }
 }

@@ -22,7 +22,6 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod tin;
-mod words;
 
 use alloc::vec::Vec;
 
@@ -31,14 +30,13 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 pub use diffserv::Tins;
 pub use hosts::Isolation;
 pub use overhead::{Framing, Overhead};
-pub use params::{AckFilter, Bandwidth, Config, Profile};
+pub use params::{AckFilter, Bandwidth, Config, PRESETS, Profile};
+pub use stats::{Stats, TinStats};
 
-use crate::discipline::Change;
 use crate::drr_plus::bounds::Bounds;
 use crate::filter::{Filters, Verdict};
 use crate::random::Random;
 use crate::slab::Slab;
-use crate::words::{ParseError, Words};
 
 use autorate::Autorate;
 use diffserv::MAX_TINS;
@@ -138,6 +136,11 @@ impl<P> Cake<P> {
         cake.configure();
         cake.autorate = Autorate::new(cake.rate);
         Ok(cake)
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The rate the link is held at; `None` while it is not limited.
@@ -488,20 +491,6 @@ impl<P: Item> Cake<P> {
                 }
             }
         }
-    }
-}
-
-impl<P: Item> Change<P> for Cake<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, now, drops)
-            .map_err(|error| words.refused("cake", error))
     }
 }
 

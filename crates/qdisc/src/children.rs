@@ -11,10 +11,8 @@ use core::marker::PhantomData;
 use tautline_base::{Backlog, Bytes, ConfigError, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
 use crate::flush::flush;
-use crate::report::{Common, Report};
-use crate::words::{ParseError, Problem, Words};
+use crate::stats::Common;
 
 /// Qdiscs in the order of their classes' numbers; a position among them changes only when one is
 /// added or removed.
@@ -138,6 +136,20 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         &self.children[at].queue
     }
 
+    /// Every class, its qdisc and what passed it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
+        self.minors
+            .iter()
+            .zip(&self.children)
+            .map(|(&minor, child)| {
+                let common = Common {
+                    backlog: child.queue.backlog(),
+                    ..child.common
+                };
+                (ClassId::new(self.handle, minor), &child.queue, common)
+            })
+    }
+
     /// Hands `packet` to the one at `at`.
     #[inline]
     pub(crate) fn enqueue(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {
@@ -206,86 +218,5 @@ fn sum(one: Backlog, other: Backlog) -> Backlog {
     Backlog {
         packets: one.packets + other.packets,
         bytes: one.bytes + other.bytes,
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
-    /// Changes the qdisc of `class`, or of a class further down; `kind` is the qdisc that knows it
-    /// not.
-    pub(crate) fn change_below(
-        &mut self,
-        kind: &'static str,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        match self.find(class) {
-            Some(at) => self.with(at, drops, |queue, drops| queue.change(words, now, drops)),
-            None => self.ask_each(kind, class, words, drops, |queue, words, drops| {
-                queue.change_below(class, words, now, drops)
-            }),
-        }
-    }
-
-    /// Changes a class of a qdisc further down; `kind` is the qdisc that knows it not among its
-    /// own.
-    pub(crate) fn change_class_below(
-        &mut self,
-        kind: &'static str,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.ask_each(kind, class, words, drops, |queue, words, drops| {
-            queue.change_class(class, words, now, drops)
-        })
-    }
-
-    /// The answer of the first child that knows `class`.
-    fn ask_each(
-        &mut self,
-        kind: &'static str,
-        class: ClassId,
-        words: &mut Words<'_>,
-        drops: &mut Drops<P>,
-        mut call: impl FnMut(&mut Q, &mut Words<'_>, &mut Drops<P>) -> Result<(), ParseError>,
-    ) -> Result<(), ParseError> {
-        for at in 0..self.children.len() {
-            let result = self.with(at, drops, |queue, drops| call(queue, words, drops));
-            if !matches!(
-                &result,
-                Err(ParseError {
-                    problem: Problem::NoClass { .. },
-                    ..
-                })
-            ) {
-                return result;
-            }
-        }
-        Err(ParseError {
-            at: words.here(),
-            problem: Problem::NoClass { kind, class },
-        })
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Inspect> Children<P, Q> {
-    /// The report of the class at `at`, to which its parent adds what it knows.
-    pub(crate) fn report(&self, kind: &'static str, at: usize) -> Report {
-        let Child { queue, common } = &self.children[at];
-        let id = Some(ClassId::new(self.handle, self.minors[at]));
-        let common = Some(Common {
-            backlog: queue.backlog(),
-            ..*common
-        });
-        Report {
-            kind,
-            id,
-            common,
-            children: alloc::vec![queue.report()],
-            ..Report::default()
-        }
     }
 }

@@ -12,8 +12,6 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item};
@@ -23,10 +21,7 @@ pub use params::{Params, Start};
 
 use crate::aqm_fifo::{AqmFifo, FifoAqm};
 use crate::codel::Source;
-use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
-use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, Word, Words, units};
 
 /// Parameters of [`Cobalt`].
 #[derive(Clone, Debug, PartialEq)]
@@ -74,35 +69,6 @@ impl Config {
             cobalt,
             ..Self::default()
         }
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "cobalt"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, target TIME, interval TIME, mtu_time TIME, increment SHARE, decrement SHARE, blue_threshold TIME, \
-         no_blue_threshold, ecn, noecn, start patient|linux, seed N, linux (all as Linux does), ns3 (all as ns-3 does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "linux" => self.cobalt = Self::linux().cobalt,
-            "ns3" => self.cobalt = Self::ns3().cobalt,
-            _ => return self.cobalt.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(self.cobalt.options());
-        options.push(("seed", Value::Count(self.seed)));
-        options
     }
 }
 
@@ -200,44 +166,5 @@ impl<P> Cobalt<P> {
     /// Drops and marks.
     pub fn stats(&self) -> &Stats {
         &self.control.stats
-    }
-}
-
-impl<P: Item> Change<P> for Cobalt<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("cobalt", error))
-    }
-}
-
-impl<P> Inspect for Cobalt<P> {
-    fn report(&self) -> Report {
-        let Stats {
-            drop_target,
-            drop_blue,
-            ecn_mark,
-        } = *self.stats();
-        let counters = vec![
-            ("count", Value::Count(self.state().count().into())),
-            ("dropping", Value::Flag(self.state().is_dropping())),
-            ("p_drop", Value::Share(self.state().drop_probability())),
-            ("drop_target", Value::Count(drop_target)),
-            ("drop_blue", Value::Count(drop_blue)),
-            ("drop_overlimit", Value::Count(self.drop_overlimit)),
-            ("ecn_mark", Value::Count(ecn_mark)),
-        ];
-        Report {
-            kind: "cobalt",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
     }
 }

@@ -6,9 +6,6 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{ConfigError, Drops, Instant, Item};
 
 pub use aqm::{Aqm, Phase, Source, State, Stats};
@@ -16,10 +13,7 @@ pub use law::Law;
 pub use params::{CeThreshold, Params};
 
 use crate::aqm_fifo::{AqmFifo, FifoAqm};
-use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
-use crate::report::{Report, Value};
-use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Parameters of [`Codel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,37 +44,6 @@ impl Config {
             },
             ..Self::default()
         }
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "codel"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, target TIME, interval TIME, mtu SIZE, ecn, noecn, ce_threshold TIME, ce_threshold_selector \
-         VALUE/MASK, law rfc8289|linux, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "linux" => {
-                *self = Self {
-                    limit: self.limit,
-                    ..Self::linux()
-                }
-            }
-            _ => return self.codel.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(self.codel.options());
-        options
     }
 }
 
@@ -131,50 +94,5 @@ impl<P> Codel<P> {
     /// Signals and delays.
     pub fn stats(&self) -> &Stats {
         self.control.aqm.stats()
-    }
-}
-
-impl<P: Item> Change<P> for Codel<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("codel", error))
-    }
-}
-
-impl<P> Inspect for Codel<P> {
-    fn report(&self) -> Report {
-        let dropping = matches!(self.state().phase(), Phase::Dropping { .. });
-        let mut counters = vec![
-            ("count", Value::Count(self.state().count().into())),
-            ("dropping", Value::Flag(dropping)),
-        ];
-        counters.extend(self.stats().counters());
-        counters.push(("drop_overlimit", Value::Count(self.drop_overlimit)));
-        Report {
-            kind: "codel",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
-    }
-}
-
-impl Stats {
-    /// The counters in `tc`'s names.
-    pub(crate) fn counters(&self) -> [(&'static str, Value); 5] {
-        [
-            ("ldelay", Value::Time(self.delay())),
-            ("maxpacket", Value::Count(self.max_packet.get())),
-            ("drop_target", Value::Count(self.dropped)),
-            ("ecn_mark", Value::Count(self.ecn_mark)),
-            ("ce_mark", Value::Count(self.ce_mark)),
-        ]
     }
 }

@@ -14,7 +14,6 @@ mod params;
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -22,11 +21,10 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
+use crate::classful::Classful;
 use crate::filter::{Filters, Verdict};
 use crate::parked::Parked;
-use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, Words};
+use crate::stats::Common;
 
 pub use params::{ClassConfig, Config};
 
@@ -144,6 +142,19 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         let at = self.children.known(class, "parent")?;
         self.children.replace(at, Parked::new(child), drops);
         Ok(())
+    }
+
+    /// Every class, its qdisc and what passed it.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
+        self.children
+            .iter()
+            .map(|(class, queue, common)| (class, queue.inner(), common))
+    }
+
+    /// The parameters of `class` and its deficit in bytes.
+    pub fn class(&self, class: ClassId) -> Option<(&ClassConfig, Bytes)> {
+        let class = &self.classes[self.children.find(class)?];
+        Some((&class.config, class.deficit))
     }
 
     /// Sets the rules that choose a class.
@@ -286,60 +297,28 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Drr<P, Q> {
-    fn report(&self) -> Report {
-        let class = |(at, class): (usize, &Class)| Report {
-            options: class.config.options(),
-            counters: vec![("deficit", Value::Count(class.deficit.get()))],
-            ..self.children.report("drr", at)
-        };
-        Report {
-            kind: "drr",
-            id: Some(self.children.handle()),
-            classes: self.classes.iter().enumerate().map(class).collect(),
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Drr<P, Q> {
+    type Child = Q;
 
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Drr<P, Q> {
-    /// It has no options.
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        words.apply(&mut Config {})
+    fn handle(&self) -> u16 {
+        self.children.handle().major
     }
 
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        self.children.iter().map(|(class, ..)| class).collect()
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let Some(at) = self.children.find(class) else {
-            self.closed_until = None;
-            return self
-                .children
-                .change_class_below("drr", class, words, now, drops);
-        };
-        let mut config = self.classes[at].config.clone();
-        words.apply(&mut config)?;
-        self.change_class_config(class, config, now)
-            .map_err(|error| words.refused("drr", error))
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
         self.closed_until = None;
-        self.children.change_below("drr", class, words, now, drops)
+        let at = self.children.find(class)?;
+        Some(
+            self.children
+                .with(at, drops, |queue, drops| call(queue.inner_mut(), drops)),
+        )
     }
 }

@@ -8,16 +8,14 @@
 pub(crate) mod bounds;
 mod flow;
 
-use alloc::string::ToString;
 use core::fmt;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Item, SplitMix64};
 
 use crate::codel::Source;
 use crate::index::{Chain, Index};
-use crate::report::Value;
 use crate::slab::Slab;
-use crate::words::units;
+use crate::units;
 
 pub(crate) use flow::{Flow, Flows, List};
 
@@ -48,17 +46,6 @@ impl fmt::Display for Emptied {
         })
     }
 }
-
-impl Emptied {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        [Self::Waits, Self::Forgotten]
-            .into_iter()
-            .find(|emptied| emptied.to_string() == text)
-    }
-}
-
-/// The values of [`Emptied`], for error messages.
-pub(crate) const EMPTIED: &str = "waits or forgotten";
 
 /// The parameters that every fair queue has.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +98,19 @@ pub(crate) struct FairQueue<P, S> {
     packets: Slab<P>,
     held: Account,
     new_flow_count: u64,
+}
+
+/// What the queues of a fair-queueing qdisc hold, and where its flows stand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Memory of all packets held.
+    pub memory_used: Bytes,
+    /// Times a flow became active.
+    pub new_flow_count: u64,
+    /// Flows on the list that is served first.
+    pub new_flows_len: usize,
+    /// Flows on the other list.
+    pub old_flows_len: usize,
 }
 
 /// Packets, bytes and memory of all queues.
@@ -169,6 +169,16 @@ impl<P, S> FairQueue<P, S> {
         self.held.backlog
     }
 
+    /// Memory and flows.
+    pub(crate) fn counts(&self) -> QueueCounts {
+        QueueCounts {
+            memory_used: self.held.memory,
+            new_flow_count: self.new_flow_count,
+            new_flows_len: self.new_flows.count(&self.flows),
+            old_flows_len: self.old_flows.count(&self.flows),
+        }
+    }
+
     /// The memory it takes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> Bytes {
@@ -192,22 +202,6 @@ impl<P, S> FairQueue<P, S> {
         }
         (memory > self.shape.memory_limit.saturating_sub(self.held.memory))
             .then_some(DropReason::Memory)
-    }
-
-    /// The counters in `tc`'s names.
-    pub(crate) fn counters(&self) -> [(&'static str, Value); 4] {
-        [
-            ("memory_used", Value::Count(self.held.memory.get())),
-            ("new_flow_count", Value::Count(self.new_flow_count)),
-            (
-                "new_flows_len",
-                Value::Count(self.new_flows.count(&self.flows) as u64),
-            ),
-            (
-                "old_flows_len",
-                Value::Count(self.old_flows.count(&self.flows) as u64),
-            ),
-        ]
     }
 
     /// The flow whose turn it is, and the list it heads.

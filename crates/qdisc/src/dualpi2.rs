@@ -12,7 +12,6 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
@@ -20,13 +19,10 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 pub use params::{Config, DropAt, Identifier, Native, Overload};
 
 use crate::codel::Source;
-use crate::discipline::{Change, Inspect};
 use crate::filter::{Filters, Verdict};
 use crate::queue::Queue;
 use crate::random::Random;
-use crate::report::{Report, Value};
 use crate::ticker::Ticker;
-use crate::words::{Options, ParseError, Words};
 use controller::{Controller, Delays, ONE};
 
 /// Two coupled queues.
@@ -46,18 +42,27 @@ pub struct DualPi2<P> {
     credit: i64,
     /// Likelihoods of the packets since the last mark, where marks are spread evenly.
     recur: [f64; 2],
-    counters: Counters,
+    stats: Stats,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Counters {
-    packets_in: [u64; 2],
-    max_queue: usize,
-    max_memory: Bytes,
-    ecn_mark: u64,
-    step_mark: u64,
-    overlimits: u64,
-    delays: [Duration; 2],
+/// What [`DualPi2`] received, held and marked. Pairs are the classic queue's, the low-latency
+/// queue's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets queued.
+    pub packets_in: [u64; 2],
+    /// Most packets held at once.
+    pub max_queue: usize,
+    /// Most memory held at once.
+    pub max_memory: Bytes,
+    /// Packets marked.
+    pub ecn_mark: u64,
+    /// Packets marked for the low-latency queue's own delay.
+    pub step_mark: u64,
+    /// Packets dropped at the limit.
+    pub overlimits: u64,
+    /// Sojourn time of the packet sent last.
+    pub delays: [Duration; 2],
 }
 
 /// One of the queues.
@@ -94,7 +99,7 @@ impl<P> DualPi2<P> {
             memory: Bytes::ZERO,
             credit: initial_credit(&config),
             recur: [0.0; 2],
-            counters: Counters::default(),
+            stats: Stats::default(),
             config,
         })
     }
@@ -104,6 +109,26 @@ impl<P> DualPi2<P> {
     /// cannot be marked is dropped where it would be.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Packets received, held and marked.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Bytes by which the low-latency queue is ahead of its share.
+    pub fn credit(&self) -> i64 {
+        self.credit
+    }
+
+    /// Memory of all packets held.
+    pub fn memory(&self) -> Bytes {
+        self.memory
     }
 
     /// The base probability: its square is a classic packet's, `coupling` times it a low-latency
@@ -139,7 +164,7 @@ impl<P: Item> DualPi2<P> {
             let Some(packet) = self.take(Side::Classic).or_else(|| self.take(Side::Low)) else {
                 break;
             };
-            self.counters.overlimits += 1;
+            self.stats.overlimits += 1;
             drops.push(packet, reason);
         }
         Ok(())
@@ -197,7 +222,7 @@ impl<P: Item> DualPi2<P> {
         let delay = delays(first).into_iter().flatten().max();
         let growth = if delay.is_some() { period } else { 0 };
         let first = u64::try_from(delay.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
-        self.counters.delays = delays(last).map(Option::unwrap_or_default);
+        self.stats.delays = delays(last).map(Option::unwrap_or_default);
         self.controller.update(Delays {
             first,
             growth,
@@ -215,7 +240,7 @@ impl<P: Item> DualPi2<P> {
             () => None,
         };
         if let Some(reason) = refusal {
-            self.counters.overlimits += 1;
+            self.stats.overlimits += 1;
             return drops.push(packet, reason);
         }
         if self.config.drop_at == DropAt::Enqueue {
@@ -227,9 +252,9 @@ impl<P: Item> DualPi2<P> {
         packet.set_enqueued(now);
         self.memory += packet.memory();
         self.queue(side).push(packet);
-        self.counters.packets_in[side as usize] += 1;
-        self.counters.max_queue = self.counters.max_queue.max(held.packets + 1);
-        self.counters.max_memory = self.counters.max_memory.max(self.memory);
+        self.stats.packets_in[side as usize] += 1;
+        self.stats.max_queue = self.stats.max_queue.max(held.packets + 1);
+        self.stats.max_memory = self.stats.max_memory.max(self.memory);
     }
 
     /// Decides about a packet while `backlog` is queued. With a ramp the low-latency queue's own
@@ -307,7 +332,7 @@ impl<P: Item> DualPi2<P> {
     fn carry_out(&mut self, fate: Fate, packet: &mut P) -> Fate {
         match fate {
             Fate::Mark if packet.set_ce() => {
-                self.counters.ecn_mark += 1;
+                self.stats.ecn_mark += 1;
                 Fate::Pass
             }
             Fate::Mark => Fate::Drop,
@@ -372,7 +397,7 @@ impl<P: Item> Qdisc<P> for DualPi2<P> {
             fate = self.carry_out(fate, &mut packet);
             if fate == Fate::Pass && side == Side::Low && self.exceeds_step(&packet, now) {
                 fate = self.carry_out(Fate::Mark, &mut packet);
-                self.counters.step_mark += u64::from(fate == Fate::Pass);
+                self.stats.step_mark += u64::from(fate == Fate::Pass);
             }
             if fate == Fate::Pass {
                 let len = i64::try_from(packet.len().get()).unwrap_or(i64::MAX);
@@ -394,54 +419,6 @@ impl<P: Item> Qdisc<P> for DualPi2<P> {
         Backlog {
             packets: classic.packets + low.packets,
             bytes: classic.bytes + low.bytes,
-        }
-    }
-}
-
-impl<P: Item> Change<P> for DualPi2<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("dualpi2", error))
-    }
-}
-
-impl<P> Inspect for DualPi2<P> {
-    fn report(&self) -> Report {
-        let Counters {
-            packets_in,
-            max_queue,
-            max_memory,
-            ecn_mark,
-            step_mark,
-            overlimits,
-            delays,
-        } = self.counters;
-        let counters = vec![
-            ("prob", Value::Share(self.probability())),
-            ("delay_c", Value::Time(delays[0])),
-            ("delay_l", Value::Time(delays[1])),
-            ("pkts_in_c", Value::Count(packets_in[0])),
-            ("pkts_in_l", Value::Count(packets_in[1])),
-            ("maxq", Value::Count(max_queue as u64)),
-            ("ecn_mark", Value::Count(ecn_mark)),
-            ("step_mark", Value::Count(step_mark)),
-            ("credit", Value::Signed(self.credit)),
-            ("memory_used", Value::Count(self.memory.get())),
-            ("max_memory_used", Value::Count(max_memory.get())),
-        ];
-        Report {
-            kind: "dualpi2",
-            options: self.config.options(),
-            overlimits,
-            counters,
-            ..Report::default()
         }
     }
 }

@@ -10,17 +10,11 @@
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::vec;
-use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, DropReason, Drops, Instant, Item, Qdisc};
 
-use crate::discipline::{Change, Inspect};
-use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, Word, Words, units};
-
-/// The parameters of a FIFO: how much it holds, and which packet is dropped when it is full.
-pub trait Bound: Options + Clone {
+/// The parameters of a FIFO: how much it holds, and who leaves when it is full.
+pub trait Bound {
     /// Whether a packet of `len` fits beside what is `held`.
     fn admits(&self, held: Backlog, len: Bytes) -> bool;
 
@@ -68,6 +62,11 @@ impl<P, B> Fifo<P, B> {
     /// Its parameters.
     pub fn config(&self) -> &B {
         &self.config
+    }
+
+    /// Packets dropped at the bound.
+    pub fn drop_overlimit(&self) -> u64 {
+        self.drop_overlimit
     }
 }
 
@@ -126,31 +125,6 @@ impl<P: Item, B: Bound> Qdisc<P> for Fifo<P, B> {
     }
 }
 
-impl<P, B: Bound> Inspect for Fifo<P, B> {
-    fn report(&self) -> Report {
-        Report {
-            kind: self.config.kind(),
-            options: self.config.options(),
-            counters: vec![("drop_overlimit", Value::Count(self.drop_overlimit))],
-            ..Report::default()
-        }
-    }
-}
-
-impl<P: Item, B: Bound> Change<P> for Fifo<P, B> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config);
-        Ok(())
-    }
-}
-
 /// Parameters of a [`Fifo`] bounded in packets and in bytes, whichever is reached first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -181,73 +155,5 @@ impl Bound for Config {
 
     fn victim(&self) -> Victim {
         self.victim
-    }
-}
-
-/// The word for no limit.
-const UNLIMITED: &str = "unlimited";
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "fifo"
-    }
-
-    fn help(&self) -> &'static str {
-        "packets N|unlimited, bytes SIZE|unlimited, drop head|tail"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "packets" => {
-                let packets = |text: &str| unless_unlimited(text, units::parse_packets);
-                self.packets = words.value(
-                    option,
-                    packets,
-                    "a number of packets, e.g. 1000, or unlimited",
-                )?;
-            }
-            "bytes" => {
-                let bytes = |text: &str| unless_unlimited(text, units::parse_size);
-                self.bytes = words.value(option, bytes, "a size, e.g. 32Mb, or unlimited")?;
-            }
-            "drop" => self.victim = words.value(option, parse_victim, "head or tail")?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let unlimited = || Value::word(UNLIMITED);
-        let victim = if self.victim == Victim::Oldest {
-            "head"
-        } else {
-            "tail"
-        };
-        vec![
-            (
-                "packets",
-                self.packets
-                    .map_or_else(unlimited, |most| Value::Packets(most.into())),
-            ),
-            ("bytes", self.bytes.map_or_else(unlimited, Value::Size)),
-            ("drop", Value::word(victim)),
-        ]
-    }
-}
-
-/// Reads a limit that may be absent.
-fn unless_unlimited<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
-    if text == UNLIMITED {
-        Some(None)
-    } else {
-        parse(text).map(Some)
-    }
-}
-
-fn parse_victim(text: &str) -> Option<Victim> {
-    match text {
-        "head" => Some(Victim::Oldest),
-        "tail" => Some(Victim::Newcomer),
-        _ => None,
     }
 }

@@ -2,18 +2,18 @@
 //! filter` gives them (`net/ipv4/route.c` `ip_tos2prio`).
 //!
 //! ```
-//! use tautline_qdisc::Words;
-//! use tautline_qdisc::filter::{Filter, Filters};
+//! use tautline_qdisc::ClassId;
+//! use tautline_qdisc::filter::{Filter, Filters, Keys, Matcher, Ports, Protocol};
 //!
 //! let mut filters = Filters::default();
-//! for rule in [
-//!     "protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:10",
-//!     "protocol ip prio 2 flower ip_proto udp dst_port 5000-5999 classid 1:20 action police rate 1mbit burst 10k drop",
-//!     "prio 3 handle 0x6 fw flowid 1:30",
-//! ] {
-//!     filters.add(Filter::from_words(&mut Words::new(rule))?)?;
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! filters.add(Filter {
+//!     preference: Some(1),
+//!     protocol: Protocol::IP,
+//!     matcher: Matcher::Flower(Keys { dst_port: Some(Ports::one(80)), ..Keys::default() }),
+//!     class: Some(ClassId::new(1, 0x10)),
+//!     actions: Vec::new(),
+//! })?;
+//! # Ok::<(), tautline_qdisc::ConfigError>(())
 //! ```
 
 mod action;
@@ -26,24 +26,20 @@ mod selector;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod words;
 
-use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use tautline_base::ConfigError;
 
 use crate::class::ClassId;
-use crate::discipline::Inspect;
 use crate::random::Random;
-use crate::report::{Report, Value};
 
-pub use action::{Action, Choice, Control, Share};
+pub use action::{Action, Choice, Control, DSCP, Share};
 pub use flower::Keys;
 pub use masked::{Masked, NoPrefix, Ports, Prefix};
 pub use police::Police;
 pub use protocol::Protocol;
-pub use selector::{Field, HashKey, Key, Link, Offset, Place, Selector, Table};
+pub use selector::{Field, HashKey, Key, Link, Offset, Place, ROOT, Selector, Table};
 
 use action::Memory;
 use tables::Tables;
@@ -81,7 +77,6 @@ pub struct Filter {
 
 /// How a rule matches packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Matcher {
     /// All of them.
     All,
@@ -147,6 +142,17 @@ impl PartialEq for Filters {
     }
 }
 
+/// What a rule did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleStats {
+    /// Packets it was tried on.
+    pub tried: u64,
+    /// Packets it decided about, or changed.
+    pub hits: u64,
+    /// Packets above the rate of its police actions.
+    pub exceeded: u64,
+}
+
 impl Filters {
     /// No rules; `random` shares will be drawn from the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
@@ -210,6 +216,15 @@ impl Filters {
         self.rules.iter().map(|rule| rule.hits)
     }
 
+    /// What each rule did, in the order of [`iter`](Self::iter).
+    pub fn stats(&self) -> impl Iterator<Item = RuleStats> {
+        self.rules.iter().map(|rule| RuleStats {
+            tried: rule.tried,
+            hits: rule.hits,
+            exceeded: rule.memories.iter().map(Memory::exceeded).sum(),
+        })
+    }
+
     /// Puts the rule number `index` where it will be looked for.
     fn file(&mut self, index: usize) {
         let preference = self.rules[index].filter.preference;
@@ -234,7 +249,7 @@ impl Filters {
         filter.actions.iter().try_for_each(Action::check)?;
         match &filter.matcher {
             Matcher::Table(Table { handle, divisor }) => {
-                let free = (1..0x1000).contains(handle) && *handle != selector::words::ROOT;
+                let free = (1..0x1000).contains(handle) && *handle != selector::ROOT;
                 let free = free && self.tables.divisor(*handle).is_none();
                 let allowed = "a table that does not exist yet, from 1: to fff: but 800:";
                 ConfigError::check(free, "handle", format_args!("{handle:x}:"), allowed)?;
@@ -274,38 +289,6 @@ impl Filters {
                 ConfigError::check(shift < 16, "shift", shift, "from 0 to 15")
             }
             _ => Ok(()),
-        }
-    }
-}
-
-impl Inspect for Filters {
-    /// A child for each rule, in the order they were added: its words, how many packets it was
-    /// tried on and how many it matched.
-    fn report(&self) -> Report {
-        let child = |rule: &Rule| {
-            let exceeded = rule.memories.iter().map(|memory| {
-                if let Memory::Bucket(bucket) = memory {
-                    bucket.exceeded
-                } else {
-                    0
-                }
-            });
-            Report {
-                kind: "filter",
-                id: rule.filter.class,
-                options: alloc::vec![("rule", Value::word(rule.filter.to_string()))],
-                overlimits: exceeded.sum(),
-                counters: alloc::vec![
-                    ("rule_hit", Value::Count(rule.tried)),
-                    ("success", Value::Count(rule.hits))
-                ],
-                ..Report::default()
-            }
-        };
-        Report {
-            kind: "filters",
-            children: self.rules.iter().map(child).collect(),
-            ..Report::default()
         }
     }
 }

@@ -19,16 +19,12 @@ mod throttled;
 use core::time::Duration;
 
 use alloc::collections::VecDeque;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
-use crate::discipline::{Change, Inspect};
 use crate::index::{Chain, Index};
-use crate::report::{Report, Value};
 use crate::timed::Timed;
-use crate::words::{Options, ParseError, Words};
 
 use flow::{FlowStatus, Flows};
 use throttled::Throttled;
@@ -101,6 +97,41 @@ struct Counters {
     pkts_too_long: u64,
     horizon_drops: u64,
     horizon_caps: u64,
+}
+
+/// What [`Fq`] holds and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Flows it remembers.
+    pub flows: usize,
+    /// Flows without packets.
+    pub inactive: usize,
+    /// Flows whose next packet is not due.
+    pub throttled_flows: usize,
+    /// Time until the next of them is due.
+    pub next_packet_delay: Duration,
+    /// Flows forgotten.
+    pub forgotten: u64,
+    /// Packets that passed by all flows: of high priority, or on the fast path.
+    pub internal: u64,
+    /// Times a flow was throttled.
+    pub throttled: u64,
+    /// How late throttled flows go on, averaged over eight.
+    pub latency: Duration,
+    /// Packets marked above `ce_threshold`.
+    pub ce_mark: u64,
+    /// Packets dropped at a flow's limit.
+    pub flows_plimit: u64,
+    /// Packets longer than a second at their flow's rate.
+    pub pkts_too_long: u64,
+    /// Packets dropped beyond the horizon.
+    pub horizon_drops: u64,
+    /// Packets whose departure was capped to the horizon.
+    pub horizon_caps: u64,
+    /// Packets each band dropped at the limit.
+    pub band_drops: [u64; BANDS],
+    /// Packets each band holds.
+    pub band_packets: [usize; BANDS],
 }
 
 impl<P> Fq<P> {
@@ -249,6 +280,45 @@ fn signed(amount: Bytes) -> i32 {
 /// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn for ever.
 fn cost(len: Bytes) -> i32 {
     signed(len.clamp(Bytes::new(1), MAX_DEBT))
+}
+
+impl<P> Fq<P> {
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What it holds and did.
+    pub fn stats(&self) -> Stats {
+        let Counters {
+            internal,
+            throttled,
+            latency,
+            ce_mark,
+            flows_plimit,
+            pkts_too_long,
+            horizon_drops,
+            horizon_caps,
+        } = self.counters;
+        let earliest = self.throttled.earliest();
+        Stats {
+            flows: self.flows.len(),
+            inactive: self.flows.len() - self.holding,
+            throttled_flows: self.throttled.len(),
+            next_packet_delay: earliest.map_or(Duration::ZERO, |earliest| earliest - self.clock),
+            forgotten: self.flows.forgotten,
+            internal,
+            throttled,
+            latency: Duration::from_nanos(latency),
+            ce_mark,
+            flows_plimit,
+            pkts_too_long,
+            horizon_drops,
+            horizon_caps,
+            band_drops: self.bands.each_ref().map(|band| band.drops),
+            band_packets: self.bands.each_ref().map(|band| band.packets),
+        }
+    }
 }
 
 impl<P: Item> Fq<P> {
@@ -472,20 +542,6 @@ fn due(packet: &impl Item, time: Instant) -> Instant {
     packet.departure().min(time)
 }
 
-impl<P: Item> Change<P> for Fq<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("fq", error))
-    }
-}
-
 impl<P: Item> Qdisc<P> for Fq<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
@@ -591,55 +647,5 @@ impl<P: Item> Qdisc<P> for Fq<P> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
-    }
-}
-
-impl<P> Inspect for Fq<P> {
-    fn report(&self) -> Report {
-        let count = |number: usize| Value::Count(number as u64);
-        let Counters {
-            internal,
-            throttled,
-            latency,
-            ce_mark,
-            flows_plimit,
-            pkts_too_long,
-            horizon_drops,
-            horizon_caps,
-        } = self.counters;
-        let next = self
-            .throttled
-            .earliest()
-            .map_or(Duration::ZERO, |earliest| earliest - self.clock);
-        let by_band = |get: fn(&Band) -> u64| Value::List(self.bands.iter().map(get).collect());
-        let passed_by = match self.config.priorities {
-            Priorities::Bands(_) => "fastpath",
-            Priorities::Control => "highprio",
-        };
-        let mut counters = vec![
-            ("flows", count(self.flows.len())),
-            ("inactive", count(self.flows.len() - self.holding)),
-            ("throttled_flows", count(self.throttled.len())),
-            ("next_packet_delay", Value::Time(next)),
-            ("gc", Value::Count(self.flows.forgotten)),
-            (passed_by, Value::Count(internal)),
-            ("throttled", Value::Count(throttled)),
-            ("latency", Value::Time(Duration::from_nanos(latency))),
-            ("ce_mark", Value::Count(ce_mark)),
-            ("flows_plimit", Value::Count(flows_plimit)),
-            ("pkts_too_long", Value::Count(pkts_too_long)),
-            ("horizon_drops", Value::Count(horizon_drops)),
-            ("horizon_caps", Value::Count(horizon_caps)),
-        ];
-        if matches!(self.config.priorities, Priorities::Bands(_)) {
-            counters.push(("band_drops", by_band(|band| band.drops)));
-            counters.push(("band_pkt_count", by_band(|band| band.packets as u64)));
-        }
-        Report {
-            kind: "fq",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
     }
 }

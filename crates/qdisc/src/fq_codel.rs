@@ -13,19 +13,13 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::codel::{Aqm, Law, Params, Source, State, Stats};
-use crate::discipline::{Change, Inspect};
-pub use crate::drr_plus::Emptied;
-use crate::drr_plus::{EMPTIED, FairQueue, FlowQueue, Shape};
-use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
+pub use crate::drr_plus::{Emptied, QueueCounts};
+use crate::drr_plus::{FairQueue, FlowQueue, Shape};
 
 /// Which backlog CoDel compares with one MTU before it concludes that a queue stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -140,79 +134,22 @@ impl Config {
     }
 }
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "fq_codel"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, drop_batch N, backlog queue|qdisc, emptied waits|forgotten, perturbation N, target \
-         TIME, interval TIME, mtu SIZE, ecn, noecn, ce_threshold TIME, ce_threshold_selector VALUE/MASK, law rfc8289|linux, \
-         linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
-            "drop_batch" => {
-                self.drop_batch = words.value(option, |text| text.parse().ok(), NUMBER)?
-            }
-            "backlog" => self.backlog = words.value(option, parse_scope, "queue or qdisc")?,
-            "perturbation" => {
-                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
-            }
-            "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
-            "linux" => {
-                let Self {
-                    codel,
-                    backlog,
-                    emptied,
-                    ..
-                } = Self::linux();
-                (self.codel.law, self.backlog, self.emptied) = (codel.law, backlog, emptied);
-            }
-            _ => return self.codel.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("limit", Value::Packets(self.limit.into())),
-            ("flows", Value::Count(self.flows.into())),
-            ("quantum", Value::Size(self.quantum)),
-            ("memory_limit", Value::Size(self.memory_limit)),
-            ("drop_batch", Value::Count(self.drop_batch.into())),
-            ("backlog", Value::Word(self.backlog.to_string())),
-            ("emptied", Value::Word(self.emptied.to_string())),
-        ];
-        options.extend(self.codel.options());
-        options
-    }
-}
-
-fn parse_scope(text: &str) -> Option<BacklogScope> {
-    [BacklogScope::Queue, BacklogScope::Qdisc]
-        .into_iter()
-        .find(|scope| scope.to_string() == text)
-}
-
 /// Fair queues under CoDel.
 #[derive(Debug)]
 pub struct FqCodel<P> {
     config: Config,
     aqm: Aqm,
     queues: FairQueue<P, State>,
-    counters: Counters,
+    limit_drops: LimitDrops,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    drop_overlimit: u64,
-    drop_overmemory: u64,
+/// Packets that [`FqCodel`] dropped for its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitDrops {
+    /// Above the limit in packets.
+    pub overlimit: u64,
+    /// Above the limit in memory.
+    pub overmemory: u64,
 }
 
 impl<P> FqCodel<P> {
@@ -225,9 +162,24 @@ impl<P> FqCodel<P> {
         Ok(Self {
             aqm: Aqm::new(config.codel.clone())?,
             queues: FairQueue::new(config.shape())?,
-            counters: Counters::default(),
+            limit_drops: LimitDrops::default(),
             config,
         })
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Memory and flows.
+    pub fn queues(&self) -> QueueCounts {
+        self.queues.counts()
+    }
+
+    /// Drops at the limits.
+    pub fn limit_drops(&self) -> &LimitDrops {
+        &self.limit_drops
     }
 
     /// Signals and delays, of all flows together.
@@ -279,9 +231,9 @@ impl<P: Item> FqCodel<P> {
             }
         }
         codel.count_drops(dropped);
-        self.counters.drop_overlimit += u64::from(dropped);
+        self.limit_drops.overlimit += u64::from(dropped);
         if reason == DropReason::Memory {
-            self.counters.drop_overmemory += u64::from(dropped);
+            self.limit_drops.overmemory += u64::from(dropped);
         }
     }
 
@@ -312,20 +264,6 @@ impl<P: Item> FqCodel<P> {
     }
 }
 
-impl<P: Item> Change<P> for FqCodel<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("fq_codel", error))
-    }
-}
-
 impl<P: Item> Qdisc<P> for FqCodel<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
@@ -346,26 +284,5 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
 
     fn backlog(&self) -> Backlog {
         self.queues.held()
-    }
-}
-
-impl<P> Inspect for FqCodel<P> {
-    fn report(&self) -> Report {
-        let Counters {
-            drop_overlimit,
-            drop_overmemory,
-        } = self.counters;
-        let mut counters = self.aqm.stats().counters().to_vec();
-        counters.extend([
-            ("drop_overlimit", Value::Count(drop_overlimit)),
-            ("drop_overmemory", Value::Count(drop_overmemory)),
-        ]);
-        counters.extend(self.queues.counters());
-        Report {
-            kind: "fq_codel",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
     }
 }

@@ -8,19 +8,12 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::codel::Source;
-use crate::discipline::{Change, Inspect};
-pub use crate::drr_plus::Emptied;
-use crate::drr_plus::{EMPTIED, FairQueue, Shape};
+pub use crate::drr_plus::{Emptied, QueueCounts};
+use crate::drr_plus::{FairQueue, Shape};
 use crate::pie::{Aqm, Params, State, Stats, Verdict};
-use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
 
 /// Parameters of [`FqPie`].
 #[derive(Clone, Debug, PartialEq)]
@@ -90,62 +83,24 @@ impl Config {
     }
 }
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "fq_pie"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, emptied waits|forgotten, perturbation N, target TIME, tupdate TIME, alpha SIXTEENTHS, \
-         beta SIXTEENTHS, ecn, noecn, bytemode, nobytemode, dq_rate_estimator, no_dq_rate_estimator, dq_threshold SIZE, ecn_prob PERCENT, \
-         max_burst TIME, mtu SIZE, law rfc8033|rfc8034|linux, active_above SIZE, hz N, first_update TIME, seed N, linux (all as \
-         Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
-            "perturbation" => {
-                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
-            }
-            "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
-            "linux" => {
-                self.pie = Params {
-                    seed: self.pie.seed,
-                    ..Params::linux()
-                };
-                self.emptied = Emptied::Forgotten;
-            }
-            _ => return self.pie.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("limit", Value::Packets(self.limit.into())),
-            ("flows", Value::Count(self.flows.into())),
-            ("quantum", Value::Size(self.quantum)),
-            ("memory_limit", Value::Size(self.memory_limit)),
-            ("emptied", Value::Word(self.emptied.to_string())),
-        ];
-        options.extend(self.pie.options());
-        options
-    }
-}
-
 /// Fair queues under PIE.
 #[derive(Debug)]
 pub struct FqPie<P> {
     config: Config,
     aqm: Aqm,
     queues: FairQueue<P, State>,
-    packets_in: u64,
-    overlimit: u64,
-    overmemory: u64,
+    counters: Counters,
+}
+
+/// Packets that [`FqPie`] received and refused for its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets queued.
+    pub packets_in: u64,
+    /// Packets dropped at the limit in packets.
+    pub overlimit: u64,
+    /// Packets dropped at the limit in memory.
+    pub overmemory: u64,
 }
 
 impl<P> FqPie<P> {
@@ -158,10 +113,23 @@ impl<P> FqPie<P> {
             queues: FairQueue::new(config.shape())?,
             aqm: Aqm::new(config.pie.clone())?,
             config,
-            packets_in: 0,
-            overlimit: 0,
-            overmemory: 0,
+            counters: Counters::default(),
         })
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Memory and flows.
+    pub fn queues(&self) -> QueueCounts {
+        self.queues.counts()
+    }
+
+    /// Packets received and refused.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Drops and marks, of all flows together.
@@ -171,8 +139,8 @@ impl<P> FqPie<P> {
 
     fn count(&mut self, reason: DropReason) {
         match reason {
-            DropReason::Memory => self.overmemory += 1,
-            _ => self.overlimit += 1,
+            DropReason::Memory => self.counters.overmemory += 1,
+            _ => self.counters.overlimit += 1,
         }
     }
 }
@@ -199,20 +167,6 @@ impl<P: Item> FqPie<P> {
     }
 }
 
-impl<P: Item> Change<P> for FqPie<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("fq_pie", error))
-    }
-}
-
 impl<P: Item> Qdisc<P> for FqPie<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         let at = self.queues.queue_of(packet.flow_hash());
@@ -227,7 +181,7 @@ impl<P: Item> Qdisc<P> for FqPie<P> {
             return drops.push(packet, DropReason::Early);
         }
         packet.set_enqueued(now);
-        self.packets_in += 1;
+        self.counters.packets_in += 1;
         self.queues.push(at, packet);
     }
 
@@ -243,28 +197,5 @@ impl<P: Item> Qdisc<P> for FqPie<P> {
 
     fn backlog(&self) -> Backlog {
         self.queues.held()
-    }
-}
-
-impl<P> Inspect for FqPie<P> {
-    fn report(&self) -> Report {
-        let Stats { dropped, ecn_mark } = *self.aqm.stats();
-        let mut counters = vec![
-            ("pkts_in", Value::Count(self.packets_in)),
-            (
-                "dropped",
-                Value::Count(dropped + self.overlimit + self.overmemory),
-            ),
-            ("overlimit", Value::Count(self.overlimit)),
-            ("overmemory", Value::Count(self.overmemory)),
-            ("ecn_mark", Value::Count(ecn_mark)),
-        ];
-        counters.extend(self.queues.counters());
-        Report {
-            kind: "fq_pie",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
     }
 }

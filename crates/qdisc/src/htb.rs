@@ -15,7 +15,6 @@ mod bits;
 mod class;
 mod edit;
 mod params;
-mod report;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -23,15 +22,16 @@ mod tree;
 mod waiting;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::discipline::Change;
+use crate::classful::Classful;
 use crate::filter::{Filters, Verdict};
-use crate::words::{ParseError, Problem, Words};
+use crate::stats::Common;
 
 use tree::Tree;
 
@@ -60,8 +60,35 @@ pub struct Htb<P, Q> {
     closed_until: Option<Instant>,
 }
 
+/// State and counters of a class of [`Htb`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassStats {
+    /// Its name.
+    pub id: ClassId,
+    /// The class above it.
+    pub parent: Option<ClassId>,
+    /// 0 for leaves, up to 7 for a class below the root.
+    pub level: usize,
+    /// Its parameters, with the values in force where it was given none.
+    pub config: ClassConfig,
+    /// Packets sent within its own rate.
+    pub lends: u64,
+    /// Packets sent with an ancestor's tokens.
+    pub borrows: u64,
+    /// Packets longer than its `mtu`.
+    pub giants: u64,
+    /// Times it came to its ceiling.
+    pub overlimits: u64,
+    /// Nanoseconds in the bucket of its rate; negative if it owes.
+    pub tokens: i64,
+    /// Nanoseconds in the bucket of its ceiling.
+    pub ceil_tokens: i64,
+    /// Packets sent and dropped; a class with classes below it counts what they sent.
+    pub common: Common,
+}
+
 /// Where a packet goes.
-enum Target {
+enum Place {
     Class(usize),
     Direct,
     Dropped,
@@ -190,6 +217,55 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Packets that belonged to no class and left unshaped.
+    pub fn direct_packets(&self) -> u64 {
+        self.direct_packets
+    }
+
+    /// Times a class came to its ceiling.
+    pub fn overlimits(&self) -> u64 {
+        self.tree.overlimits
+    }
+
+    /// The parameters that `class` was given.
+    pub fn class_config(&self, class: ClassId) -> Option<&ClassConfig> {
+        let at = self.children.find(class)?;
+        Some(&self.tree.classes[at].config)
+    }
+
+    /// Every class: its state, what passed it, and its qdisc if it is a leaf.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassStats, Option<&Q>)> {
+        let classes = self.tree.classes.iter().zip(self.children.iter());
+        classes.map(|(class, (id, queue, common))| {
+            let counters = class.counters;
+            let (tokens, ceil_tokens) = class.tokens();
+            let inner = Common {
+                sent_bytes: counters.sent_bytes,
+                sent_packets: counters.sent_packets,
+                ..Common::default()
+            };
+            let stats = ClassStats {
+                id,
+                parent: class.parent.map(|above| self.children.id(above)),
+                level: class.level,
+                config: class.resolved.clone(),
+                lends: counters.lends,
+                borrows: counters.borrows,
+                giants: counters.giants,
+                overlimits: counters.overlimits,
+                tokens,
+                ceil_tokens,
+                common: if class.is_leaf() { common } else { inner },
+            };
+            (stats, class.is_leaf().then_some(queue))
+        })
+    }
+
     /// Sets the rules that choose a class. One that names the qdisc itself (`1:`) lets a packet
     /// leave unshaped.
     pub fn set_filters(&mut self, filters: Filters) {
@@ -198,7 +274,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
 
     /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past
     /// all classes.
-    fn classify(&mut self, packet: &mut P, now: Instant) -> Target {
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Place {
         let leaf = |class| {
             self.children
                 .find(class)
@@ -209,12 +285,12 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
                 minor,
                 ..self.children.handle()
             });
-            class.and_then(leaf).map_or(Target::Direct, Target::Class)
+            class.and_then(leaf).map_or(Place::Direct, Place::Class)
         };
         match self.filters.classify(packet, now) {
-            Verdict::Drop => Target::Dropped,
-            Verdict::Class(class) if class == self.children.handle() => Target::Direct,
-            Verdict::Class(class) => leaf(class).map_or_else(default, Target::Class),
+            Verdict::Drop => Place::Dropped,
+            Verdict::Class(class) if class == self.children.handle() => Place::Direct,
+            Verdict::Class(class) => leaf(class).map_or_else(default, Place::Class),
             Verdict::Continue => default(),
         }
     }
@@ -286,9 +362,9 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         match self.classify(&mut packet, now) {
-            Target::Class(at) => self.enqueue_to(at, packet, now, drops),
-            Target::Direct => self.enqueue_direct(packet, now, drops),
-            Target::Dropped => drops.push(packet, DropReason::Filter),
+            Place::Class(at) => self.enqueue_to(at, packet, now, drops),
+            Place::Direct => self.enqueue_direct(packet, now, drops),
+            Place::Dropped => drops.push(packet, DropReason::Filter),
         }
     }
 
@@ -337,56 +413,30 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config)
-            .map_err(|error| words.refused("htb", error))
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Htb<P, Q> {
+    type Child = Q;
+
+    fn handle(&self) -> u16 {
+        self.children.handle().major
     }
 
-    fn change_class(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.closed_until = None;
-        let Some(at) = self.children.find(class) else {
-            return self
-                .children
-                .change_class_below("htb", class, words, now, drops);
-        };
-        let mut config = self.tree.classes[at].config.clone();
-        words.apply(&mut config)?;
-        self.change_class_config(class, config, now)
-            .map_err(|error| words.refused("htb", error))
+    fn leaves(&self) -> Vec<ClassId> {
+        let classes = self.children.iter().zip(&self.tree.classes);
+        let leaves = classes.filter(|(_, class)| class.is_leaf());
+        leaves.map(|((id, ..), _)| id).collect()
     }
 
-    fn change_below(
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
         self.closed_until = None;
-        if self
-            .children
-            .find(class)
-            .is_some_and(|at| !self.tree.classes[at].is_leaf())
-        {
-            return Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass { kind: "htb", class },
-            });
+        let at = self.children.find(class)?;
+        if !self.tree.classes[at].is_leaf() {
+            return None;
         }
-        self.children.change_below("htb", class, words, now, drops)
+        Some(self.children.with(at, drops, call))
     }
 }

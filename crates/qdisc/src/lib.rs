@@ -35,9 +35,9 @@ pub mod blue;
 pub mod cake;
 mod children;
 mod class;
+mod classful;
 pub mod cobalt;
 pub mod codel;
-mod discipline;
 pub mod drr;
 mod drr_plus;
 pub mod dualpi2;
@@ -63,27 +63,66 @@ mod queue;
 mod random;
 mod rate;
 pub mod red;
-mod report;
 pub mod sfq;
 mod slab;
 pub mod stats;
 pub mod tbf;
 mod ticker;
 mod timed;
-pub mod words;
+pub mod units;
 
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod testing;
+
+// The unit tests build queues from `tc`'s words: they compile the modules of `tautline-tc` against
+// this crate.
+#[cfg(test)]
+extern crate self as tautline_qdisc;
+#[cfg(test)]
+#[path = "../../tc/src/change.rs"]
+pub mod change;
+#[cfg(test)]
+#[path = "../../tc/src/discipline.rs"]
+pub mod discipline;
+#[cfg(test)]
+#[path = "../../tc/src/kind.rs"]
+pub mod kind;
+#[cfg(test)]
+#[path = "../../tc/src/kinds/mod.rs"]
+pub mod kinds;
+#[cfg(test)]
+#[path = "../../tc/src/report/mod.rs"]
+pub mod report;
+#[cfg(test)]
+#[path = "../../tc/src/rules/mod.rs"]
+pub mod rules;
+#[cfg(test)]
+#[path = "../../tc/src/tree/mod.rs"]
+pub mod tree;
+#[cfg(test)]
+#[path = "../../tc/src/words/mod.rs"]
+pub mod words;
+/// The names of `tautline-tc`, for the unit tests.
+#[cfg(test)]
+mod dialect {
+    pub(crate) use crate::change::change_tree;
+    pub(crate) use crate::discipline::{Change, DynQdisc, Inspect, Target};
+    pub(crate) use crate::kind::Kind;
+    pub(crate) use crate::report::Value;
+    pub(crate) use crate::rules::read_filter;
+    pub(crate) use crate::tree::build;
+    pub(crate) use crate::words::{Options, Words};
+}
 
 pub use aqm_fifo::{AqmFifo, FifoAqm, Peek};
 pub use bfifo::Bfifo;
 pub use blue::Blue;
 pub use cake::Cake;
 pub use class::ClassId;
+pub use classful::Classful;
 pub use cobalt::Cobalt;
 pub use codel::Codel;
-pub use discipline::{Change, DynQdisc, Inspect};
 pub use drr::Drr;
 pub use dualpi2::DualPi2;
 pub use fifo::Fifo;
@@ -104,9 +143,7 @@ pub use prio::Prio;
 pub use queue::Queue;
 pub use rate::{Framing, LinkLayer};
 pub use red::Red;
-pub use report::{ClassShow, Common, QdiscShow, Report, Value};
 pub use sfq::Sfq;
-pub use stats::{FlowStats, QueueStats, Stats};
+pub use stats::{Common, FlowStats, QueueStats, Stats};
 pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
 pub use tbf::Tbf;
-pub use words::{Kind, ParseError, Tree, Words, build, change_tree};

@@ -19,17 +19,14 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::{Backlog, ConfigError, Drops, Instant, Item, MultiQueue, Qdisc};
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::discipline::{Change, DynQdisc, Inspect};
-use crate::report::{Common, Report, Value};
-use crate::words::{NUMBER, Options, ParseError, Problem, Word, Words};
+use crate::classful::Classful;
+use crate::stats::Common;
 
 /// Parameters of [`Mq`], for `tc`'s words: in `tc` it has none, it asks the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,28 +38,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self { queues: 1 }
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "mq"
-    }
-
-    fn help(&self) -> &'static str {
-        "queues N"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "queues" => self.queues = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("queues", Value::Count(self.queues.into()))]
     }
 }
 
@@ -96,7 +71,7 @@ impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
     }
 }
 
-impl<P: Item> Mq<P, Box<dyn DynQdisc<P>>> {
+impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
     /// `config.queues` queues that hold what `child` makes, in a qdisc called `handle`.
     ///
     /// # Errors
@@ -104,7 +79,7 @@ impl<P: Item> Mq<P, Box<dyn DynQdisc<P>>> {
     pub fn with(
         handle: u16,
         config: &Config,
-        child: impl FnMut() -> Box<dyn DynQdisc<P>>,
+        child: impl FnMut() -> Q,
     ) -> Result<Self, ConfigError> {
         check(config.queues.into())?;
         Self::new(
@@ -144,6 +119,11 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         })
     }
 
+    /// Every class, its qdisc and what passed it.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
+        self.queues.iter()
+    }
+
     /// The qdisc of device queue `queue`, if there is such a queue.
     pub fn child(&self, queue: usize) -> Option<&Q> {
         (queue < self.queues.len()).then(|| self.queues.child(queue))
@@ -164,7 +144,8 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         Ok(())
     }
 
-    fn config(&self) -> Config {
+    /// Its parameters.
+    pub fn config(&self) -> Config {
         Config {
             queues: u16::try_from(self.queues.len()).expect("checked to be at most 4096"),
         }
@@ -238,89 +219,27 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> MultiQueue<P> for Mq<P, Q,
     }
 }
 
-impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P, Q, F> {
-    /// The counters are the sum over all queues, as in Linux.
-    fn report(&self) -> Report {
-        let classes: Vec<Report> = (0..self.queues.len())
-            .map(|queue| self.queues.report("mq", queue))
-            .collect();
-        let sum = |sum: Common, class: &Report| {
-            let Common {
-                sent_bytes,
-                sent_packets,
-                drops,
-                ..
-            } = class.common.unwrap_or_default();
-            Common {
-                sent_bytes: sum.sent_bytes + sent_bytes,
-                sent_packets: sum.sent_packets + sent_packets,
-                drops: sum.drops + drops,
-                backlog: sum.backlog,
-            }
-        };
-        let common = Common {
-            backlog: self.queues.backlog(),
-            ..Common::default()
-        };
-        Report {
-            kind: "mq",
-            id: Some(self.queues.handle()),
-            options: self.config().options(),
-            common: Some(classes.iter().fold(common, sum)),
-            overlimits: classes
-                .iter()
-                .flat_map(|class| &class.children)
-                .map(|child| child.overlimits)
-                .sum(),
-            requeues: classes
-                .iter()
-                .flat_map(|class| &class.children)
-                .map(|child| child.requeues)
-                .sum(),
-            classes,
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Classful<P> for Mq<P, Q, F> {
+    type Child = Q;
 
-impl<P: Item, Q: Qdisc<P> + Change<P>, F: Fn(&P, usize) -> usize> Change<P> for Mq<P, Q, F> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config();
-        words.apply(&mut config)?;
-        self.reconfigure(&config)
-            .map_err(|error| words.refused("mq", error))
+    fn handle(&self) -> u16 {
+        self.queues.handle().major
     }
 
-    /// Its own classes have no options; classes further down may.
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        self.queues.iter().map(|(class, ..)| class).collect()
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if class.major == self.queues.handle().major {
-            return Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass { kind: "mq", class },
-            });
-        }
-        self.queues
-            .change_class_below("mq", class, words, now, drops)
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.queues.change_below("mq", class, words, now, drops)
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
+        let at = self.queues.find(class)?;
+        Some(
+            self.queues
+                .with(at, drops, |queue, drops| call(queue, drops)),
+        )
     }
 }

@@ -13,22 +13,18 @@ mod params;
 mod rng;
 #[cfg(test)]
 mod tests;
-mod words;
 
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::discipline::{Change, DynQdisc, Inspect};
+use crate::classful::Classful;
 use crate::flush::flush;
 use crate::random::Random;
-use crate::report::{Report, Value};
 use crate::timed::{Timed, Timeline};
-use crate::words::{Options, ParseError, Problem, Words};
 
 use delay::Spread;
 use rng::Rng;
@@ -59,17 +55,24 @@ pub struct Netem<P, Q> {
     /// The pieces of a packet that was split, but for the first; empty between calls.
     pieces: VecDeque<P>,
     child: Option<Q>,
-    counters: Counters,
+    stats: Stats,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    lost: u64,
-    ecn_mark: u64,
-    duplicated: u64,
-    corrupted: u64,
-    overtook: u64,
-    split: u64,
+/// What happened to packets on the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets lost.
+    pub lost: u64,
+    /// Packets marked instead of lost.
+    pub ecn_mark: u64,
+    /// Packets duplicated.
+    pub duplicated: u64,
+    /// Packets with a flipped bit.
+    pub corrupted: u64,
+    /// Packets sent ahead of others.
+    pub reordered: u64,
+    /// Large packets cut, so that one segment could be corrupted.
+    pub split: u64,
 }
 
 /// A time at which packets leave, and what may leave then.
@@ -145,7 +148,7 @@ fn offset_by(now: Instant, nanos: i64) -> Instant {
     if nanos < 0 { now - shift } else { now + shift }
 }
 
-impl<P: Item> Netem<P, Box<dyn DynQdisc<P>>> {
+impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
     /// A path with nothing at its end; a qdisc can be grafted later.
     ///
     /// # Errors
@@ -153,9 +156,7 @@ impl<P: Item> Netem<P, Box<dyn DynQdisc<P>>> {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         Self::make(config, None)
     }
-}
 
-impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
     /// A path that ends in `child`: packets enter it when they have passed the path.
     ///
     /// # Errors
@@ -187,7 +188,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             backlog: Backlog::default(),
             pieces: VecDeque::new(),
             child,
-            counters: Counters::default(),
+            stats: Stats::default(),
             config,
         })
     }
@@ -195,6 +196,16 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
     /// Gives it a name in a tree: its one class is then `handle:1`.
     pub fn with_handle(self, handle: u16) -> Self {
         Self { handle, ..self }
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What happened to packets.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// The qdisc at the end of the path.
@@ -256,11 +267,11 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         let mut packet = packet;
         let mut lost = self.rng.loses();
         if lost && self.config.ecn && packet.set_ce() {
-            self.counters.ecn_mark += 1;
+            self.stats.ecn_mark += 1;
             lost = false;
         }
         if lost && !twice {
-            self.counters.lost += 1;
+            self.stats.lost += 1;
             return drops.push(packet, DropReason::Loss);
         }
         // Of a packet that comes twice, the loss takes one.
@@ -279,7 +290,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         }
         if let Some(copy) = copy {
             drops.note_births(1, copy.len());
-            self.counters.duplicated += 1;
+            self.stats.duplicated += 1;
             self.send(copy, true, now, drops);
         }
     }
@@ -295,7 +306,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         });
         let mut first = match split {
             Ok(()) => {
-                self.counters.split += 1;
+                self.stats.split += 1;
                 drops.note_births(
                     (pieces.len() as u64).saturating_sub(1),
                     bytes.saturating_sub(whole),
@@ -305,7 +316,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             Err(packet) => packet,
         };
         let bits = first.len() * 8;
-        self.counters.corrupted += u64::from(first.corrupt(self.rng.random.below(bits.get())));
+        self.stats.corrupted += u64::from(first.corrupt(self.rng.random.below(bits.get())));
         first
     }
 
@@ -356,7 +367,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         } else {
             self.since_overtaking.saturating_add(1)
         };
-        self.counters.overtook += u64::from(overtakes);
+        self.stats.reordered += u64::from(overtakes);
         overtakes
     }
 
@@ -430,87 +441,29 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Netem<P, Q> {
     }
 }
 
-impl<P, Q: Inspect> Inspect for Netem<P, Q> {
-    fn report(&self) -> Report {
-        let Counters {
-            lost,
-            ecn_mark,
-            duplicated,
-            corrupted,
-            overtook,
-            split,
-        } = self.counters;
-        Report {
-            kind: "netem",
-            id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
-            options: self.config.options(),
-            requeues: overtook,
-            counters: vec![
-                ("lost", Value::Count(lost)),
-                ("ecn_mark", Value::Count(ecn_mark)),
-                ("duplicated", Value::Count(duplicated)),
-                ("corrupted", Value::Count(corrupted)),
-                ("reordered", Value::Count(overtook)),
-                ("split", Value::Count(split)),
-            ],
-            children: self.child.iter().map(Q::report).collect(),
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Netem<P, Q> {
+    type Child = Q;
 
-impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Netem<P, Q> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config)
-            .map_err(|error| words.refused("netem", error))
+    fn handle(&self) -> u16 {
+        self.handle
     }
 
-    /// Its one class has no options of its own; classes below may.
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        self.child
+            .iter()
+            .map(|_| ClassId::new(self.handle, 1))
+            .collect()
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        match &mut self.child {
-            Some(child) if class.major != self.handle => {
-                child.change_class(class, words, now, drops)
-            }
-            _ => Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass {
-                    kind: "netem",
-                    class,
-                },
-            }),
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
+        if class != ClassId::new(self.handle, 1) {
+            return None;
         }
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        match &mut self.child {
-            Some(child) if class == ClassId::new(self.handle, 1) => child.change(words, now, drops),
-            Some(child) => child.change_below(class, words, now, drops),
-            None => Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass {
-                    kind: "netem",
-                    class,
-                },
-            }),
-        }
+        self.child.as_mut().map(|child| call(child, drops))
     }
 }

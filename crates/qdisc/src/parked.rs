@@ -10,11 +10,6 @@
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
-use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
-use crate::report::Report;
-use crate::words::{ParseError, Words};
-
 /// A qdisc and at most one packet dequeued from it.
 #[derive(Debug)]
 pub struct Parked<P, Q> {
@@ -39,6 +34,11 @@ impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
     /// The wrapped qdisc, without the packet parked here.
     pub fn inner(&self) -> &Q {
         &self.inner
+    }
+
+    /// The wrapped qdisc, to be changed.
+    pub fn inner_mut(&mut self) -> &mut Q {
+        &mut self.inner
     }
 }
 
@@ -83,43 +83,6 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
     }
 }
 
-impl<P, Q: Inspect> Inspect for Parked<P, Q> {
-    fn report(&self) -> Report {
-        self.inner.report()
-    }
-}
-
-impl<P: Item, Q: Change<P>> Change<P> for Parked<P, Q> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.inner.change(words, now, drops)
-    }
-
-    fn change_class(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.inner.change_class(class, words, now, drops)
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.inner.change_below(class, words, now, drops)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,8 +91,6 @@ mod tests {
     use crate::pfifo::{Config, Pfifo};
     use crate::pfifo_fast::{self, PfifoFast};
     use crate::testing::Probe;
-    use crate::words::build;
-    use alloc::string::ToString;
 
     #[test]
     fn a_packet_looked_at_stays_counted_and_comes_next() {
@@ -209,27 +170,5 @@ mod tests {
             ),
             (2, 1)
         );
-    }
-
-    /// As many calls at the bottom however deep it lies: a parent that asked twice would double
-    /// them at every level.
-    #[test]
-    fn looking_costs_no_more_than_the_depth() {
-        let root = "qdisc handle 1: tbf rate 1gbit burst 1mb limit 1mb".to_string();
-        let below = |tree, above: u32| {
-            std::format!(
-                "{tree}; qdisc parent {above:x}:1 handle {:x}: prio",
-                above + 1
-            )
-        };
-        let deep = (1..16).fold(root, below);
-        let mut queue = build::<Probe>(&deep).expect("a tree");
-        let mut drops = Drops::new();
-        for id in 0..100 {
-            queue.enqueue(Probe::new(id).with_priority(6), Instant::ZERO, &mut drops);
-        }
-        let left = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))
-            .map(|packet| packet.id);
-        assert!(left.eq(0..100));
     }
 }

@@ -1,14 +1,9 @@
 //! [`Pfifo`]: first in, first out, bounded in packets, dropping the newcomer when full (`tc`'s
 //! `pfifo`).
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{Backlog, Bytes};
 
 use crate::fifo::{Bound, Fifo};
-use crate::report::Value;
-use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// A FIFO bounded in packets.
 pub type Pfifo<P> = Fifo<P, Config>;
@@ -31,27 +26,5 @@ impl Bound for Config {
     #[inline]
     fn admits(&self, held: Backlog, _len: Bytes) -> bool {
         held.packets < self.limit as usize
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "pfifo"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("limit", Value::Packets(self.limit.into()))]
     }
 }

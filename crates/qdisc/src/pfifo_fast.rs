@@ -4,17 +4,11 @@
 //! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3
 //! shares one limit among them. This follows Linux. The priomap is fixed, as it is there.
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
-use crate::discipline::{Change, Inspect};
 use crate::pfifo::{self, Pfifo};
-use crate::report::{Report, Value};
-use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Number of bands; band 0 is served first.
 pub const BANDS: usize = 3;
@@ -82,12 +76,6 @@ impl fmt::Display for Places {
     }
 }
 
-fn parse_places(text: &str) -> Option<Places> {
-    [Places::AtOnce, Places::Batched]
-        .into_iter()
-        .find(|places| places.to_string() == text)
-}
-
 /// Packets whose places Linux's rings free together: two cache lines of pointers.
 const BATCH: u32 = 16;
 
@@ -114,33 +102,6 @@ impl Ring {
     }
 }
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "pfifo_fast"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, places at-once|batched, linux (places as Linux frees them)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "places" => self.places = words.value(option, parse_places, "at-once or batched")?,
-            "linux" => self.places = Places::Batched,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![
-            ("limit", Value::Packets(self.limit.into())),
-            ("places", Value::Word(self.places.to_string())),
-        ]
-    }
-}
-
 /// Three FIFOs in strict priority.
 #[derive(Debug)]
 pub struct PfifoFast<P> {
@@ -159,6 +120,16 @@ impl<P> PfifoFast<P> {
             bands,
             rings: [Ring::default(); BANDS],
         }
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Its three FIFOs, the most urgent first.
+    pub fn bands(&self) -> &[Pfifo<P>] {
+        &self.bands
     }
 
     /// Replaces the parameters. Packets above a lowered limit stay.
@@ -218,42 +189,11 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
     }
 }
 
-impl<P> Inspect for PfifoFast<P> {
-    fn report(&self) -> Report {
-        // What cannot be chosen is shown nevertheless, as in Linux.
-        let priomap = PRIOMAP.iter().map(|&band| band.into()).collect();
-        let mut options = vec![
-            ("bands", Value::Count(3)),
-            ("priomap", Value::List(priomap)),
-        ];
-        options.extend(self.config.options());
-        Report {
-            kind: "pfifo_fast",
-            options,
-            children: self.bands.iter().map(Inspect::report).collect(),
-            ..Report::default()
-        }
-    }
-}
-
-impl<P: Item> Change<P> for PfifoFast<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config);
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Probe, ids};
+    use std::vec::Vec;
 
     fn drain(fifo: &mut PfifoFast<Probe>) -> Vec<u32> {
         ids(core::iter::from_fn(|| {

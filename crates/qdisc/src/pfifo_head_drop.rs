@@ -2,14 +2,9 @@
 //! (`tc`'s `pfifo_head_drop`). The sender learns of the loss a whole queue earlier, and what is
 //! delivered is fresh.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{Backlog, Bytes};
 
 use crate::fifo::{Bound, Fifo, Victim};
-use crate::report::Value;
-use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// A FIFO bounded in packets that drops at the head.
 pub type PfifoHeadDrop<P> = Fifo<P, Config>;
@@ -36,27 +31,5 @@ impl Bound for Config {
 
     fn victim(&self) -> Victim {
         Victim::Oldest
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "pfifo_head_drop"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("limit", Value::Packets(self.limit.into()))]
     }
 }

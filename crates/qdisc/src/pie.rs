@@ -8,8 +8,6 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item};
@@ -18,10 +16,7 @@ pub use aqm::{Aqm, State, Stats, Verdict};
 pub use params::{DelaySource, Law, Params};
 
 use crate::aqm_fifo::{AqmFifo, FifoAqm, Peek};
-use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
-use crate::report::{Report, Value};
-use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Parameters of [`Pie`].
 #[derive(Clone, Debug, PartialEq)]
@@ -56,44 +51,6 @@ impl Config {
             limit,
             pie: Params::docsis(Bytes::new(1514) * u64::from(limit)),
         }
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "pie"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, target TIME, tupdate TIME, alpha SIXTEENTHS, beta SIXTEENTHS, ecn, noecn, bytemode, nobytemode, \
-         dq_rate_estimator, no_dq_rate_estimator, dq_threshold SIZE, ecn_prob PERCENT, max_burst TIME, mtu SIZE, law rfc8033|rfc8034|linux, \
-         active_above SIZE, hz N, first_update TIME, seed N, linux (all as Linux does), docsis (all as RFC 8034 does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "linux" => {
-                self.pie = Params {
-                    seed: self.pie.seed,
-                    ..Params::linux()
-                }
-            }
-            "docsis" => {
-                self.pie = Params {
-                    seed: self.pie.seed,
-                    ..Self::docsis(self.limit).pie
-                }
-            }
-            _ => return self.pie.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(self.pie.options());
-        options
     }
 }
 
@@ -208,45 +165,5 @@ impl<P> Pie<P> {
     /// The measured departure rate in bytes per second; 0 without an estimate.
     pub fn departure_rate(&self) -> u64 {
         self.control.aqm.departure_rate(self.state())
-    }
-}
-
-impl<P: Item> Change<P> for Pie<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("pie", error))
-    }
-}
-
-impl<P> Inspect for Pie<P> {
-    fn report(&self) -> Report {
-        let Stats { dropped, ecn_mark } = *self.stats();
-        let Counters {
-            packets_in,
-            max_queue,
-        } = *self.counters();
-        let counters = vec![
-            ("prob", Value::Share(self.state().probability())),
-            ("delay", Value::Time(self.delay())),
-            ("avg_dq_rate", Value::Count(self.departure_rate())),
-            ("pkts_in", Value::Count(packets_in)),
-            ("overlimit", Value::Count(self.drop_overlimit)),
-            ("dropped", Value::Count(dropped + self.drop_overlimit)),
-            ("maxq", Value::Count(max_queue as u64)),
-            ("ecn_mark", Value::Count(ecn_mark)),
-        ];
-        Report {
-            kind: "pie",
-            options: self.config.options(),
-            counters,
-            ..Report::default()
-        }
     }
 }

@@ -9,20 +9,17 @@
 #[cfg(test)]
 mod tests;
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
+use crate::classful::Classful;
 use crate::filter::{Filters, Verdict};
 use crate::parked::Parked;
-use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::PRIOMAP;
-use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, ParseError, Problem, Word, Words};
+use crate::stats::Common;
 
 /// Parameters of [`Prio`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,47 +50,6 @@ impl Config {
         self.priomap.iter().try_for_each(|band| {
             ConfigError::check(*band < self.bands, "priomap", band, "less than `bands`")
         })
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "prio"
-    }
-
-    fn help(&self) -> &'static str {
-        "bands N, priomap BAND0 ... BAND15"
-    }
-
-    /// A priomap may be cut short, as in `tc`: the other priorities keep their bands.
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "bands" => self.bands = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "priomap" => {
-                let is_number = |words: &Words<'_>| {
-                    words
-                        .peek()
-                        .is_some_and(|word| word.text.parse::<u8>().is_ok())
-                };
-                for (priority, band) in self.priomap.iter_mut().enumerate() {
-                    if priority == 0 || is_number(words) {
-                        *band = words.value(option, |text| text.parse().ok(), NUMBER)?;
-                    } else {
-                        break;
-                    }
-                }
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let priomap = self.priomap.iter().map(|&band| band.into()).collect();
-        vec![
-            ("bands", Value::Count(self.bands.into())),
-            ("priomap", Value::List(priomap)),
-        ]
     }
 }
 
@@ -154,6 +110,18 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         }
         self.config = config;
         Ok(())
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Every class, its qdisc and what passed it.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
+        self.bands
+            .iter()
+            .map(|(class, queue, common)| (class, queue.inner(), common))
     }
 
     /// Sets the rules that choose a band.
@@ -227,63 +195,27 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Prio<P, Q> {
-    fn report(&self) -> Report {
-        Report {
-            kind: "prio",
-            id: Some(self.bands.handle()),
-            options: self.config.options(),
-            classes: (0..self.bands.len())
-                .map(|band| self.bands.report("prio", band))
-                .collect(),
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Prio<P, Q> {
+    type Child = Q;
 
-impl<P: Item, Q: Qdisc<P> + Change<P> + From<Pfifo<P>>> Change<P> for Prio<P, Q> {
-    /// As [`reconfigure`](Self::reconfigure); a new band holds a `pfifo`, as in Linux.
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        let fifo = || Pfifo::new(pfifo::Config::default()).into();
-        self.reconfigure(config, fifo, drops)
-            .map_err(|error| words.refused("prio", error))
+    fn handle(&self) -> u16 {
+        self.bands.handle().major
     }
 
-    /// Its own classes have no options; classes further down may.
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        self.bands.iter().map(|(class, ..)| class).collect()
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if class.major == self.bands.handle().major {
-            return Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass {
-                    kind: "prio",
-                    class,
-                },
-            });
-        }
-        self.bands
-            .change_class_below("prio", class, words, now, drops)
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.bands.change_below("prio", class, words, now, drops)
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
+        let at = self.bands.find(class)?;
+        Some(
+            self.bands
+                .with(at, drops, |queue, drops| call(queue.inner_mut(), drops)),
+        )
     }
 }

@@ -11,6 +11,7 @@ mod params;
 mod tests;
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
@@ -20,10 +21,8 @@ pub use params::{Config, Params};
 
 use crate::bfifo::{self, Bfifo};
 use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
+use crate::classful::Classful;
 use crate::random::Random;
-use crate::report::{Report, Value};
-use crate::words::{ParseError, Problem, Words};
 
 /// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
 #[derive(Debug)]
@@ -139,6 +138,11 @@ impl<P, Q> Red<P, Q> {
         self.aqm.max_probability()
     }
 
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
@@ -233,76 +237,26 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
     }
 }
 
-impl<P, Q: Inspect> Inspect for Red<P, Q> {
-    fn report(&self) -> Report {
-        let Stats {
-            prob_mark,
-            forced_mark,
-            prob_drop,
-            forced_drop,
-            pdrop,
-            overlimits,
-        } = self.stats;
-        Report {
-            kind: "red",
-            id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
-            options: self.config.shown(),
-            overlimits,
-            counters: vec![
-                ("marked", Value::Count(prob_mark + forced_mark)),
-                ("early", Value::Count(prob_drop + forced_drop)),
-                ("pdrop", Value::Count(pdrop)),
-                ("other", Value::Count(0)),
-                ("average", Value::Size(self.average())),
-                ("max_p", Value::Share(self.max_probability())),
-            ],
-            children: vec![self.child.queue.report()],
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Red<P, Q> {
+    type Child = Q;
 
-impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config)
-            .map_err(|error| words.refused("red", error))
+    fn handle(&self) -> u16 {
+        self.handle
     }
 
-    /// Its one class has no options of its own; classes below may.
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        vec![ClassId::new(self.handle, 1)]
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if class.major == self.handle {
-            return Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass { kind: "red", class },
-            });
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
+        if class != ClassId::new(self.handle, 1) {
+            return None;
         }
-        self.child.queue.change_class(class, words, now, drops)
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let child = &mut self.child.queue;
-        if class == ClassId::new(self.handle, 1) {
-            return child.change(words, now, drops);
-        }
-        child.change_below(class, words, now, drops)
+        Some(call(&mut self.child.queue, drops))
     }
 }

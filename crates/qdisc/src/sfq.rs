@@ -21,13 +21,10 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 
 pub use params::{Config, FlowRed};
 
-use crate::discipline::{Change, Inspect};
 use crate::drr_plus::mix;
 use crate::index::{Chain, Index, Links};
 use crate::random::Random;
 use crate::red::{Aqm, Congestion, State};
-use crate::report::{Report, Value};
-use crate::words::{ParseError, Words};
 
 use depths::Depths;
 use packets::{Packets, Queue};
@@ -174,6 +171,11 @@ impl<P> Sfq<P> {
             stats: Stats::default(),
             config,
         })
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Counters so far.
@@ -474,45 +476,5 @@ impl<P: Item> Qdisc<P> for Sfq<P> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
-    }
-}
-
-impl<P> Inspect for Sfq<P> {
-    fn report(&self) -> Report {
-        let stats = self.stats;
-        let counters = [
-            ("prob_mark", stats.prob_mark),
-            ("prob_mark_head", stats.prob_mark_head),
-            ("prob_drop", stats.prob_drop),
-            ("forced_mark", stats.forced_mark),
-            ("forced_mark_head", stats.forced_mark_head),
-            ("forced_drop", stats.forced_drop),
-            ("drop_depth", stats.drop_depth),
-            ("drop_overlimit", stats.drop_overlimit),
-            ("perturbed", stats.perturbed),
-        ];
-        Report {
-            kind: "sfq",
-            options: self.config.shown(),
-            overlimits: stats.overlimits,
-            counters: counters
-                .map(|(name, count)| (name, Value::Count(count)))
-                .into(),
-            ..Report::default()
-        }
-    }
-}
-
-impl<P: Item> Change<P> for Sfq<P> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config, drops)
-            .map_err(|error| words.refused("sfq", error))
     }
 }

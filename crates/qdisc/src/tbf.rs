@@ -8,19 +8,17 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::format;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
 use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
+use crate::classful::Classful;
 use crate::flush::flush;
 use crate::parked::Parked;
 use crate::rate::{Cost, Framing};
-use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, Problem, Words};
 
 pub use params::{Config, Limit, Peak};
 
@@ -49,12 +47,12 @@ impl Bucket {
         (self.cost.nanos(len) - self.tokens).max(0)
     }
 
-    /// Its fill at the last departure, as bytes at `rate`.
-    fn holds(&self, rate: Rate) -> Value {
+    /// What it held at the last departure, as bytes at `rate`.
+    fn holds(&self, rate: Rate) -> Bytes {
         let bytes = (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec())
             + 500_000_000)
             / 1_000_000_000;
-        Value::Size(Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
     /// Fills for `elapsed`, then pays for `len`.
@@ -76,14 +74,18 @@ pub struct Tbf<P, Q> {
     /// When the buckets hold enough for the packet peeked last; until something comes or leaves,
     /// that is the next.
     opens: Option<Instant>,
-    overlimits: u64,
-    counters: Counters,
+    stats: Stats,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    too_long: u64,
-    split: u64,
+/// What [`Tbf`] held back, dropped and cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets longer than the bucket, dropped.
+    pub too_long: u64,
+    /// Large packets cut into segments that fit.
+    pub split: u64,
+    /// Times a packet had to wait for tokens.
+    pub overlimits: u64,
 }
 
 impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
@@ -105,14 +107,37 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
             filled,
             child,
             opens: None,
-            overlimits: 0,
-            counters: Counters::default(),
+            stats: Stats::default(),
         })
     }
 
     /// Gives it a name in a tree: its one class is then `handle:1`.
     pub fn with_handle(self, handle: u16) -> Self {
         Self { handle, ..self }
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The qdisc that decides what leaves next.
+    pub fn child(&self) -> &Q {
+        self.child.inner()
+    }
+
+    /// Packets held back, dropped and cut.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// What the bucket, and that of the peak rate, held at the last departure.
+    pub fn tokens(&self) -> (Bytes, Option<Bytes>) {
+        let peak = self.peak.as_ref().zip(self.config.peak);
+        (
+            self.lasting.holds(self.config.rate),
+            peak.map(|(bucket, config)| bucket.holds(config.rate)),
+        )
     }
 
     /// Replaces the parameters. The buckets keep what they hold, as far as it fits. What waits
@@ -185,25 +210,23 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
             return self.child.enqueue(packet, now, drops);
         }
         let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
-        let Self {
-            child, counters, ..
-        } = self;
+        let Self { child, stats, .. } = self;
         let whole = packet.split(&mut |piece| {
             pieces += 1;
             bytes += piece.len();
             if piece.len() <= most {
                 return child.enqueue(piece, now, drops);
             }
-            counters.too_long += 1;
+            stats.too_long += 1;
             drops.push(piece, DropReason::TooLong);
         });
         match whole {
             Ok(()) => {
-                counters.split += 1;
+                stats.split += 1;
                 drops.note_births(pieces.saturating_sub(1), bytes.saturating_sub(len));
             }
             Err(packet) => {
-                counters.too_long += 1;
+                stats.too_long += 1;
                 drops.push(packet, DropReason::TooLong);
             }
         }
@@ -216,14 +239,14 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
         loop {
             let len = self.child.peek_len(now, drops)?;
             if len > self.config.max_size() {
-                self.counters.too_long += 1;
+                self.stats.too_long += 1;
                 let packet = self.child.dequeue(now, drops)?;
                 drops.push(packet, DropReason::TooLong);
                 continue;
             }
             let opens = self.opens(len);
             if now < opens {
-                self.overlimits += 1;
+                self.stats.overlimits += 1;
                 self.opens = Some(opens);
                 return None;
             }
@@ -248,79 +271,27 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
     }
 }
 
-impl<P, Q: Inspect> Inspect for Tbf<P, Q> {
-    fn report(&self) -> Report {
-        let Counters { too_long, split } = self.counters;
-        let mut counters = vec![
-            ("drop_too_long", Value::Count(too_long)),
-            ("split", Value::Count(split)),
-            ("tokens", self.lasting.holds(self.config.rate)),
-        ];
-        if let (Some(bucket), Some(config)) = (&self.peak, self.config.peak) {
-            counters.push(("peak_tokens", bucket.holds(config.rate)));
-        }
-        Report {
-            kind: "tbf",
-            id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
-            options: self.config.options(),
-            overlimits: self.overlimits,
-            counters,
-            children: vec![self.child.report()],
-            ..Report::default()
-        }
-    }
-}
+impl<P: Item, Q: Qdisc<P>> Classful<P> for Tbf<P, Q> {
+    type Child = Q;
 
-impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
-    /// As
-    /// [`reconfigure`](Self::reconfigure); the limit is told to the qdisc below if that is a `bfifo`,
-    /// as in Linux.
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        let mut config = self.config.clone();
-        words.apply(&mut config)?;
-        self.reconfigure(config)
-            .map_err(|error| words.refused("tbf", error))?;
-        if self.child.report().kind == "bfifo" {
-            let limit = format!("limit {}", self.config.limit().get());
-            self.child.change(&mut Words::new(&limit), now, drops)?;
-        }
-        Ok(())
+    fn handle(&self) -> u16 {
+        self.handle
     }
 
-    /// Its one class has no options of its own; classes below may.
-    fn change_class(
+    fn leaves(&self) -> Vec<ClassId> {
+        vec![ClassId::new(self.handle, 1)]
+    }
+
+    fn with_child<R>(
         &mut self,
         class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if class.major == self.handle {
-            return Err(ParseError {
-                at: words.here(),
-                problem: Problem::NoClass { kind: "tbf", class },
-            });
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> Option<R> {
+        if class != ClassId::new(self.handle, 1) {
+            return None;
         }
         self.opens = None;
-        self.child.change_class(class, words, now, drops)
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.opens = None;
-        if class == ClassId::new(self.handle, 1) {
-            return self.child.change(words, now, drops);
-        }
-        self.child.change_below(class, words, now, drops)
+        Some(call(self.child.inner_mut(), drops))
     }
 }

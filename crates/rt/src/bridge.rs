@@ -10,8 +10,9 @@
 
 use tautline_base::{Device, Ecn, Frame, Instant, Item, Packet, Pool, Reason, Wake};
 use tautline_bql::{Limit, Port, Ring};
-use tautline_qdisc::{Drops, DynQdisc, FlowKey, Stats};
+use tautline_qdisc::{Drops, FlowKey, Stats};
 use tautline_stack::{NoTrace, PacketEvent, Tracer, What};
+use tautline_tc::DynQdisc;
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use tautline_qdisc::ParseError;
+use tautline_tc::ParseError;
 
 /// A refused parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

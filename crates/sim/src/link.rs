@@ -19,8 +19,9 @@ use std::time::Duration;
 use rand_pcg::Pcg32;
 use tautline_base::{Backlog, Bytes, DropReason, HeapFrame, Instant, Item, Packet, Qdisc};
 use tautline_bql::{Limit, Ring};
+use tautline_qdisc::Ledger;
 use tautline_qdisc::fifo::{self, Fifo, Victim};
-use tautline_qdisc::{DynQdisc, Inspect, Ledger, Report};
+use tautline_tc::{DynQdisc, Inspect, Report};
 
 use crate::classify;
 use crate::config_error::ConfigError;

@@ -22,8 +22,9 @@ use std::time::Duration;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate, Reason};
-use tautline_qdisc::{Kind, QueueStats};
+use tautline_qdisc::QueueStats;
 use tautline_stack::{HostStats, TcpConfig, TcpInfo};
+use tautline_tc::Kind;
 
 use crate::addresses::Family;
 use crate::app::{Applications, BulkReceiver, BulkSender, When};

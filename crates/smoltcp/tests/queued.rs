@@ -261,7 +261,7 @@ fn dropped_frames_are_used_again() {
 #[test]
 fn a_shaper_says_when_to_come_again() {
     let words = "tbf rate 8mbit burst 1514 limit 100kb";
-    let queue = tautline_qdisc::build::<Packet<HeapFrame>>(words).expect(words);
+    let queue = tautline_tc::build::<Packet<HeapFrame>>(words).expect(words);
     let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue, config());
     for _ in 0..3 {
         send(&mut device, &[1; 1000], at(1));

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_base::{HeapFrame, Instant, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
-use tautline_qdisc::{DynQdisc, build};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace, Replaced, UdpConfig};
+use tautline_tc::{DynQdisc, build};
 
 use tautline_testkit::MemoryDevice;
 

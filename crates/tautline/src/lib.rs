@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | | `base` | time, units, packets, devices, the `Qdisc` trait |
 //! | `qdisc` (default) | `qdisc` | queueing disciplines: FQ-CoDel, CAKE, HTB, TBF, netem ... |
+//! | `tc` | `tc` | qdiscs and trees from `tc`'s words, reports in text and JSON |
 //! | `bql` (default) | `bql` | dynamic queue limits; a port: qdisc, limit, ring |
 //! | `cc` (default) | `cc` | congestion control: CUBIC, BBR, Prague ... |
 //! | `stack` (default) | `stack` | TCP, UDP, IPv4, IPv6 without I/O |
@@ -233,6 +234,8 @@ pub use tautline_sim as sim;
 pub use tautline_smoltcp as smoltcp;
 #[cfg(feature = "stack")]
 pub use tautline_stack as stack;
+#[cfg(feature = "tc")]
+pub use tautline_tc as tc;
 
 /// The types that most programs need: `use tautline::prelude::*`.
 pub mod prelude {

@@ -16,10 +16,10 @@ use tautline_examples::args::{Rates, Size, TcpArgs, Times};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, limited, rounded};
 use tautline_examples::sink::hex;
-use tautline_qdisc::Kind;
 use tautline_sim::nic::NicConfig;
 use tautline_sim::transfer::{SENDER, TransferNetwork};
 use tautline_sim::{Family, Impairments, LinkConfig, Probability, Transfer};
+use tautline_tc::Kind;
 
 /// Sends a file between two hosts of this process, over a simulated link in virtual time.
 ///

@@ -15,11 +15,12 @@ use tautline_examples::args::{DeviceKind, seconds};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_live::{PortState, Screen, Snapshot, View};
-use tautline_qdisc::{QueueStats, Stats, build};
+use tautline_qdisc::{QueueStats, Stats};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
 use tautline_rt::{
     Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed,
 };
+use tautline_tc::build;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_qdisc::{Report, Value};
 use tautline_sim::app::{Measured, Sample, SocketApi};
 use tautline_sim::{Applications, PortSample};
 use tautline_stack::TcpInfo;
+use tautline_tc::{Report, Value};
 
 use crate::plan::Point;
 use crate::quantity::Quantity;

@@ -5,11 +5,11 @@ mod air;
 use std::time::Duration;
 
 use tautline_base::{Rate, Tso};
-use tautline_qdisc::{Kind, Tree};
 use tautline_sim::topology::{Cable, HostNode, Topology};
 use tautline_sim::{
     Buffer, Coalesce, Impairments, LinkConfig, LinkNicConfig, NicConfig, Probability, RingLimit,
 };
+use tautline_tc::{Kind, Tree};
 
 use crate::scenario::Document;
 use crate::scenario::document::{Back, Host, Link, Port};

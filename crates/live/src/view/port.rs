@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, LineGauge, Sparkline};
-use tautline_qdisc::Value;
+use tautline_tc::Value;
 
 use super::amounts::{bytes, rate, scaled, time};
 use crate::history::{History, Throughput};

@@ -6,7 +6,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use tautline_base::HeapFrame;
 use tautline_base::{Bytes, Instant, Packet};
-use tautline_qdisc::{Drops, Inspect, Qdisc, Stats, build};
+use tautline_qdisc::{Drops, Qdisc, Stats};
+use tautline_tc::{Inspect, build};
 
 use super::{Key, View};
 use crate::snapshot::{Counted, PortState, Snapshot};
@@ -14,7 +15,7 @@ use crate::snapshot::{Counted, PortState, Snapshot};
 /// A port whose shaper lets 1 Mbit/s pass: at each step of 100 ms it takes 10 packets of 1500
 /// bytes.
 struct Shaped {
-    queue: Stats<Box<dyn tautline_qdisc::DynQdisc<Packet<HeapFrame>>>>,
+    queue: Stats<Box<dyn tautline_tc::DynQdisc<Packet<HeapFrame>>>>,
     drops: Drops<Packet<HeapFrame>>,
 }
 

@@ -1,7 +1,7 @@
 //! The lines of a report: each qdisc and class below what it belongs to, with its parameters,
 //! what passed, and its own counters.
 
-use tautline_qdisc::{Report, Value};
+use tautline_tc::{Report, Value};
 
 use super::amounts::{bytes, time};
 

@@ -1,6 +1,7 @@
 //! BLUE over its queue: what moves the probability, what it does to packets.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::Probe;
 use alloc::string::ToString;
@@ -107,7 +108,12 @@ fn the_share_signalled_is_the_probability() {
         queue.enqueue(Probe::new(0), ms(0), &mut drops);
         queue.enqueue(Probe::new(1), ms(0), &mut drops);
         queue
-            .change(&mut Words::new("limit 100000"), ms(0), &mut drops)
+            .change(
+                Target::Root,
+                &mut Words::new("limit 100000"),
+                ms(0),
+                &mut drops,
+            )
             .expect("valid");
         for id in 0..10_000 {
             queue.enqueue(Probe::new(id).tos(tos), ms(50), &mut drops);
@@ -178,7 +184,7 @@ fn blue_learns_to_prevent_overflow() {
 #[test]
 fn words_are_read_and_written() {
     let all = "blue limit 50p threshold 20p d1 0.25 d2 0.025 freeze_time 10ms ecn seed 3";
-    let kind: crate::Kind = all.parse().expect(all);
+    let kind: Kind = all.parse().expect(all);
     assert_eq!(kind.to_string(), all);
     let config = Config {
         limit: 50,
@@ -189,10 +195,10 @@ fn words_are_read_and_written() {
         ecn: true,
         seed: 3,
     };
-    assert_eq!(kind, crate::Kind::Blue(config));
+    assert_eq!(kind, Kind::Blue(config));
     for words in ["blue", "blue threshold 3 threshold none ecn noecn"] {
         assert_eq!(
-            words.parse::<crate::Kind>().expect(words).to_string(),
+            words.parse::<Kind>().expect(words).to_string(),
             "blue limit 1000p d1 0.02 d2 0.002 freeze_time 100ms seed 0"
         );
     }
@@ -202,7 +208,7 @@ fn words_are_read_and_written() {
         "blue freeze_time never",
         "blue target 5ms",
     ] {
-        assert!(words.parse::<crate::Kind>().is_err(), "{words}");
+        assert!(words.parse::<Kind>().is_err(), "{words}");
     }
     for (config, parameter) in [
         (
@@ -248,7 +254,12 @@ fn a_live_change_keeps_the_probability() {
     }
     drops = Drops::new();
     queue
-        .change(&mut Words::new("limit 1 d1 0.5"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("limit 1 d1 0.5"),
+            ms(1),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(
         crate::testing::ids(drops.drain().map(|(packet, _)| packet)),
@@ -259,7 +270,12 @@ fn a_live_change_keeps_the_probability() {
     assert!(drops.len() == 1 && [0.02, 0.52].contains(&probability(&queue)));
     assert!(
         queue
-            .change(&mut Words::new("limit 9 seed 1"), ms(1), &mut drops)
+            .change(
+                Target::Root,
+                &mut Words::new("limit 9 seed 1"),
+                ms(1),
+                &mut drops
+            )
             .is_err()
     );
     assert_eq!(queue.inner().config.limit, 1);

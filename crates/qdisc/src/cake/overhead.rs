@@ -81,7 +81,7 @@ impl Overhead {
 
     /// Takes over what the keyword `name` sets and keeps the rest; false if there is no such
     /// keyword.
-    pub(super) fn set_link(&mut self, name: &str) -> bool {
+    pub fn set_link(&mut self, name: &str) -> bool {
         let found = KEYWORDS.iter().find(|(keyword, ..)| *keyword == name);
         if let Some(&(_, bytes, mpu, framing)) = found {
             *self = Self {

@@ -9,7 +9,7 @@ use super::diffserv::Tins;
 use super::hosts::Isolation;
 use super::overhead::Overhead;
 use crate::cobalt::{self, Start};
-use crate::words::units;
+use crate::units;
 
 /// How fast the link is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum Bandwidth {
 
 impl Bandwidth {
     /// The rate to begin with; zero for none.
-    pub(super) fn at_first(self) -> Rate {
+    pub fn at_first(self) -> Rate {
         match self {
             Self::Unlimited => Rate::ZERO,
             Self::Shaped(rate) | Self::AutorateIngress { start: rate } => rate,
@@ -151,7 +151,7 @@ impl Default for Config {
 }
 
 /// Round trips by name, as `tc` has them.
-pub(super) const PRESETS: [(&str, Duration); 8] = [
+pub const PRESETS: [(&str, Duration); 8] = [
     ("datacentre", Duration::from_micros(100)),
     ("lan", Duration::from_millis(1)),
     ("metro", Duration::from_millis(10)),

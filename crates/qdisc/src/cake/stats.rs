@@ -1,100 +1,132 @@
 //! CAKE's counters (`net/sched/sch_cake.c` `cake_dump_stats`).
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::Rate;
+use tautline_base::{Bytes, Rate};
 
 use super::Cake;
 use super::tin::{Delays, Tin};
-use crate::discipline::Inspect;
-use crate::report::{Report, Value};
-use crate::words::Options;
 
-impl<P> Inspect for Cake<P> {
-    /// Parameters, memory, sizes, and a class for every tin, the least urgent first.
-    fn report(&self) -> Report {
-        let Self {
-            config,
-            memory,
-            sizes,
-            autorate,
-            overlimits,
-            ..
-        } = self;
+/// What [`Cake`] measured, of all tins together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Times a packet had to wait for the shaper.
+    pub overlimits: u64,
+    /// Most memory held at once.
+    pub memory_used: Bytes,
+    /// Memory it may hold.
+    pub memory_limit: Bytes,
+    /// Estimated rate of the bottleneck, or the configured one before there is an estimate.
+    pub capacity_estimate: Rate,
+    /// Shortest and longest network-layer length in bytes.
+    pub network_size: (u32, u32),
+    /// Shortest and longest length on the link in bytes.
+    pub adjusted_size: (u32, u32),
+    /// Mean offset of the network header in bytes.
+    pub mean_offset: u32,
+}
+
+/// What one tin counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TinStats {
+    /// Its name: `Voice`.
+    pub name: &'static str,
+    /// The rate above which it yields to others.
+    pub threshold: Rate,
+    /// COBALT's target.
+    pub target: Duration,
+    /// COBALT's interval.
+    pub interval: Duration,
+    /// Mean sojourn time, leaning to the longest.
+    pub peak_delay: Duration,
+    /// Mean sojourn time.
+    pub average_delay: Duration,
+    /// Mean sojourn time, leaning to the shortest.
+    pub base_delay: Duration,
+    /// Bytes queued.
+    pub backlog: Bytes,
+    /// Packets that arrived.
+    pub packets: u64,
+    /// Bytes that arrived.
+    pub bytes: Bytes,
+    /// Hashes that found their queue in another way of the set.
+    pub way_hits: u64,
+    /// Hashes that found an unused queue.
+    pub way_misses: u64,
+    /// Hashes that had to share a queue with another flow.
+    pub way_collisions: u64,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Acknowledgments dropped by the filter.
+    pub ack_drops: u64,
+    /// Sparse flows.
+    pub sparse_flows: usize,
+    /// Bulk flows.
+    pub bulk_flows: usize,
+    /// Queues that BLUE drops from.
+    pub unresponsive_flows: usize,
+    /// Longest packet, before it was split.
+    pub max_len: Bytes,
+    /// Bytes a flow sends per turn.
+    pub quantum: u32,
+}
+
+impl<P> Cake<P> {
+    /// What it measured, of all tins together.
+    pub fn stats(&self) -> Stats {
         // Linux begins the estimate with the bandwidth.
-        let estimate = Some(autorate.peak())
-            .filter(|peak| *peak > Rate::ZERO)
-            .or_else(|| self.rate());
-        let counters = vec![
-            ("memory_used", Value::Size(memory.most)),
-            ("memory_limit", Value::Size(memory.limit)),
-            (
-                "capacity_estimate",
-                Value::Rate(estimate.unwrap_or(Rate::ZERO)),
-            ),
-            ("min_network_size", Value::Count(sizes.network.0.into())),
-            ("max_network_size", Value::Count(sizes.network.1.into())),
-            ("min_adj_size", Value::Count(sizes.adjusted.0.into())),
-            ("max_adj_size", Value::Count(sizes.adjusted.1.into())),
-            ("avg_hdr_offset", Value::Count(sizes.mean_offset().into())),
-        ];
-        let names = config.tins.names().iter().zip(config.tins.order());
-        let classes = names
-            .map(|(name, &tin)| self.tins[tin].report(name))
-            .collect();
-        let options = config.options();
-        Report {
-            kind: "cake",
-            options,
-            overlimits: *overlimits,
-            counters,
-            classes,
-            ..Report::default()
+        let estimate = Some(self.autorate.peak()).filter(|peak| *peak > Rate::ZERO);
+        Stats {
+            overlimits: self.overlimits,
+            memory_used: self.memory.most,
+            memory_limit: self.memory.limit,
+            capacity_estimate: estimate.or_else(|| self.rate()).unwrap_or(Rate::ZERO),
+            network_size: self.sizes.network,
+            adjusted_size: self.sizes.adjusted,
+            mean_offset: self.sizes.mean_offset(),
         }
+    }
+
+    /// What each tin counts, the least urgent first.
+    pub fn tins(&self) -> impl Iterator<Item = TinStats> {
+        let tins = self.config.tins;
+        let names = tins.names().iter().zip(tins.order());
+        names.map(|(name, &tin)| self.tins[tin].stats(name))
     }
 }
 
 impl Tin {
-    fn report(&self, name: &'static str) -> Report {
-        Report {
-            kind: name,
-            counters: self.values(),
-            ..Report::default()
-        }
-    }
-
-    fn values(&self) -> Vec<(&'static str, Value)> {
+    fn stats(&self, name: &'static str) -> TinStats {
         let (counters, census, params) = (&self.counters, &self.census, self.aqm.params());
         let Delays {
             average,
             peak,
             base,
         } = counters.delays;
-        let count = |count: usize| Value::Count(count as u64);
-        let time = |nanos| Value::Time(Duration::from_nanos(nanos));
-        vec![
-            ("thresh", Value::Rate(self.threshold)),
-            ("target", Value::Time(params.target)),
-            ("interval", Value::Time(params.interval)),
-            ("pk_delay", time(peak)),
-            ("av_delay", time(average)),
-            ("sp_delay", time(base)),
-            ("backlog", Value::Size(self.bytes)),
-            ("pkts", Value::Count(counters.packets)),
-            ("bytes", Value::Count(counters.bytes.get())),
-            ("way_inds", Value::Count(counters.way_hits)),
-            ("way_miss", Value::Count(counters.way_misses)),
-            ("way_cols", Value::Count(counters.way_collisions)),
-            ("drops", Value::Count(counters.drops)),
-            ("marks", Value::Count(counters.marks)),
-            ("ack_drop", Value::Count(counters.ack_drops)),
-            ("sp_flows", count(census.sparse + census.decaying)),
-            ("bk_flows", count(census.bulk)),
-            ("un_flows", count(counters.unresponsive)),
-            ("max_len", Value::Count(counters.max_len.get())),
-            ("quantum", Value::Count(self.flow_quantum.into())),
-        ]
+        TinStats {
+            name,
+            threshold: self.threshold,
+            target: params.target,
+            interval: params.interval,
+            peak_delay: Duration::from_nanos(peak),
+            average_delay: Duration::from_nanos(average),
+            base_delay: Duration::from_nanos(base),
+            backlog: self.bytes,
+            packets: counters.packets,
+            bytes: counters.bytes,
+            way_hits: counters.way_hits,
+            way_misses: counters.way_misses,
+            way_collisions: counters.way_collisions,
+            drops: counters.drops,
+            marks: counters.marks,
+            ack_drops: counters.ack_drops,
+            sparse_flows: census.sparse + census.decaying,
+            bulk_flows: census.bulk,
+            unresponsive_flows: counters.unresponsive,
+            max_len: counters.max_len,
+            quantum: self.flow_quantum,
+        }
     }
 }

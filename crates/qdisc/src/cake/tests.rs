@@ -9,11 +9,9 @@ mod shaping;
 mod words;
 
 use super::*;
-use crate::discipline::Inspect;
+use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::report::Value;
 use crate::testing::Probe;
-use crate::words::Kind;
 use core::time::Duration;
 
 const ECT0: u8 = 2;

@@ -3,14 +3,9 @@
 use core::fmt;
 use core::time::Duration;
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::ConfigError;
 
-use crate::report::Value;
-use crate::words::{ParseError, TIME, Word, Words, units};
+use crate::units;
 
 /// How a standing queue's first episode begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,52 +95,4 @@ impl Params {
             "longer than nothing",
         )
     }
-
-    /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(
-        &mut self,
-        option: Word<'_>,
-        words: &mut Words<'_>,
-    ) -> Result<bool, ParseError> {
-        let share = "a share, e.g. 0.01 or 1%";
-        match option.text {
-            "target" => self.target = words.value(option, units::parse_time, TIME)?,
-            "interval" => self.interval = words.value(option, units::parse_time, TIME)?,
-            "mtu_time" => self.mtu_time = words.value(option, units::parse_time, TIME)?,
-            "increment" => self.increment = words.value(option, units::parse_share, share)?,
-            "decrement" => self.decrement = words.value(option, units::parse_share, share)?,
-            "blue_threshold" => {
-                self.blue_threshold = Some(words.value(option, units::parse_time, TIME)?)
-            }
-            "no_blue_threshold" => self.blue_threshold = None,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "start" => self.start = words.value(option, parse_start, "patient or linux")?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    pub(crate) fn options(&self) -> Vec<(&'static str, Value)> {
-        let threshold = match self.blue_threshold {
-            Some(threshold) => ("blue_threshold", Value::Time(threshold)),
-            None => ("no_blue_threshold", Value::Flag(true)),
-        };
-        vec![
-            ("target", Value::Time(self.target)),
-            ("interval", Value::Time(self.interval)),
-            ("mtu_time", Value::Time(self.mtu_time)),
-            ("increment", Value::Share(self.increment)),
-            ("decrement", Value::Share(self.decrement)),
-            threshold,
-            (if self.ecn { "ecn" } else { "noecn" }, Value::Flag(true)),
-            ("start", Value::Word(self.start.to_string())),
-        ]
-    }
-}
-
-fn parse_start(text: &str) -> Option<Start> {
-    [Start::Patient, Start::Linux]
-        .into_iter()
-        .find(|start| start.to_string() == text)
 }

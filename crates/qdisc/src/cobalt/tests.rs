@@ -2,14 +2,15 @@
 //! measured kernel, and ns-3's suite.
 
 use core::time::Duration;
+use std::vec::Vec;
 
 use alloc::string::ToString;
 use proptest::prelude::*;
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
-use crate::words::{Kind, build};
 use tautline_base::Qdisc;
 
 const ECT0: u8 = 2;
@@ -559,7 +560,12 @@ fn a_lowered_limit_drops_at_the_head() {
         queue.enqueue(Probe::new(id), ms(0), &mut drops);
     }
     queue
-        .change(&mut Words::new("limit 2 target 7ms"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("limit 2 target 7ms"),
+            ms(1),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [0, 1, 2]);
     assert_eq!(
@@ -567,7 +573,12 @@ fn a_lowered_limit_drops_at_the_head() {
         Duration::from_millis(7)
     );
     queue
-        .change(&mut Words::new("limit 0 interval 0"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("limit 0 interval 0"),
+            ms(1),
+            &mut drops,
+        )
         .expect_err("refused");
     assert_eq!(
         queue.backlog().packets,

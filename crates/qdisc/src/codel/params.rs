@@ -2,15 +2,10 @@
 
 use core::time::Duration;
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{Bytes, ConfigError};
 
 use super::law::Law;
-use crate::report::Value;
-use crate::words::{ParseError, Problem, SIZE, TIME, Word, Words, units};
+use crate::units;
 
 /// Parameters of the algorithm. `Default` is what RFC 8289 and Linux agree on, except for
 /// [`law`](Self::law).
@@ -86,82 +81,4 @@ impl Params {
             "longer than the tick of the control law's clock (1ns, or 1024ns with law linux)",
         )
     }
-
-    /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(
-        &mut self,
-        option: Word<'_>,
-        words: &mut Words<'_>,
-    ) -> Result<bool, ParseError> {
-        match option.text {
-            "target" => self.target = words.value(option, units::parse_time, TIME)?,
-            "interval" => self.interval = words.value(option, units::parse_time, TIME)?,
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            "law" => self.law = words.value(option, parse_law, "rfc8289 or linux")?,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "ce_threshold" => {
-                self.ce_threshold = Some(CeThreshold::all(words.value(
-                    option,
-                    units::parse_time,
-                    TIME,
-                )?));
-            }
-            "ce_threshold_selector" => {
-                let (selector, mask) =
-                    words.value(option, parse_selector, "VALUE/MASK, e.g. 0x1/0x3")?;
-                let missing = || {
-                    let problem = Problem::MissingBefore {
-                        option: option.text.into(),
-                        needed: "ce_threshold",
-                    };
-                    ParseError {
-                        at: option.span(),
-                        problem,
-                    }
-                };
-                let threshold = self.ce_threshold.as_mut().ok_or_else(missing)?;
-                (threshold.selector, threshold.mask) = (selector, mask);
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    pub(crate) fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("target", Value::Time(self.target)),
-            ("interval", Value::Time(self.interval)),
-            ("mtu", Value::Size(self.mtu)),
-            ("law", Value::Word(self.law.to_string())),
-            (if self.ecn { "ecn" } else { "noecn" }, Value::Flag(true)),
-        ];
-        if let Some(CeThreshold {
-            delay,
-            mask,
-            selector,
-        }) = self.ce_threshold
-        {
-            options.push(("ce_threshold", Value::Time(delay)));
-            if mask != 0 {
-                options.push((
-                    "ce_threshold_selector",
-                    Value::Word(alloc::format!("{selector:#x}/{mask:#x}")),
-                ));
-            }
-        }
-        options
-    }
-}
-
-fn parse_law(text: &str) -> Option<Law> {
-    [Law::Rfc8289, Law::Linux]
-        .into_iter()
-        .find(|law| law.to_string() == text)
-}
-
-fn parse_selector(text: &str) -> Option<(u8, u8)> {
-    let (selector, mask) = text.split_once('/')?;
-    let byte = |text| u8::try_from(units::parse_integer(text)?).ok();
-    Some((byte(selector)?, byte(mask)?))
 }

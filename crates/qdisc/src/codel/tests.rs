@@ -3,6 +3,7 @@
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use std::vec::Vec;
 
 use super::*;
 use crate::testing::{Probe, ids};

@@ -1,6 +1,7 @@
 //! Turns, shares, blocked classes, classes that come and go.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
@@ -9,9 +10,8 @@ use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
+use std::vec;
 use tautline_base::Rate;
-
-use crate::discipline::DynQdisc;
 
 type Queue = Drr<Probe, Box<dyn DynQdisc<Probe>>>;
 
@@ -275,8 +275,14 @@ fn classes_and_what_is_below_them_change_by_words() {
     let drr = &mut queue.inner_mut().0;
     drr.graft(class(2), Box::new(inner), &mut drops)
         .expect("exists");
-    let mut change =
-        |id, words| drr.change_class(id, &mut Words::new(words), Instant::ZERO, &mut drops);
+    let mut change = |id, words| {
+        drr.change(
+            Target::Class(id),
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut drops,
+        )
+    };
     change(class(1), "quantum 2000").expect("valid");
     change(ClassId::new(2, 1), "quantum 3000").expect("further down");
     assert_eq!(change(class(1), "quantum 0").expect_err("refused").at, 8..9);
@@ -286,8 +292,14 @@ fn classes_and_what_is_below_them_change_by_words() {
             .to_string(),
         "drr has no class 3:1"
     );
-    let mut below =
-        |id, words| drr.change_below(id, &mut Words::new(words), Instant::ZERO, &mut drops);
+    let mut below = |id, words| {
+        drr.change(
+            Target::Below(id),
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut drops,
+        )
+    };
     below(class(1), "limit 1").expect("valid");
     below(ClassId::new(2, 1), "limit 2").expect("further down");
     below(ClassId::new(2, 2), "limit 2").expect_err("no such class");
@@ -314,7 +326,7 @@ fn classes_and_what_is_below_them_change_by_words() {
 #[test]
 fn a_change_below_is_accounted() {
     let mut drr = Queue::new(1);
-    let codel = crate::build("fq_codel limit 10").expect("valid");
+    let codel = build("fq_codel limit 10").expect("valid");
     drr.add_class(class(1), quantum(1514), codel).expect("new");
     drr.add_class(class(2), quantum(1514), fifo()).expect("new");
     let (mut queue, mut drops) = (ByMark(drr), Drops::new());
@@ -323,8 +335,8 @@ fn a_change_below_is_accounted() {
     }
     queue
         .0
-        .change_below(
-            class(1),
+        .change(
+            Target::Below(class(1)),
             &mut Words::new("limit 1"),
             Instant::ZERO,
             &mut drops,

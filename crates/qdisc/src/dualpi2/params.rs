@@ -1,13 +1,10 @@
 //! [`Config`]: what DualPI2 is told, and how `tc` says it.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Bytes, ConfigError, Ecn};
 
-use crate::report::Value;
-use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, TIME, Word, Words, units};
+use crate::units;
 
 /// How the low-latency queue marks by itself, besides what the classic queue's delay makes it mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,191 +217,11 @@ impl Config {
         )
     }
 
-    fn ramp(&self) -> (Duration, Duration) {
+    /// Start and range of the ramp, or the defaults while there is none.
+    pub fn ramp(&self) -> (Duration, Duration) {
         match self.native {
             Native::Ramp { min, range } => (min, range),
             Native::Delay(_) | Native::Packets(_) => (RAMP_MIN, RAMP_RANGE),
         }
-    }
-}
-
-/// Set by `max_rtt` if no `typical_rtt` follows, as in `tc`.
-const TYPICAL_RTT: Duration = Duration::from_millis(15);
-/// Set by `typical_rtt` if no `max_rtt` precedes, as in `tc`.
-const MAX_RTT: Duration = Duration::from_millis(100);
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "dualpi2"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, memlimit SIZE, target TIME, tupdate TIME, alpha PER_SECOND, beta PER_SECOND, max_rtt TIME, \
-         typical_rtt TIME, step_thresh TIME|PACKETSp, ramp_min TIME, ramp_range TIME, min_qlen_step PACKETS, coupling_factor N, \
-         drop_on_overload, overflow, drop_enqueue, drop_dequeue, l4s_ect, any_ect, classic_protection PERCENT, split_gso, \
-         no_split_gso, mtu SIZE, seed N, rfc9332 (all as its appendix A does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "memlimit" => self.memory_limit = Some(words.value(option, units::parse_size, SIZE)?),
-            "target" => self.target = words.value(option, units::parse_time, TIME)?,
-            "tupdate" => self.tupdate = words.value(option, units::parse_time, TIME)?,
-            "alpha" => self.alpha = words.value(option, |text| text.parse().ok(), WEIGHT)?,
-            "beta" => self.beta = words.value(option, |text| text.parse().ok(), WEIGHT)?,
-            "max_rtt" => {
-                let max = words.value(option, parse_round_trip, ROUND_TRIP)?;
-                let mut typical = TYPICAL_RTT;
-                if let Some(word) = words.peek().filter(|word| word.text == "typical_rtt") {
-                    words.word();
-                    typical = words.value(word, parse_round_trip, ROUND_TRIP)?;
-                }
-                *self = self.clone().for_round_trips(typical, max);
-            }
-            "typical_rtt" => {
-                let typical = words.value(option, parse_round_trip, ROUND_TRIP)?;
-                let mut max = MAX_RTT;
-                if let Some(word) = words.peek().filter(|word| word.text == "max_rtt") {
-                    words.word();
-                    max = words.value(word, parse_round_trip, ROUND_TRIP)?;
-                }
-                *self = self.clone().for_round_trips(typical, max);
-            }
-            "step_thresh" => {
-                self.native = words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?
-            }
-            "ramp_min" => {
-                let min = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp {
-                    min,
-                    range: self.ramp().1,
-                };
-            }
-            "ramp_range" => {
-                let range = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp {
-                    min: self.ramp().0,
-                    range,
-                };
-            }
-            "min_qlen_step" => {
-                self.min_qlen_step = words.value(option, units::parse_packets, PACKETS)?
-            }
-            "coupling_factor" => {
-                self.coupling = words.value(option, |text| text.parse().ok(), NUMBER)?
-            }
-            "drop_on_overload" => self.overload = Overload::Drop,
-            "overflow" => self.overload = Overload::Overflow,
-            "drop_enqueue" => self.drop_at = DropAt::Enqueue,
-            "drop_dequeue" => self.drop_at = DropAt::Dequeue,
-            "l4s_ect" => self.identifier = Identifier::L4sEct,
-            "any_ect" => self.identifier = Identifier::AnyEct,
-            "classic_protection" => {
-                self.classic_protection =
-                    words.value(option, parse_percent, "a percentage, e.g. 10")?;
-            }
-            "split_gso" => self.split_gso = true,
-            "no_split_gso" => self.split_gso = false,
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "rfc9332" => {
-                *self = Self {
-                    limit: self.limit,
-                    memory_limit: self.memory_limit,
-                    seed: self.seed,
-                    ..Self::rfc9332()
-                };
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(
-            self.memory_limit
-                .map(|limit| ("memlimit", Value::Size(limit))),
-        );
-        options.extend([
-            ("coupling_factor", Value::Count(self.coupling.into())),
-            (
-                if self.overload == Overload::Drop {
-                    "drop_on_overload"
-                } else {
-                    "overflow"
-                },
-                Value::Flag(true),
-            ),
-        ]);
-        match self.native {
-            Native::Delay(delay) => options.push(("step_thresh", Value::Time(delay))),
-            Native::Packets(packets) => {
-                options.push(("step_thresh", Value::Packets(packets.into())))
-            }
-            Native::Ramp { min, range } => {
-                options.extend([
-                    ("ramp_min", Value::Time(min)),
-                    ("ramp_range", Value::Time(range)),
-                ]);
-            }
-        }
-        options.extend([
-            ("min_qlen_step", Value::Packets(self.min_qlen_step.into())),
-            (
-                if self.drop_at == DropAt::Enqueue {
-                    "drop_enqueue"
-                } else {
-                    "drop_dequeue"
-                },
-                Value::Flag(true),
-            ),
-            (
-                if self.identifier == Identifier::AnyEct {
-                    "any_ect"
-                } else {
-                    "l4s_ect"
-                },
-                Value::Flag(true),
-            ),
-            (
-                "classic_protection",
-                Value::Word(alloc::format!("{}%", self.classic_protection)),
-            ),
-            ("target", Value::Time(self.target)),
-            ("tupdate", Value::Time(self.tupdate)),
-            ("alpha", Value::Share(self.alpha)),
-            ("beta", Value::Share(self.beta)),
-            (
-                if self.split_gso {
-                    "split_gso"
-                } else {
-                    "no_split_gso"
-                },
-                Value::Flag(true),
-            ),
-            ("mtu", Value::Size(self.mtu)),
-            ("seed", Value::Count(self.seed)),
-        ]);
-        options
-    }
-}
-
-const WEIGHT: &str = "a number per second, e.g. 0.16";
-const ROUND_TRIP: &str = "a time above 0, e.g. 100ms";
-
-fn parse_percent(text: &str) -> Option<u8> {
-    text.strip_suffix('%').unwrap_or(text).parse().ok()
-}
-
-fn parse_round_trip(text: &str) -> Option<Duration> {
-    units::parse_time(text).filter(|time| !time.is_zero())
-}
-
-fn parse_step(text: &str) -> Option<Native> {
-    match text.strip_suffix('p') {
-        Some(packets) => packets.parse().ok().map(Native::Packets),
-        None => units::parse_time(text).map(Native::Delay),
     }
 }

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use tautline_base::Ecn;
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use std::string::ToString;
 use std::vec::Vec;
 
@@ -337,7 +337,7 @@ fn the_step_marks_what_stayed_too_long() {
     queue.dequeue(ms(2), &mut Drops::new()).expect("queued");
     queue.dequeue(ms(2), &mut Drops::new()).expect("queued");
     assert_eq!(
-        (queue.counters.step_mark, queue.counters.ecn_mark),
+        (queue.stats.step_mark, queue.stats.ecn_mark),
         (1, 1),
         "not below three more"
     );
@@ -500,10 +500,20 @@ fn limits_hold() {
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4, 5]);
     assert_eq!(queue.report().overlimits, 2);
     queue
-        .change(&mut Words::new("limit 3"), Instant::ZERO, &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("limit 3"),
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("valid");
     queue
-        .change(&mut Words::new("memlimit 1514"), Instant::ZERO, &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("memlimit 1514"),
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("valid");
     let reasons: Vec<_> = drops
         .drain()
@@ -587,7 +597,7 @@ fn super_packets_are_split() {
         ("dualpi2 limit 2", 2),
     ] {
         let (mut queue, mut drops) = (
-            Ledger::new(crate::build::<Probe>(words).expect(words)),
+            Ledger::new(build::<Probe>(words).expect(words)),
             Drops::new(),
         );
         queue.enqueue(
@@ -632,7 +642,7 @@ fn late_updates_equal_punctual_ones() {
         (20..=20 + gap).for_each(|millis| punctual.catch_up(ms(millis)));
         late.catch_up(ms(20 + gap));
         assert_eq!(late.probability(), punctual.probability(), "{gap}");
-        assert_eq!(late.counters.delays, punctual.counters.delays);
+        assert_eq!(late.stats.delays, punctual.stats.delays);
     }
 }
 
@@ -759,7 +769,12 @@ fn a_change_interrupts_nothing() {
     let p = queue.probability();
     assert!(p > 0.5);
     queue
-        .change(&mut Words::new("target 20ms"), ms(200), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("target 20ms"),
+            ms(200),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(queue.probability(), p);
     // Updates were due each 16 ms: the next is at 208.
@@ -768,7 +783,12 @@ fn a_change_interrupts_nothing() {
     queue.catch_up(ms(208));
     assert!(queue.probability() > p);
     queue
-        .change(&mut Words::new("overflow"), ms(208), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("overflow"),
+            ms(208),
+            &mut drops,
+        )
         .expect("valid");
     assert!(
         (queue.probability() - 0.5).abs() < 1e-6,
@@ -1007,7 +1027,7 @@ proptest! {
                     let kind = Kind::DualPi2(config.clone()).to_string();
                     let words = kind.strip_prefix("dualpi2").expect("named");
                     let memory = config.memory_limit;
-                    queue.change(&mut Words::new(words), now, &mut drops).expect("valid");
+                    queue.change(Target::Root, &mut Words::new(words), now, &mut drops).expect("valid");
                     if memory.is_none() {
                         config.memory_limit = queue.inner().config.memory_limit;
                     }

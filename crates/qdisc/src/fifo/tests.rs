@@ -1,11 +1,14 @@
 //! The FIFO family against the worked examples of `net/sched/sch_fifo.c`, and a plain model.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
 use crate::{Bfifo, Pfifo, PfifoHeadDrop, bfifo, pfifo, pfifo_head_drop};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
 
 /// Offers packets of `lens`; the ids of those dropped.
 fn offer(queue: &mut impl Qdisc<Probe>, lens: &[u32]) -> Vec<u32> {
@@ -128,10 +131,20 @@ fn a_lowered_limit_is_kept_from_the_next_packet_on() {
     );
     offer(&mut tail, &[100; 5]);
     offer(&mut head, &[100; 5]);
-    tail.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops)
-        .expect("valid");
-    head.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops)
-        .expect("valid");
+    tail.change(
+        Target::Root,
+        &mut Words::new("limit 2"),
+        Instant::ZERO,
+        &mut drops,
+    )
+    .expect("valid");
+    head.change(
+        Target::Root,
+        &mut Words::new("limit 2"),
+        Instant::ZERO,
+        &mut drops,
+    )
+    .expect("valid");
     assert!(drops.is_empty() && tail.backlog().packets == 5 && head.backlog().packets == 5);
     assert_eq!(
         (offer(&mut tail, &[100]), tail.backlog().packets),
@@ -146,8 +159,13 @@ fn a_lowered_limit_is_kept_from_the_next_packet_on() {
         (2, Value::Count(4))
     );
     assert!(
-        tail.change(&mut Words::new("limit x"), Instant::ZERO, &mut drops)
-            .is_err()
+        tail.change(
+            Target::Root,
+            &mut Words::new("limit x"),
+            Instant::ZERO,
+            &mut drops
+        )
+        .is_err()
             && tail.config().limit == 2
     );
 }
@@ -168,7 +186,7 @@ fn words_are_read_and_written() {
         ("bfifo limit 10k", "bfifo limit 10Kb"),
         ("pfifo_head_drop limit 7", "pfifo_head_drop limit 7p"),
     ] {
-        let kind: crate::Kind = words.parse().expect(words);
+        let kind: Kind = words.parse().expect(words);
         assert_eq!(alloc::format!("{kind}"), printed);
         assert_eq!(printed.parse(), Ok(kind));
     }
@@ -180,7 +198,7 @@ fn words_are_read_and_written() {
         "pfifo_head_drop limit 1Kb",
         "fifo limit 1",
     ] {
-        assert!(words.parse::<crate::Kind>().is_err(), "{words}");
+        assert!(words.parse::<Kind>().is_err(), "{words}");
     }
 }
 

@@ -1,8 +1,6 @@
 //! [`Action`]: what a rule does to the packets it matches, and [`Control`]: what happens to them
 //! then.
 
-pub(super) mod words;
-
 use tautline_base::{ConfigError, Instant, Item};
 
 use super::masked::Masked;
@@ -46,7 +44,6 @@ pub enum Choice {
 
 /// The action of a rule on a packet it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Action {
     /// Nothing but deciding.
     Gact {
@@ -77,7 +74,7 @@ pub enum Action {
 }
 
 /// The bits of the TOS byte that are the DSCP.
-pub(super) const DSCP: u8 = 0xfc;
+pub const DSCP: u8 = 0xfc;
 
 /// The state of an action between packets.
 #[derive(Clone, Debug)]
@@ -88,6 +85,16 @@ pub(super) enum Memory {
     Count(u64),
     /// Tokens.
     Bucket(Bucket),
+}
+
+impl Memory {
+    /// Packets above the rate of a police action.
+    pub(super) fn exceeded(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.exceeded,
+            Self::None | Self::Count(_) => 0,
+        }
+    }
 }
 
 impl From<Control> for Action {

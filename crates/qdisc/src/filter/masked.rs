@@ -5,7 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::{BitAnd, BitXor};
 use core::str::FromStr;
 
-use crate::words::units;
+use crate::units;
 
 /// A value compared only in the bits of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<T: TryFrom<u64> + Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialE
 {
     /// Reads `VALUE` or `VALUE/MASK`, decimal or hexadecimal after `0x`; alone, the value counts in
     /// the bits of `whole`.
-    pub(super) fn parse(text: &str, whole: T) -> Option<Self> {
+    pub fn parse(text: &str, whole: T) -> Option<Self> {
         let number = |digits: &str| T::try_from(units::parse_integer(digits)?).ok();
         match text.split_once('/') {
             Some((value, mask)) => Some(Self::new(number(value)?, number(mask)?)),
@@ -85,6 +85,14 @@ impl Prefix {
         self.length
     }
 
+    /// The bits that they share, as a mask over an address of their family.
+    pub fn mask(self) -> u128 {
+        match self.address {
+            IpAddr::V4(_) => mask4(self.length).into(),
+            IpAddr::V6(_) => mask6(self.length),
+        }
+    }
+
     /// True if `address` is one of them.
     #[inline]
     pub fn contains(self, address: IpAddr) -> bool {
@@ -101,14 +109,14 @@ impl Prefix {
 }
 
 /// The first `length` bits of 32.
-pub(super) fn mask4(length: u8) -> u32 {
+fn mask4(length: u8) -> u32 {
     u32::MAX
         .checked_shl(32u32.saturating_sub(length.into()))
         .unwrap_or(0)
 }
 
 /// The first `length` bits of 128.
-pub(super) fn mask6(length: u8) -> u128 {
+fn mask6(length: u8) -> u128 {
     u128::MAX
         .checked_shl(128u32.saturating_sub(length.into()))
         .unwrap_or(0)
@@ -164,7 +172,7 @@ impl Ports {
     }
 
     /// Reads `80` or `1000-2000`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let ports = Self {
             first: first.parse().ok()?,

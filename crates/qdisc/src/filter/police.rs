@@ -42,7 +42,10 @@ impl Police {
     }
 
     /// Refuses parameters outside their range.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    /// If the rate is zero, or the burst is.
+    pub fn check(&self) -> Result<(), ConfigError> {
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "more than 0")?;
         ConfigError::check(self.burst > Bytes::ZERO, "burst", self.burst, "more than 0")
     }

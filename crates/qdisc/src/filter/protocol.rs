@@ -4,7 +4,7 @@ use core::fmt;
 
 use tautline_base::headers::{ARP, IPV4, IPV6, QINQ, VLAN};
 
-use crate::words::units;
+use crate::units;
 
 /// The protocols a rule applies to.
 ///
@@ -54,7 +54,7 @@ impl Protocol {
     }
 
     /// Reads `all`, a name, or a number.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         if text == "all" {
             return Some(Self::All);
         }

@@ -6,15 +6,15 @@
 //! `u32` rules of the same preference: one rule that looks too far hides those after it. That is
 //! not copied.)
 
-pub(super) mod words;
-
 use alloc::vec::Vec;
-use core::fmt;
 
 use tautline_base::Item;
 use tautline_base::headers::{Headers, u16_at, u32_at};
 
 use super::masked::Masked;
+
+/// The table in which rules stand that name none.
+pub const ROOT: u16 = 0x800;
 
 /// One word to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Selector {
     }
 
     /// Adds a word; false if it contradicts another at the same place.
-    pub(super) fn ask(&mut self, key: Key) -> bool {
+    pub fn ask(&mut self, key: Key) -> bool {
         match self
             .keys
             .iter_mut()
@@ -213,54 +213,4 @@ fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
         Some(ip) if ip.at == at => word & 0xf00f_ffff | tos << 20,
         _ => word,
     })
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            at,
-            behind,
-            word: Masked { value, mask },
-        } = self;
-        let behind = if *behind { "nexthdr+" } else { "" };
-        write!(f, "match u32 {value:#010x} {mask:#010x} at {behind}{at}")
-    }
-}
-
-impl fmt::Display for Selector {
-    /// In `tc`'s words.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Place { table, bucket }) = self.place {
-            write!(f, " ht {table:x}:{bucket:x}:")?;
-        }
-        if let Some(Masked { value, mask }) = self.mark {
-            write!(f, " match mark {value:#x} {mask:#x}")?;
-        }
-        self.keys.iter().try_for_each(|key| write!(f, " {key}"))?;
-        let Some(Link {
-            table,
-            hash,
-            offset,
-        }) = self.link
-        else {
-            return Ok(());
-        };
-        write!(f, " link {table:x}:")?;
-        if let Some(HashKey { at, mask }) = hash {
-            write!(f, " hashkey mask {mask:#x} at {at}")?;
-        }
-        if offset == Offset::default() {
-            return Ok(());
-        }
-        f.write_str(" offset")?;
-        if let Some(Field { at, mask, shift }) = offset.field {
-            write!(f, " at {at} mask {mask:#x} shift {shift}")?;
-        }
-        write!(
-            f,
-            " plus {}{}",
-            offset.plus,
-            if offset.eat { " eat" } else { "" }
-        )
-    }
 }

@@ -3,7 +3,6 @@
 mod actions;
 mod models;
 mod u32_rules;
-mod wording;
 
 use std::net::Ipv6Addr;
 use std::vec;
@@ -15,12 +14,12 @@ use tautline_testkit::Ip;
 use tautline_testkit::frame::ethernet;
 
 use super::*;
+use crate::dialect::*;
 use crate::testing::Probe;
-use crate::words::Words;
 
 /// The rule that `words` describe.
 fn rule(words: &str) -> Filter {
-    Filter::from_words(&mut Words::new(words)).unwrap_or_else(|error| panic!("{words}: {error}"))
+    read_filter(&mut Words::new(words)).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
 /// The rules that `lines` describe.

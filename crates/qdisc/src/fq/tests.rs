@@ -1,11 +1,12 @@
 //! FQ against the worked examples of `net/sched/sch_fq.c` and, one by one, what it promises.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use core::num::NonZeroU32;
 use std::string::{String, ToString};
+use std::vec;
 
 const MTU: u32 = 1514;
 
@@ -661,7 +662,7 @@ fn a_live_change_drops_what_no_longer_fits_and_paces_anew() {
     }
     assert_eq!(take(&mut queue, us(0)).len(), 30);
     let mut change = |queue: &mut Ledger<Fq<Probe>>, words: &str| {
-        let result = queue.change(&mut Words::new(words), us(1), &mut drops);
+        let result = queue.change(Target::Root, &mut Words::new(words), us(1), &mut drops);
         result.map(|()| {
             drops
                 .drain()
@@ -705,7 +706,7 @@ fn the_older_form_shrinks() {
         );
     }
     queue
-        .change(&mut Words::new("limit 1"), us(0), &mut drops)
+        .change(Target::Root, &mut Words::new("limit 1"), us(0), &mut drops)
         .expect("valid");
     assert_eq!(
         ids(drops.drain().map(|(packet, _)| packet)),

@@ -1,9 +1,11 @@
 //! fq_codel against the worked examples of `net/sched/sch_fq_codel.c` and ns-3's suite.
 
 use core::time::Duration;
+use std::vec::Vec;
 
 use super::*;
 use crate::codel::CeThreshold;
+use crate::dialect::*;
 use crate::drr_plus::{Flow, List};
 use crate::testing::{Probe, ids};
 use std::string::String;
@@ -253,8 +255,8 @@ fn half_of_the_fattest_flow_is_dropped_from_its_head() {
         assert_eq!(queue.flow(a).aqm.count() as usize, dropped);
         assert_eq!(
             (
-                queue.counters.drop_overlimit as usize,
-                queue.counters.drop_overmemory
+                queue.limit_drops.overlimit as usize,
+                queue.limit_drops.overmemory
             ),
             (dropped, 0)
         );
@@ -330,7 +332,12 @@ fn a_lowered_limit_is_paid_by_the_fattest_flow() {
         "limit 10 interval 0",
     ] {
         queue
-            .change(&mut Words::new(words), Instant::ZERO, &mut drops)
+            .change(
+                Target::Root,
+                &mut Words::new(words),
+                Instant::ZERO,
+                &mut drops,
+            )
             .expect_err(words);
         assert_eq!(
             (queue.backlog().packets, &queue.config),
@@ -340,6 +347,7 @@ fn a_lowered_limit_is_paid_by_the_fattest_flow() {
     }
     queue
         .change(
+            Target::Root,
             &mut Words::new("limit 10 quantum 300 target 7ms"),
             Instant::ZERO,
             &mut drops,
@@ -359,7 +367,7 @@ fn a_lowered_limit_is_paid_by_the_fattest_flow() {
         (
             queue.packets_of(a),
             queue.packets_of(b),
-            queue.counters.drop_overlimit
+            queue.limit_drops.overlimit
         ),
         (5, 5, 15)
     );
@@ -418,7 +426,7 @@ fn the_memory_limit_holds_after_every_call() {
             .all(|(_, reason)| reason == DropReason::Memory)
     );
     assert_eq!(
-        (queue.backlog(), queue.counters.drop_overmemory),
+        (queue.backlog(), queue.limit_drops.overmemory),
         (Backlog::default(), 3)
     );
     assert!(put(&mut queue, a, 3, 0).is_empty());
@@ -596,7 +604,7 @@ fn hashes_are_mixed_by_splitmix64() {
 #[test]
 fn linux_differs_in_three_things() {
     let words = "fq_codel law linux backlog qdisc emptied forgotten";
-    assert_eq!(words.parse(), Ok(crate::Kind::FqCodel(Config::linux())));
+    assert_eq!(words.parse(), Ok(Kind::FqCodel(Config::linux())));
 }
 
 /// Another secret puts the flows into other queues; the same secret into the same.

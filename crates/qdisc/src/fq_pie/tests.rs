@@ -2,12 +2,14 @@
 //! hold.
 
 use core::time::Duration;
+use std::vec::Vec;
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pie::Law;
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
+use crate::words::Part;
 use std::string::{String, ToString};
 
 fn ms(millis: u64) -> Instant {
@@ -183,7 +185,11 @@ fn the_memory_limit_holds() {
             .all(|(packet, reason)| packet.flow == b && reason == DropReason::Memory)
     );
     assert_eq!(
-        (queue.overmemory, queue.overlimit, queue.queues.memory()),
+        (
+            queue.counters.overmemory,
+            queue.counters.overlimit,
+            queue.queues.memory()
+        ),
         (1, 0, limit)
     );
     assert!(put(&mut queue, b, 1, 0).is_empty(), "an empty packet fits");
@@ -208,11 +214,17 @@ fn the_packet_limit_holds_and_may_be_lowered() {
     );
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [5, 6]);
     queue
-        .change(&mut Words::new("limit 3"), Instant::ZERO, &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("limit 3"),
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [0, 1]);
     queue
         .change(
+            Target::Root,
             &mut Words::new("memory_limit 1514"),
             Instant::ZERO,
             &mut drops,
@@ -224,7 +236,13 @@ fn the_packet_limit_holds_and_may_be_lowered() {
             .all(|(_, reason)| *reason == DropReason::Memory)
     );
     assert_eq!(drops.drain().count(), 2);
-    assert_eq!((queue.inner().overlimit, queue.inner().overmemory), (4, 2));
+    assert_eq!(
+        (
+            queue.inner().counters.overlimit,
+            queue.inner().counters.overmemory
+        ),
+        (4, 2)
+    );
     assert_eq!(
         (queue.ready_at(), queue.backlog().packets),
         (Some(Instant::ZERO), 1)
@@ -274,7 +292,12 @@ fn what_cannot_be_is_refused_by_name() {
         ("law linux", "law"),
     ] {
         let error = queue
-            .change(&mut Words::new(words), Instant::ZERO, &mut Drops::new())
+            .change(
+                Target::Root,
+                &mut Words::new(words),
+                Instant::ZERO,
+                &mut Drops::new(),
+            )
             .expect_err(words)
             .to_string();
         assert!(

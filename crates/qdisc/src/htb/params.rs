@@ -1,14 +1,11 @@
 //! [`Config`] and [`ClassConfig`]: what HTB and each of its classes are told.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_base::{Bytes, ConfigError, Rate};
 
 use crate::rate::{Cost, Framing};
-use crate::report::Value;
-use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, Word, Words, units};
+use crate::units;
 
 /// Parameters of [`Htb`](super::Htb).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,62 +85,6 @@ impl Config {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         ConfigError::check(self.r2q > 0, "r2q", self.r2q, "at least 1")?;
         ConfigError::check(self.hz > 0, "hz", self.hz, "at least 1")
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "htb"
-    }
-
-    fn help(&self) -> &'static str {
-        "r2q N, default MINOR (hexadecimal), direct_qlen PACKETS, depth exact|ticks, hz N, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "default" => {
-                let minor = |text: &str| {
-                    u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
-                };
-                let minor = words.value(
-                    option,
-                    minor,
-                    "the number of a class in hexadecimal, e.g. 12 or 0x12",
-                )?;
-                self.default = (minor > 0).then_some(minor);
-            }
-            "r2q" => self.r2q = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "direct_qlen" => {
-                self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?
-            }
-            "depth" => self.depth = words.value(option, parse_depth, "exact or ticks")?,
-            "hz" => self.hz = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "linux" => self.depth = Self::linux().depth,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![
-            ("r2q", Value::Count(self.r2q.into())),
-            (
-                "default",
-                Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0))),
-            ),
-            ("direct_qlen", Value::Count(self.direct_qlen.into())),
-            ("depth", Value::word(alloc::format!("{}", self.depth))),
-            ("hz", Value::Count(self.hz.into())),
-        ]
-    }
-}
-
-fn parse_depth(text: &str) -> Option<Depth> {
-    match text {
-        "exact" => Some(Depth::Exact),
-        "ticks" => Some(Depth::Ticks),
-        _ => None,
     }
 }
 
@@ -237,50 +178,5 @@ impl ClassConfig {
             quantum: self.quantum.or(Some(quantum)),
             ..self.clone()
         }
-    }
-}
-
-impl Options for ClassConfig {
-    fn kind(&self) -> &'static str {
-        "htb"
-    }
-
-    fn help(&self) -> &'static str {
-        "rate RATE, ceil RATE, burst SIZE, cburst SIZE, prio N, quantum SIZE, mtu SIZE, mpu SIZE, overhead N, linklayer \
-         ethernet|atm|adsl"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        // tc allows a cell size behind the burst, which the kernel has long ignored.
-        let burst = |text: &str| units::parse_size(text.split('/').next().unwrap_or_default());
-        match option.text {
-            "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
-            "ceil" => self.ceil = Some(words.value(option, units::parse_rate, RATE)?),
-            "burst" | "buffer" | "maxburst" => self.burst = Some(words.value(option, burst, SIZE)?),
-            "cburst" | "cbuffer" | "cmaxburst" => {
-                self.cburst = Some(words.value(option, burst, SIZE)?)
-            }
-            "prio" => self.prio = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "quantum" => self.quantum = Some(words.value(option, units::parse_size, SIZE)?),
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            _ => return self.framing.set(option, words),
-        }
-        Ok(true)
-    }
-
-    /// The options given, and the priority; derived values are in the class's report.
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("prio", Value::Count(self.prio.into()))];
-        options.extend(
-            self.quantum
-                .map(|quantum| ("quantum", Value::Size(quantum))),
-        );
-        options.push(("rate", Value::Rate(self.rate)));
-        options.extend(self.framing.options());
-        options.extend(self.ceil.map(|ceil| ("ceil", Value::Rate(ceil))));
-        options.extend(self.burst.map(|burst| ("burst", Value::Size(burst))));
-        options.extend(self.cburst.map(|burst| ("cburst", Value::Size(burst))));
-        options.extend((self.mtu != Self::default().mtu).then_some(("mtu", Value::Size(self.mtu))));
-        options
     }
 }

@@ -2,14 +2,11 @@
 
 use super::class::{Mode, Node};
 use super::*;
-use crate::discipline::{DynQdisc, Inspect};
-use crate::filter::Filter;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
-use crate::report::Value;
 use crate::tbf::{self, Tbf};
 use crate::testing::{Probe, ids};
-use crate::words::{Kind, Options};
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,7 +30,7 @@ fn by_mark(most: u16) -> Filters {
     for minor in 1..=most {
         let words = std::format!("handle {minor} fw classid 1:{minor:x}");
         filters
-            .add(Filter::from_words(&mut Words::new(&words)).expect("a rule"))
+            .add(read_filter(&mut Words::new(&words)).expect("a rule"))
             .expect("new");
     }
     filters
@@ -345,7 +342,12 @@ fn what_has_no_class_leaves_at_once_or_by_default() {
         [0, 1, 2]
     );
     queue
-        .change(&mut Words::new("default 2"), Instant::ZERO, &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("default 2"),
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("valid");
     queue.enqueue(Probe::new(5).marked(9), Instant::ZERO, &mut drops);
     assert!(
@@ -367,7 +369,7 @@ fn what_has_no_class_leaves_at_once_or_by_default() {
     );
     let mut filters = Filters::default();
     filters
-        .add(Filter::from_words(&mut Words::new("matchall classid 1:")).expect("a rule"))
+        .add(read_filter(&mut Words::new("matchall classid 1:")).expect("a rule"))
         .expect("new");
     queue.inner_mut().set_filters(filters);
     queue.enqueue(Probe::new(6), Instant::ZERO, &mut drops);
@@ -536,8 +538,8 @@ fn a_change_is_felt_at_once() {
         assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
         assert_eq!(queue.ready_at(), Some(Instant::from_millis(2900)));
         queue
-            .change_class(
-                class(1),
+            .change(
+                Target::Class(class(1)),
                 &mut Words::new("rate 8mbit"),
                 Instant::ZERO,
                 &mut drops,
@@ -566,8 +568,8 @@ fn a_change_leaves_the_buckets_as_full_as_they_are() {
         );
         let change = |queue: &mut Ledger<Queue>, now| {
             queue
-                .change_class(
-                    class(1),
+                .change(
+                    Target::Class(class(1)),
                     &mut Words::new("rate 2mbit"),
                     now,
                     &mut Drops::new(),
@@ -631,8 +633,14 @@ fn a_leaf_that_holds_back_is_passed_over() {
         Some(1)
     );
     assert_eq!(queue.ready_at(), None);
-    let mut below =
-        |class| queue.change_below(class, &mut Words::new("limit 1"), Instant::ZERO, &mut drops);
+    let mut below = |class| {
+        queue.change(
+            Target::Below(class),
+            &mut Words::new("limit 1"),
+            Instant::ZERO,
+            &mut drops,
+        )
+    };
     below(ClassId::new(10, 1)).expect("a pfifo two levels down");
     below(class(3)).expect_err("no such class");
 }
@@ -716,7 +724,12 @@ fn words_are_those_of_tc() {
     assert_eq!(config.resolved(&Config::default()).prio, 7);
     let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
     let mut change = |id, words| {
-        queue.change_class(id, &mut Words::new(words), Instant::ZERO, &mut Drops::new())
+        queue.change(
+            Target::Class(id),
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut Drops::new(),
+        )
     };
     assert_eq!(
         change(class(1), "ceil 1kbit")
@@ -782,7 +795,7 @@ proptest! {
                 10 => now = now - Duration::from_nanos(number >> shift),
                 11 => {
                     let words = std::format!("rate {}kbit ceil 9mbit prio {}", 1 + number % 8999, number % 8);
-                    drop(queue.change_class(class(minor), &mut Words::new(&words), now, &mut drops));
+                    drop(queue.change(Target::Class(class(minor)), &mut Words::new(&words), now, &mut drops));
                 }
                 12 => {
                     let mut inner = core::mem::replace(queue.inner_mut(), Queue::new(1, Config::default()).expect("valid"));

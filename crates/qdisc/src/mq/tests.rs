@@ -1,11 +1,11 @@
 //! mq: both ways of waking, spreading, sums, and children that come and go.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::stats::Stats;
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
@@ -139,20 +139,35 @@ fn children_can_be_replaced_and_changed() {
     put(&mut mq, &[2, 2]);
     let class = ClassId::new(1, 3);
     let change = |mq: &mut Ledger<Mq<Probe, Pfifo<Probe>>>, words: &str| {
-        mq.change(&mut Words::new(words), Instant::ZERO, &mut Drops::new())
-            .map_err(|error| error.to_string())
+        mq.change(
+            Target::Root,
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut Drops::new(),
+        )
+        .map_err(|error| error.to_string())
     };
     assert_eq!(change(&mut mq, "queues 4"), Ok(()));
     assert_eq!(
         change(&mut mq, "queues 5"),
         Err("mq: `queues` must be what it was at creation, not 5".into())
     );
-    mq.change_below(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops)
-        .expect("a class");
+    mq.change(
+        Target::Below(class),
+        &mut Words::new("limit 2"),
+        Instant::ZERO,
+        &mut drops,
+    )
+    .expect("a class");
     assert_eq!(put(&mut mq, &[2]), [0]);
     for class in [class, ClassId::new(7, 1)] {
-        mq.change_class(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops)
-            .expect_err("no options");
+        mq.change(
+            Target::Class(class),
+            &mut Words::new("limit 2"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect_err("no options");
     }
     let mut mq = mq.into_inner();
     mq.graft(ClassId::new(1, 5), fifos(1, 1).remove(0), &mut drops)
@@ -200,7 +215,7 @@ proptest! {
     /// is lost, flows keep their order, and everything leaves.
     #[test]
     fn every_packet_leaves_once(steps in vec((0..6u64, 0..7usize, 0..2_000_000u64), 0..300)) {
-        let child = |words: &str| crate::words::build(words).expect("valid");
+        let child = |words: &str| build(words).expect("valid");
         let children = ["fq_codel limit 5", "tbf rate 10mbit burst 3000 limit 9000", "pfifo limit 3"].map(child);
         let mut mq = Stats::new(Ledger::new(Mq::new(1, children.into()).expect("valid")));
         let (mut drops, mut now, mut last) = (Drops::new(), Instant::ZERO, [0; 6]);
@@ -232,15 +247,13 @@ proptest! {
 #[test]
 fn a_script_fills_the_queues() {
     let words = "qdisc root handle 1: mq queues 2; qdisc parent 1:2 handle 9: fq_codel";
-    let report = crate::words::build::<Probe>(words).expect("valid").report();
+    let report = build::<Probe>(words).expect("valid").report();
     let kinds: Vec<_> = report
         .classes
         .iter()
         .map(|class| class.children[0].kind)
         .collect();
     assert_eq!(kinds, ["pfifo_fast", "fq_codel"]);
-    let error =
-        crate::words::build::<Probe>("qdisc root handle 1: mq queues 2; qdisc parent 1:3 pfifo")
-            .err();
+    let error = build::<Probe>("qdisc root handle 1: mq queues 2; qdisc parent 1:3 pfifo").err();
     assert!(error.is_some(), "there is no third queue");
 }

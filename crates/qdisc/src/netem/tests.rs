@@ -1,12 +1,14 @@
 //! netem against the worked examples of `net/sched/sch_netem.c` and, one by one, what it promises.
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use std::boxed::Box;
+use std::vec;
 use tautline_base::Rate;
 
 type Path = Ledger<Netem<Probe, Box<dyn DynQdisc<Probe>>>>;
@@ -387,8 +389,8 @@ fn the_child_gets_what_is_due() {
         (path.ready_at(), path.backlog().packets),
         (Some(Instant::ZERO), 1)
     );
-    path.change_below(
-        ClassId::new(0, 1),
+    path.change(
+        Target::Below(ClassId::new(0, 1)),
         &mut Words::new("limit 9"),
         ms(1),
         &mut Drops::new(),
@@ -423,8 +425,8 @@ fn a_child_can_be_grafted() {
             .collect::<Vec<_>>(),
         [(1, DropReason::Reset), (2, DropReason::Reset)]
     );
-    path.change_below(
-        ClassId::new(1, 1),
+    path.change(
+        Target::Below(ClassId::new(1, 1)),
         &mut Words::new("limit 1"),
         ms(1),
         &mut drops,
@@ -434,11 +436,17 @@ fn a_child_can_be_grafted() {
         path.child().expect("a child").report().options,
         [("limit", Value::Packets(1))]
     );
-    let drr = crate::build("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
+    let drr = build("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
     path.graft(ClassId::new(1, 1), drr, &mut drops)
         .expect("its class");
-    let mut change =
-        |class| path.change_class(class, &mut Words::new("quantum 100"), ms(1), &mut drops);
+    let mut change = |class| {
+        path.change(
+            Target::Class(class),
+            &mut Words::new("quantum 100"),
+            ms(1),
+            &mut drops,
+        )
+    };
     change(ClassId::new(2, 1)).expect("a class below");
     assert_eq!(
         change(ClassId::new(1, 1))
@@ -453,19 +461,35 @@ fn a_live_change_leaves_packets_on_their_way() {
     let (mut path, mut drops) = (words("netem delay 10ms"), Drops::new());
     put(&mut path, 2, 100, ms(0));
     path.change(
+        Target::Root,
         &mut Words::new("delay 1ms limit 1 slot 1ms loss 100%"),
         ms(0),
         &mut drops,
     )
     .expect("valid");
     assert_eq!(put(&mut path, 1, 100, ms(0)), [(0, DropReason::Loss)]);
-    path.change(&mut Words::new("loss 0% seed 5 slot 0"), ms(0), &mut drops)
-        .expect("valid");
+    path.change(
+        Target::Root,
+        &mut Words::new("loss 0% seed 5 slot 0"),
+        ms(0),
+        &mut drops,
+    )
+    .expect("valid");
     assert_eq!(put(&mut path, 1, 100, ms(0)), [(0, DropReason::Overlimit)]);
-    path.change(&mut Words::new("distribution normal"), ms(0), &mut drops)
-        .expect_err("no jitter");
-    path.change_class(ClassId::new(0, 1), &mut Words::new("x"), ms(0), &mut drops)
-        .expect_err("no options");
+    path.change(
+        Target::Root,
+        &mut Words::new("distribution normal"),
+        ms(0),
+        &mut drops,
+    )
+    .expect_err("no jitter");
+    path.change(
+        Target::Class(ClassId::new(0, 1)),
+        &mut Words::new("x"),
+        ms(0),
+        &mut drops,
+    )
+    .expect_err("no options");
     assert_eq!(times(&mut path), [10_000, 10_000]);
 }
 
@@ -499,7 +523,7 @@ fn contradictions_are_named() {
             panic!("{words} parse")
         };
         assert_eq!(
-            Netem::<Probe, _>::new(config)
+            Netem::<Probe, Box<dyn DynQdisc<Probe>>>::new(config)
                 .err()
                 .map(|error| error.parameter),
             Some(parameter),
@@ -580,7 +604,7 @@ fn contradictions_are_named() {
         ),
     ] {
         assert_eq!(
-            Netem::<Probe, _>::new(config)
+            Netem::<Probe, Box<dyn DynQdisc<Probe>>>::new(config)
                 .err()
                 .map(|error| error.parameter),
             Some(parameter)
@@ -697,7 +721,7 @@ fn words_have_the_grammar_of_tc() {
 
 #[test]
 fn a_script_puts_a_discipline_at_the_end() {
-    let mut path = crate::words::build::<Probe>("netem delay 10ms; pfifo limit 2").expect("valid");
+    let mut path = build::<Probe>("netem delay 10ms; pfifo limit 2").expect("valid");
     assert!(put(&mut path, 3, 100, ms(0)).is_empty());
     let mut drops = Drops::new();
     assert_eq!(

@@ -1,16 +1,12 @@
 //! [`Params`]: what PIE is told; shared by all queues it governs.
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use tautline_base::{Bytes, ConfigError};
 
-use crate::report::Value;
-use crate::words::{NUMBER, ParseError, SIZE, TIME, Word, Words, units};
+use crate::units;
 
 /// The specification followed, where they differ in more than parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,9 +33,6 @@ pub enum Law {
 const TICK_SHIFT: u32 = 6;
 
 impl Law {
-    /// Every law.
-    const ALL: [Self; 3] = [Self::Rfc8033, Self::Rfc8034, Self::Linux];
-
     /// A time in the law's own ticks.
     #[inline]
     pub(crate) const fn tick(self, nanos: u64) -> u64 {
@@ -244,88 +237,4 @@ impl Params {
             "from 0 to 100 percent",
         )
     }
-
-    /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(
-        &mut self,
-        option: Word<'_>,
-        words: &mut Words<'_>,
-    ) -> Result<bool, ParseError> {
-        match option.text {
-            "target" => self.target = words.value(option, units::parse_time, TIME)?,
-            "tupdate" => self.tupdate = words.value(option, units::parse_time, TIME)?,
-            "alpha" => self.alpha = words.value(option, parse_weight, WEIGHT)?,
-            "beta" => self.beta = words.value(option, parse_weight, WEIGHT)?,
-            "max_burst" => self.max_burst = words.value(option, units::parse_time, TIME)?,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "ecn_prob" => {
-                self.ecn_prob =
-                    words.value(option, |text| text.parse().ok(), "a percentage, e.g. 10")?
-            }
-            "bytemode" => self.bytemode = true,
-            "nobytemode" => self.bytemode = false,
-            "dq_rate_estimator" => self.delay = DelaySource::DepartureRate,
-            "no_dq_rate_estimator" => self.delay = DelaySource::Timestamp,
-            "dq_threshold" => self.dq_threshold = words.value(option, units::parse_size, SIZE)?,
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            "law" => self.law = words.value(option, parse_law, "rfc8033, rfc8034 or linux")?,
-            "active_above" => self.active_above = words.value(option, units::parse_size, SIZE)?,
-            "hz" => {
-                self.hz = words.value(
-                    option,
-                    parse_hz,
-                    "ticks per second, e.g. 250, or 0 for none",
-                )?
-            }
-            "first_update" => self.first_update = words.value(option, units::parse_time, TIME)?,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// The value that `tc` shows.
-    pub(crate) fn options(&self) -> Vec<(&'static str, Value)> {
-        let flag = |on: bool, yes, no| (if on { yes } else { no }, Value::Flag(true));
-        vec![
-            ("target", Value::Time(self.target)),
-            ("tupdate", Value::Time(self.tupdate)),
-            ("alpha", Value::Share(self.alpha * SIXTEENTHS)),
-            ("beta", Value::Share(self.beta * SIXTEENTHS)),
-            flag(self.ecn, "ecn", "noecn"),
-            flag(self.bytemode, "bytemode", "nobytemode"),
-            flag(
-                self.delay == DelaySource::DepartureRate,
-                "dq_rate_estimator",
-                "no_dq_rate_estimator",
-            ),
-            ("dq_threshold", Value::Size(self.dq_threshold)),
-            ("ecn_prob", Value::Count(self.ecn_prob.into())),
-            ("max_burst", Value::Time(self.max_burst)),
-            ("mtu", Value::Size(self.mtu)),
-            ("law", Value::Word(self.law.to_string())),
-            ("active_above", Value::Size(self.active_above)),
-            (
-                "hz",
-                Value::Count(self.hz.map_or(0, NonZeroU32::get).into()),
-            ),
-            ("first_update", Value::Time(self.first_update)),
-            ("seed", Value::Count(self.seed)),
-        ]
-    }
-}
-
-const WEIGHT: &str = "a number of sixteenths per second, e.g. 2";
-
-fn parse_weight(text: &str) -> Option<f64> {
-    Some(text.parse::<f64>().ok()? / SIXTEENTHS)
-}
-
-fn parse_law(text: &str) -> Option<Law> {
-    Law::ALL.into_iter().find(|law| law.to_string() == text)
-}
-
-fn parse_hz(text: &str) -> Option<Option<NonZeroU32>> {
-    text.parse().ok().map(NonZeroU32::new)
 }

@@ -2,15 +2,17 @@
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
+use std::vec;
+use std::vec::Vec;
 
 use proptest::prelude::*;
 
 use super::controller::{Controller, Input, ONE};
 use super::meter::Meter;
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::Probe;
-use crate::words::Kind;
 use std::string::ToString;
 use tautline_base::Qdisc;
 
@@ -1057,6 +1059,7 @@ fn the_limit_holds() {
     );
     queue
         .change(
+            Target::Root,
             &mut Words::new("limit 3 target 20ms"),
             Instant::ZERO,
             &mut drops,
@@ -1102,6 +1105,7 @@ fn a_change_interrupts_nothing() {
         (queue.control.aqm.clone(), queue.control.state.clone());
     queue
         .change(
+            Target::Root,
             &mut Words::new("tupdate 30ms target 20ms"),
             ms(800),
             &mut Drops::new(),
@@ -1128,10 +1132,16 @@ fn a_change_interrupts_nothing() {
     // Updates were due each 15 ms from 15 on: the next is at 810, as before the change.
     assert_eq!(changes, [810, 840, 870]);
     queue
-        .change(&mut Words::new("limit 99999"), ms(900), &mut Drops::new())
+        .change(
+            Target::Root,
+            &mut Words::new("limit 99999"),
+            ms(900),
+            &mut Drops::new(),
+        )
         .expect("valid");
     other
         .change(
+            Target::Root,
             &mut Words::new("limit 99999 seed 1"),
             ms(900),
             &mut Drops::new(),
@@ -1175,7 +1185,12 @@ fn what_cannot_be_is_refused_by_name() {
     }
     let mut queue = Pie::<Probe>::new(Config::default()).expect("valid");
     let error = queue
-        .change(&mut Words::new("linux"), Instant::ZERO, &mut Drops::new())
+        .change(
+            Target::Root,
+            &mut Words::new("linux"),
+            Instant::ZERO,
+            &mut Drops::new(),
+        )
         .expect_err("another arithmetic");
     assert!(
         error

@@ -1,16 +1,16 @@
 //! Strictness, bands that hold back, bands that come and go.
 
 use super::*;
-use crate::discipline::DynQdisc;
-use crate::filter::Filter;
+use crate::dialect::*;
 use crate::ledger::Ledger;
+use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
+use std::vec;
 use tautline_base::{Bytes, Rate};
 
 type Queue = Prio<Probe, Box<dyn DynQdisc<Probe>>>;
@@ -82,17 +82,26 @@ fn a_band_that_holds_back_is_passed_over() {
     );
     let words = &mut Words::new("limit 1");
     queue
-        .change_below(ClassId::new(10, 1), words, Instant::ZERO, &mut drops)
+        .change(
+            Target::Below(ClassId::new(10, 1)),
+            words,
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("a pfifo two levels down");
-    let drr =
-        crate::build::<Probe>("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
+    let drr = build::<Probe>("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
     queue
         .inner_mut()
         .graft(ClassId::new(1, 2), drr, &mut drops)
         .expect("a band");
     let words = &mut Words::new("quantum 100");
     queue
-        .change_class(ClassId::new(2, 1), words, Instant::ZERO, &mut drops)
+        .change(
+            Target::Class(ClassId::new(2, 1)),
+            words,
+            Instant::ZERO,
+            &mut drops,
+        )
         .expect("a class two levels down");
 }
 
@@ -104,7 +113,7 @@ fn filters_choose_the_band() {
     for (mark, class) in [(1, "1:1"), (2, "1:3"), (3, "1:4"), (4, "1:0")] {
         let words = std::format!("handle {mark} fw classid {class}");
         filters
-            .add(Filter::from_words(&mut Words::new(&words)).expect("a rule"))
+            .add(read_filter(&mut Words::new(&words)).expect("a rule"))
             .expect("new");
     }
     queue.inner_mut().set_filters(filters);
@@ -145,7 +154,14 @@ fn the_first_of_the_highest_band_is_looked_at() {
 fn bands_come_and_go() {
     let (mut queue, mut drops) = (prio(Config::default()), Drops::new());
     fill(&mut queue, &[0, 1, 2, 6]);
-    let mut change = |words| queue.change(&mut Words::new(words), Instant::ZERO, &mut drops);
+    let mut change = |words| {
+        queue.change(
+            Target::Root,
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut drops,
+        )
+    };
     let error = change("bands 2").expect_err("the priomap needs a third");
     assert_eq!(
         (error.at.clone(), error.to_string().as_str()),
@@ -161,6 +177,7 @@ fn bands_come_and_go() {
     );
     queue
         .change(
+            Target::Root,
             &mut Words::new("bands 4 priomap 3"),
             Instant::ZERO,
             &mut drops,
@@ -178,8 +195,8 @@ fn bands_come_and_go() {
         report.classes[3].common.map(|common| common.sent_packets),
         Some(1)
     );
-    let error = queue.change_class(
-        ClassId::new(1, 1),
+    let error = queue.change(
+        Target::Class(ClassId::new(1, 1)),
         &mut Words::new("x"),
         Instant::ZERO,
         &mut drops,
@@ -220,7 +237,7 @@ fn parameters_are_refused_by_name() {
         ),
     ] {
         assert_eq!(
-            crate::build::<Probe>(words).err().expect(words).to_string(),
+            build::<Probe>(words).err().expect(words).to_string(),
             message
         );
     }

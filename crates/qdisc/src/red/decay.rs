@@ -2,7 +2,6 @@
 //! update it.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
 use core::fmt;
 use core::time::Duration;
 
@@ -32,14 +31,6 @@ impl fmt::Display for IdleDecay {
             Self::Linux => "linux",
             Self::Never => "never",
         })
-    }
-}
-
-impl IdleDecay {
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        [Self::Exact, Self::Linux, Self::Never]
-            .into_iter()
-            .find(|decay| decay.to_string() == text)
     }
 }
 

@@ -1,14 +1,11 @@
 //! [`Config`] and [`Params`]: what RED is told, in `tc`'s words and with what `tc` derives.
 
 use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 
 use tautline_base::{Bytes, ConfigError, Rate};
 
 use super::decay::{Decay, IdleDecay};
-use crate::report::Value;
-use crate::words::{NUMBER, Options, ParseError, RATE, SIZE, Word, Words, units};
+use crate::units;
 
 /// Parameters of the average and of the probability. What is `None` is derived from the limit, as
 /// `tc` does.
@@ -136,46 +133,6 @@ impl Params {
         })?;
         Ok((wlog, decay))
     }
-
-    /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(
-        &mut self,
-        option: Word<'_>,
-        words: &mut Words<'_>,
-    ) -> Result<bool, ParseError> {
-        match option.text {
-            "min" => self.min = Some(words.value(option, units::parse_size, SIZE)?),
-            "max" => self.max = Some(words.value(option, units::parse_size, SIZE)?),
-            "avpkt" => self.avpkt = words.value(option, units::parse_size, SIZE)?,
-            "burst" => self.burst = Some(words.value(option, |text| text.parse().ok(), NUMBER)?),
-            "probability" => {
-                self.probability =
-                    words.value(option, units::parse_share, "a probability, e.g. 0.02")?;
-            }
-            "bandwidth" => self.bandwidth = words.value(option, units::parse_rate, RATE)?,
-            "gentle" => self.gentle = true,
-            "nogentle" => self.gentle = false,
-            "idle" => self.idle = words.value(option, IdleDecay::parse, "exact, linux or never")?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    pub(crate) fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = Vec::new();
-        options.extend(self.min.map(|min| ("min", Value::Size(min))));
-        options.extend(self.max.map(|max| ("max", Value::Size(max))));
-        options.push(("avpkt", Value::Size(self.avpkt)));
-        options.extend(
-            self.burst
-                .map(|burst| ("burst", Value::Count(burst.into()))),
-        );
-        options.push(("probability", Value::Share(self.probability)));
-        options.push(("bandwidth", Value::Rate(self.bandwidth)));
-        options.push(("gentle", Value::Flag(self.gentle)));
-        options.push(("idle", Value::Word(self.idle.to_string())));
-        options
-    }
 }
 
 /// The least logarithm with which a burst on an empty queue leaves the average at `min` at most.
@@ -248,56 +205,5 @@ impl Config {
             "without `ecn`",
             "given with `ecn`",
         )
-    }
-
-    /// The options with everything derived written out, as `tc` shows them.
-    pub(super) fn shown(&self) -> Vec<(&'static str, Value)> {
-        Self {
-            red: self.red.derived(self.limit),
-            ..self.clone()
-        }
-        .options()
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "red"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit SIZE, min SIZE, max SIZE, avpkt SIZE, burst N, probability SHARE, bandwidth RATE, adaptive, noadaptive, ecn, noecn, \
-         harddrop, noharddrop, nodrop, drop, gentle, nogentle, idle exact|linux|never, seed N, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_size, SIZE)?,
-            "adaptive" | "adaptative" => self.adaptive = true,
-            "noadaptive" => self.adaptive = false,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "harddrop" => self.harddrop = true,
-            "noharddrop" => self.harddrop = false,
-            "nodrop" => self.nodrop = true,
-            "drop" => self.nodrop = false,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "linux" => (self.red.idle, self.red.gentle) = (IdleDecay::Linux, false),
-            _ => return self.red.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("limit", Value::Size(self.limit))];
-        options.extend(self.red.options());
-        options.extend([
-            ("adaptive", Value::Flag(self.adaptive)),
-            ("ecn", Value::Flag(self.ecn)),
-            ("harddrop", Value::Flag(self.harddrop)),
-            ("nodrop", Value::Flag(self.nodrop)),
-        ]);
-        options.push(("seed", Value::Count(self.seed)));
-        options
     }
 }

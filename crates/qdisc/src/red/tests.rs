@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::dialect::*;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::testing::Probe;
@@ -542,7 +543,7 @@ fn red_keeps_the_buffer_from_filling() {
 fn what_is_not_given_is_derived() {
     let limit = Bytes::new(400_000);
     let shown = |words: &str| {
-        let crate::Kind::Red(config) = words.parse().expect(words) else {
+        let Kind::Red(config) = words.parse().expect(words) else {
             panic!("red parses")
         };
         let Params {
@@ -576,9 +577,9 @@ fn what_is_not_given_is_derived() {
 fn words_are_read_and_written() {
     let all = "red limit 1Mb min 20Kb max 60Kb avpkt 500b burst 30 probability 0.1 bandwidth 100Mbit gentle idle linux adaptive ecn \
                harddrop nodrop seed 5";
-    let kind: crate::Kind = all.parse().expect(all);
+    let kind: Kind = all.parse().expect(all);
     assert_eq!(kind.to_string(), all);
-    let crate::Kind::Red(config) = kind else {
+    let Kind::Red(config) = kind else {
         panic!("red parses")
     };
     let red = Params {
@@ -618,11 +619,11 @@ fn words_are_read_and_written() {
             "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle linux adaptive seed 0",
         ),
     ] {
-        let kind: crate::Kind = words.parse().expect(words);
+        let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string(), printed);
         assert_eq!(printed.parse(), Ok(kind));
     }
-    assert_eq!("red linux".parse(), Ok(crate::Kind::Red(Config::linux())));
+    assert_eq!("red linux".parse(), Ok(Kind::Red(Config::linux())));
 }
 
 #[test]
@@ -639,7 +640,7 @@ fn contradictions_are_refused_by_name() {
         ("bandwidth 8bit linux", "bandwidth"),
         ("nodrop", "nodrop"),
     ] {
-        let crate::Kind::Red(config) = ["red ", words].concat().parse().expect(words) else {
+        let Kind::Red(config) = ["red ", words].concat().parse().expect(words) else {
             panic!("red parses")
         };
         assert_eq!(
@@ -653,7 +654,7 @@ fn contradictions_are_refused_by_name() {
         "red burst -1",
         "red min",
     ] {
-        assert!(words.parse::<crate::Kind>().is_err(), "{words}");
+        assert!(words.parse::<Kind>().is_err(), "{words}");
     }
 }
 
@@ -665,8 +666,14 @@ fn a_live_change_keeps_the_average() {
         red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
     }
     let before = (red.average(), red.backlog());
-    let change =
-        |red: &mut Red<Probe>, words| red.change(&mut Words::new(words), START, &mut Drops::new());
+    let change = |red: &mut Red<Probe>, words| {
+        red.change(
+            Target::Root,
+            &mut Words::new(words),
+            START,
+            &mut Drops::new(),
+        )
+    };
     change(&mut red, "limit 40000 burst 200 ecn").expect("valid");
     assert_eq!((red.average(), red.backlog()), before);
     assert_ne!(
@@ -706,8 +713,13 @@ fn the_child_may_be_any_discipline() {
         red.enqueue(Probe::new(id).flow(u64::from(id % 2)), START, &mut drops);
     }
     assert_eq!((red.inner().stats().pdrop, red.backlog().packets), (5, 3));
-    red.change(&mut Words::new("limit 50000"), START, &mut drops)
-        .expect("valid");
+    red.change(
+        Target::Root,
+        &mut Words::new("limit 50000"),
+        START,
+        &mut drops,
+    )
+    .expect("valid");
     assert_eq!(red.report().children[0].kind, "fq_codel");
     while red.dequeue(START, &mut drops).is_some() {}
     assert!(red.backlog().is_empty());
@@ -740,7 +752,7 @@ proptest! {
                 0 => { red.dequeue(now, &mut drops); }
                 1 => now += Duration::from_nanos(nanos),
                 2 => now = now - Duration::from_nanos(nanos / 2),
-                3 if nanos % 5 == 0 => red.change(&mut Words::new(&other), now, &mut drops).expect("valid"),
+                3 if nanos % 5 == 0 => red.change(Target::Root, &mut Words::new(&other), now, &mut drops).expect("valid"),
                 _ => {
                     let signals = red.inner().stats().overlimits;
                     red.enqueue(Probe::new(id).sized(len).tos(ECT0), now, &mut drops);
@@ -794,8 +806,8 @@ fn a_drop_at_an_empty_queue_does_not_end_the_idle_time() {
 #[test]
 fn classes_below_can_be_changed() {
     let tree = "red limit 400kb avpkt 1000; qdisc parent 1:1 handle 2: drr; class parent 2: classid 2:1 drr";
-    let mut queue = crate::build::<Probe>(tree).expect("a tree");
+    let mut queue = build::<Probe>(tree).expect("a tree");
     let words = "class change classid 2:1 drr quantum 99";
-    crate::change_tree(&mut *queue, words, START, &mut Drops::new()).expect("its class");
+    change_tree(&mut *queue, words, START, &mut Drops::new()).expect("its class");
     assert!(queue.report().to_string().contains("quantum 99b"));
 }

@@ -1,14 +1,11 @@
 //! [`Config`]: what SFQ is told.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Bytes, ConfigError};
 
 use crate::red;
-use crate::report::Value;
-use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
+use crate::units;
 
 /// Parameters of [`Sfq`](super::Sfq).
 #[derive(Clone, Debug, PartialEq)]
@@ -125,110 +122,4 @@ impl Config {
             ConfigError::check(min > Bytes::ZERO, "min", units::size(min), "above 0")
         })
     }
-
-    /// Sets `option`, if it is one of RED's.
-    fn set_red(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        if option.text == "redflowlimit" {
-            let limit = words.value(option, units::parse_size, SIZE)?;
-            let red = self.red.take().unwrap_or_default();
-            self.red = (limit > Bytes::ZERO).then_some(FlowRed { limit, ..red });
-            return Ok(true);
-        }
-        let mut changed = self.red.clone().unwrap_or_default();
-        match option.text {
-            "ecn" => changed.ecn = true,
-            "noecn" => changed.ecn = false,
-            "harddrop" => changed.harddrop = true,
-            "noharddrop" => changed.harddrop = false,
-            "min" | "max" | "avpkt" | "burst" | "probability" | "gentle" | "nogentle" => {
-                changed.red.set(option, words)?;
-            }
-            _ => return Ok(false),
-        }
-        self.red = Some(changed);
-        Ok(true)
-    }
-
-    /// The options with everything derived written out, as `tc` shows them.
-    pub(super) fn shown(&self) -> Vec<(&'static str, Value)> {
-        let red = self.red.as_ref().map(|red| FlowRed {
-            red: red.red.derived(red.limit),
-            ..red.clone()
-        });
-        Self {
-            red,
-            ..self.clone()
-        }
-        .options()
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "sfq"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, quantum SIZE, depth PACKETS, headdrop, taildrop, flows N, divisor N, perturb SECONDS, redflowlimit SIZE, \
-         min SIZE, max SIZE, avpkt SIZE, burst N, probability SHARE, gentle, nogentle, ecn, noecn, harddrop, noharddrop, seed N"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            "depth" => self.depth = words.value(option, units::parse_packets, PACKETS)?,
-            "headdrop" => self.headdrop = true,
-            "taildrop" => self.headdrop = false,
-            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "divisor" => self.divisor = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "perturb" => {
-                let period = words.value(option, parse_seconds, "a number of seconds, e.g. 10")?;
-                self.perturb = (!period.is_zero()).then_some(period);
-            }
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            _ => return self.set_red(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("limit", Value::Packets(self.limit.into())),
-            ("quantum", Value::Size(self.quantum)),
-            ("depth", Value::Count(self.depth.into())),
-            ("headdrop", Value::Flag(self.headdrop)),
-            ("flows", Value::Count(self.flows.into())),
-            ("divisor", Value::Count(self.divisor.into())),
-        ];
-        options.extend(self.perturb.map(|period| ("perturb", Value::Time(period))));
-        if let Some(FlowRed {
-            limit,
-            red,
-            ecn,
-            harddrop,
-        }) = &self.red
-        {
-            options.push(("redflowlimit", Value::Size(*limit)));
-            options.extend(
-                red.options()
-                    .into_iter()
-                    .filter(|(name, _)| !matches!(*name, "bandwidth" | "idle")),
-            );
-            options.extend([
-                ("ecn", Value::Flag(*ecn)),
-                ("harddrop", Value::Flag(*harddrop)),
-            ]);
-        }
-        options.push(("seed", Value::Count(self.seed)));
-        options
-    }
-}
-
-/// Reads a time; a bare number counts seconds, as `tc` has it here alone.
-fn parse_seconds(text: &str) -> Option<Duration> {
-    text.parse()
-        .map(Duration::from_secs)
-        .ok()
-        .or_else(|| units::parse_time(text))
 }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::red::Params;
@@ -260,7 +261,7 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     let mut drops = Drops::new();
     let mut deep = sfq(Config::default());
     offer(&mut deep, &[0, 0, 0, 1]);
-    deep.change(&mut Words::new("depth 2"), START, &mut drops)
+    deep.change(Target::Root, &mut Words::new("depth 2"), START, &mut drops)
         .expect("valid");
     assert_eq!(
         drops
@@ -272,7 +273,7 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     assert_eq!(drain(&mut deep), [0, 3, 1]);
     let mut many = sfq(Config::default());
     offer(&mut many, &[0, 0, 1, 2]);
-    many.change(&mut Words::new("flows 2"), START, &mut drops)
+    many.change(Target::Root, &mut Words::new("flows 2"), START, &mut drops)
         .expect("valid");
     assert_eq!(
         drops
@@ -283,8 +284,13 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     );
     let mut one = sfq(Config::default());
     offer(&mut one, &[0, 1, 0, 1, 2]);
-    one.change(&mut Words::new("divisor 1 limit 4"), START, &mut drops)
-        .expect("valid");
+    one.change(
+        Target::Root,
+        &mut Words::new("divisor 1 limit 4"),
+        START,
+        &mut drops,
+    )
+    .expect("valid");
     assert_eq!(
         drops
             .drain()
@@ -294,8 +300,13 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     );
     assert_eq!(drain(&mut one), [0, 2, 1, 3], "one bucket is one FIFO");
     assert!(
-        one.change(&mut Words::new("seed 9999"), START, &mut drops)
-            .is_err()
+        one.change(
+            Target::Root,
+            &mut Words::new("seed 9999"),
+            START,
+            &mut drops
+        )
+        .is_err()
     );
     assert_eq!(one.inner().config.divisor, 1);
 }
@@ -406,11 +417,16 @@ fn averages_live_as_long_as_their_flows() {
     offer(&mut queue, &[0; 3]);
     assert_eq!(average(&queue), 1892);
     queue
-        .change(&mut Words::new("burst 60"), START, &mut drops)
+        .change(Target::Root, &mut Words::new("burst 60"), START, &mut drops)
         .expect("valid");
     assert_eq!(average(&queue), 1892);
     queue
-        .change(&mut Words::new("burst 30 divisor 2"), START, &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("burst 30 divisor 2"),
+            START,
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(average(&queue), 1892, "the same packets, the same average");
     drain(&mut queue);
@@ -491,9 +507,9 @@ fn red_signals_by_chance_too() {
 fn words_are_read_and_written() {
     let all = "sfq limit 3000p quantum 3028b depth 100 headdrop flows 512 divisor 16384 perturb 10s redflowlimit 100000b min 8000b max \
                60000b avpkt 1200b burst 30 probability 0.2 gentle ecn harddrop seed 4";
-    let kind: crate::Kind = all.parse().expect(all);
+    let kind: Kind = all.parse().expect(all);
     assert_eq!(kind.to_string(), all);
-    let crate::Kind::Sfq(config) = kind else {
+    let Kind::Sfq(config) = kind else {
         panic!("sfq parses")
     };
     let red = Params {
@@ -528,12 +544,9 @@ fn words_are_read_and_written() {
         "sfq perturb 10 headdrop taildrop perturb 0",
         "sfq redflowlimit 10k ecn gentle harddrop redflowlimit 0",
     ] {
-        assert_eq!(
-            words.parse::<crate::Kind>().expect(words).to_string(),
-            plain
-        );
+        assert_eq!(words.parse::<Kind>().expect(words).to_string(), plain);
     }
-    let quiet: crate::Kind =
+    let quiet: Kind =
         "sfq perturb 1500ms redflowlimit 1Mb ecn noecn harddrop noharddrop gentle nogentle"
             .parse()
             .expect("valid");
@@ -558,7 +571,7 @@ fn contradictions_are_refused_by_name() {
         ("redflowlimit 100000 min 0", "min"),
         ("redflowlimit 100000 min 10k max 5k", "max"),
     ] {
-        let crate::Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else {
+        let Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else {
             panic!("sfq parses")
         };
         assert_eq!(
@@ -567,7 +580,7 @@ fn contradictions_are_refused_by_name() {
         );
     }
     for words in ["sfq perturb soon", "sfq flows 1/2", "sfq bandwidth 1mbit"] {
-        assert!(words.parse::<crate::Kind>().is_err(), "{words}");
+        assert!(words.parse::<Kind>().is_err(), "{words}");
     }
 }
 
@@ -697,7 +710,7 @@ proptest! {
         ];
         let config = Config { headdrop, ..Config::default() };
         let (mut queue, mut drops, mut now) = (Ledger::new(Sfq::<Probe>::new(config).expect("valid")), Drops::new(), START);
-        queue.change(&mut Words::new(CHANGES[first]), now, &mut drops).expect("valid");
+        queue.change(Target::Root, &mut Words::new(CHANGES[first]), now, &mut drops).expect("valid");
         let mut last = [None; 9];
         for (id, (what, flow, len, nanos)) in (0..).zip(steps) {
             match what {
@@ -714,7 +727,7 @@ proptest! {
                 }
                 8 | 9 => now += Duration::from_nanos(nanos),
                 10 => now = now - Duration::from_nanos(nanos),
-                _ => queue.change(&mut Words::new(CHANGES[flow as usize % 6]), now, &mut drops).expect("valid"),
+                _ => queue.change(Target::Root, &mut Words::new(CHANGES[flow as usize % 6]), now, &mut drops).expect("valid"),
             }
             let Config { limit, .. } = queue.inner().config;
             prop_assert!(queue.backlog().packets <= limit as usize);

@@ -8,10 +8,6 @@ use alloc::vec::Vec;
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
 use super::{Passed, Sojourn};
-use crate::class::ClassId;
-use crate::discipline::{Change, Inspect};
-use crate::report::Report;
-use crate::words::{ParseError, Words};
 
 /// Counters of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,7 +42,7 @@ pub struct Flow {
 
 impl Flow {
     /// The hash in hexadecimal, or `others`.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.hash
             .map_or_else(|| "others".into(), |hash| format!("{hash:#x}"))
     }
@@ -113,6 +109,25 @@ impl<Q> FlowStats<Q> {
         &self.others
     }
 
+    /// The flows that have a place, those that sent most first, then all others as one.
+    pub fn by_bytes_sent(&self) -> Vec<Flow> {
+        let mut flows: Vec<Flow> = self
+            .flows()
+            .map(|(hash, counts)| Flow {
+                hash: Some(hash),
+                counts: counts.clone(),
+            })
+            .collect();
+        flows.sort_by_key(|flow| (core::cmp::Reverse(flow.counts.dequeued.bytes), flow.hash));
+        if self.others != FlowCounts::default() {
+            flows.push(Flow {
+                hash: None,
+                counts: self.others.clone(),
+            });
+        }
+        flows
+    }
+
     /// The wrapped qdisc.
     pub fn inner(&self) -> &Q {
         &self.inner
@@ -153,7 +168,7 @@ impl<Q> FlowStats<Q> {
 
     /// Does `call` to the wrapped qdisc, and notes what it dropped.
     #[inline]
-    fn noting<P: Item, R>(
+    pub fn with_inner<P: Item, R>(
         &mut self,
         drops: &mut Drops<P>,
         call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
@@ -171,12 +186,12 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
     #[track_caller]
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
         self.account(packet.flow_hash()).enqueued.add(&packet);
-        self.noting(drops, |inner, drops| inner.enqueue(packet, now, drops));
+        self.with_inner(drops, |inner, drops| inner.enqueue(packet, now, drops));
     }
 
     #[track_caller]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let packet = self.noting(drops, |inner, drops| inner.dequeue(now, drops));
+        let packet = self.with_inner(drops, |inner, drops| inner.dequeue(now, drops));
         if let Some(packet) = &packet {
             let account = self.account(packet.flow_hash());
             account.dequeued.add(packet);
@@ -195,67 +210,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
 
     #[track_caller]
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        self.noting(drops, |inner, drops| inner.peek_len(now, drops))
-    }
-}
-
-impl<Q: Inspect> Inspect for FlowStats<Q> {
-    /// The report of the wrapped qdisc, with the flows filled in: those that sent most first, the
-    /// others last.
-    fn report(&self) -> Report {
-        let mut flows: Vec<Flow> = self
-            .flows()
-            .map(|(hash, counts)| Flow {
-                hash: Some(hash),
-                counts: counts.clone(),
-            })
-            .collect();
-        flows.sort_by_key(|flow| (core::cmp::Reverse(flow.counts.dequeued.bytes), flow.hash));
-        if self.others != FlowCounts::default() {
-            flows.push(Flow {
-                hash: None,
-                counts: self.others.clone(),
-            });
-        }
-        Report {
-            flows,
-            ..self.inner.report()
-        }
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
-    fn change(
-        &mut self,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| inner.change(words, now, drops))
-    }
-
-    fn change_class(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| {
-            inner.change_class(class, words, now, drops)
-        })
-    }
-
-    fn change_below(
-        &mut self,
-        class: ClassId,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| {
-            inner.change_below(class, words, now, drops)
-        })
+        self.with_inner(drops, |inner, drops| inner.peek_len(now, drops))
     }
 }
 
@@ -263,13 +218,13 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
 mod tests {
     use super::*;
     use crate::testing::Probe;
-    use crate::{DropReason, Pfifo, Stats, build, pfifo};
+    use crate::{DropReason, Pfifo, Stats, pfifo};
     use core::time::Duration;
     use proptest::prelude::*;
 
     #[test]
     fn each_flow_has_its_account() {
-        let mut queue = FlowStats::new(build::<Probe>("pfifo limit 3").expect("pfifo"), 16);
+        let mut queue = FlowStats::new(Pfifo::new(pfifo::Config { limit: 3 }), 16);
         let mut drops = Drops::new();
         for flow in [7, 7, 9, 7] {
             queue.enqueue(
@@ -298,14 +253,14 @@ mod tests {
             (queue.flow(8), queue.others()),
             (None, &FlowCounts::default())
         );
-        let hashes: Vec<_> = queue.report().flows.iter().map(|flow| flow.hash).collect();
+        let hashes: Vec<_> = queue.by_bytes_sent().iter().map(|flow| flow.hash).collect();
         assert_eq!(hashes, [Some(7), Some(9)]);
     }
 
     /// Nine flows, eight places: the first is silent longest.
     #[test]
     fn the_flow_that_was_silent_longest_gives_way() {
-        let mut queue = FlowStats::new(build::<Probe>("pfifo").expect("pfifo"), 1);
+        let mut queue = FlowStats::new(Pfifo::new(pfifo::Config::default()), 1);
         let mut drops = Drops::new();
         for flow in [1, 2, 3, 4, 5, 6, 7, 8, 1, 9] {
             queue.enqueue(Probe::new(0).flow(flow), Instant::ZERO, &mut drops);
@@ -317,7 +272,7 @@ mod tests {
             (8, 1)
         );
         assert_eq!(
-            queue.report().flows.last().map(|flow| flow.hash),
+            queue.by_bytes_sent().last().map(|flow| flow.hash),
             Some(None)
         );
     }
@@ -361,7 +316,7 @@ mod tests {
 
     #[test]
     fn without_places_all_are_summed() {
-        let mut queue = FlowStats::new(build::<Probe>("pfifo limit 0").expect("pfifo"), 0);
+        let mut queue = FlowStats::new(Pfifo::new(pfifo::Config { limit: 0 }), 0);
         let mut drops = Drops::new();
         queue.enqueue(Probe::new(0).flow(1), Instant::ZERO, &mut drops);
         assert_eq!((queue.flow(1), queue.others().dropped.packets), (None, 1));
@@ -375,7 +330,7 @@ mod tests {
         /// Whichever flow gives way, the sum over all flows equals a counter without flows.
         #[test]
         fn nothing_is_lost_by_giving_way(flows in proptest::collection::vec(any::<u64>(), 0..400), room in 0..40usize) {
-            let mut queue = FlowStats::new(Stats::new(build::<Probe>("pfifo limit 20").expect("pfifo")), room);
+            let mut queue = FlowStats::new(Stats::new(Pfifo::new(pfifo::Config { limit: 20 })), room);
             let mut drops = Drops::new();
             for (step, &flow) in flows.iter().enumerate() {
                 let now = Instant::from_micros(step as u64);

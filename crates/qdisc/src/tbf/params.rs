@@ -1,14 +1,11 @@
 //! [`Config`]: what the token bucket filter is told.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Bytes, ConfigError, Rate};
 
 use crate::rate::Framing;
-use crate::report::Value;
-use crate::words::{Options, ParseError, RATE, SIZE, TIME, Word, Words, units};
+use crate::units;
 
 /// Parameters of [`Tbf`](super::Tbf).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,64 +124,5 @@ impl Config {
             )?;
         }
         Ok(())
-    }
-
-    fn peak_mut(&mut self) -> &mut Peak {
-        self.peak.get_or_insert(Peak {
-            rate: Rate::ZERO,
-            mtu: Bytes::ZERO,
-        })
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "tbf"
-    }
-
-    fn help(&self) -> &'static str {
-        "rate RATE, burst SIZE, peakrate RATE, mtu SIZE, limit SIZE, latency TIME, mpu SIZE, overhead N, linklayer \
-         ethernet|atm|adsl, frame SIZE, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
-            "burst" | "buffer" | "maxburst" => {
-                self.burst = words.value(option, units::parse_size, SIZE)?
-            }
-            "peakrate" => self.peak_mut().rate = words.value(option, units::parse_rate, RATE)?,
-            "mtu" | "minburst" => {
-                self.peak_mut().mtu = words.value(option, units::parse_size, SIZE)?
-            }
-            "limit" => self.limit = Limit::Bytes(words.value(option, units::parse_size, SIZE)?),
-            "latency" | "lat" => {
-                self.limit = Limit::Latency(words.value(option, units::parse_time, TIME)?)
-            }
-            "frame" => self.frame = words.value(option, units::parse_size, SIZE)?,
-            "linux" => self.frame = Self::linux().frame,
-            _ => return self.framing.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("rate", Value::Rate(self.rate)),
-            ("burst", Value::Size(self.burst)),
-        ];
-        if let Some(Peak { rate, mtu }) = self.peak {
-            options.extend([
-                ("peakrate", Value::Rate(rate)),
-                ("minburst", Value::Size(mtu)),
-            ]);
-        }
-        options.push(match self.limit {
-            Limit::Bytes(bytes) => ("limit", Value::Size(bytes)),
-            Limit::Latency(latency) => ("lat", Value::Time(latency)),
-        });
-        options.extend(self.framing.options());
-        options.push(("frame", Value::Size(self.frame)));
-        options
     }
 }

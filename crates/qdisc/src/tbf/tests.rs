@@ -3,9 +3,9 @@
 use super::*;
 use crate::bfifo::{self, Bfifo};
 use crate::codel::{self, Codel, Params};
+use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
@@ -189,6 +189,7 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     }
     queue
         .change(
+            Target::Root,
             &mut Words::new("burst 2000 rate 2mbit limit 1000"),
             Instant::ZERO,
             &mut drops,
@@ -258,12 +259,18 @@ fn the_discipline_below_can_be_replaced_and_changed() {
         .collect();
     assert_eq!(dropped, [1, 2, 3, 4].map(|id| (id, DropReason::Reset)));
     assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
-    let mut below =
-        |class, words| queue.change_below(class, &mut Words::new(words), Instant::ZERO, &mut drops);
+    let mut below = |class, words| {
+        queue.change(
+            Target::Below(class),
+            &mut Words::new(words),
+            Instant::ZERO,
+            &mut drops,
+        )
+    };
     below(ClassId::new(1, 1), "limit 1").expect("its class");
     below(ClassId::new(2, 1), "limit 1").expect_err("no such class");
-    let error = queue.change_class(
-        ClassId::new(1, 1),
+    let error = queue.change(
+        Target::Class(ClassId::new(1, 1)),
         &mut Words::new("x"),
         Instant::ZERO,
         &mut drops,
@@ -324,7 +331,7 @@ fn parameters_are_refused_by_name() {
         ),
     ] {
         assert_eq!(
-            crate::build::<Probe>(words).err().expect(words).to_string(),
+            build::<Probe>(words).err().expect(words).to_string(),
             message
         );
     }
@@ -438,7 +445,7 @@ proptest! {
                 _ => {
                     let (rate, burst) = (8 + number % 1_000_000_000, 1514 + number % 100_000);
                     let words = std::format!("rate {rate}bit burst {burst}");
-                    queue.change(&mut Words::new(&words), now, &mut drops).expect("valid");
+                    queue.change(Target::Root, &mut Words::new(&words), now, &mut drops).expect("valid");
                 }
             }
             if let Some(opens) = queue.ready_at() && opens > now {
@@ -455,8 +462,7 @@ proptest! {
 /// A change below may drop what the shaper waited for: then nothing is queued and no moment named.
 #[test]
 fn a_change_below_is_noticed() {
-    let mut queue =
-        crate::build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
+    let mut queue = build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
     let mut drops = Drops::new();
     (0..2).for_each(|id| queue.enqueue(Probe::new(id).with_priority(2), Instant::ZERO, &mut drops));
     assert!(
@@ -465,6 +471,6 @@ fn a_change_below_is_noticed() {
     );
     assert!(queue.ready_at() > Some(Instant::ZERO));
     let words = "qdisc change parent 1:1 prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1";
-    crate::change_tree(&mut *queue, words, Instant::ZERO, &mut drops).expect("valid");
+    change_tree(&mut *queue, words, Instant::ZERO, &mut drops).expect("valid");
     assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
 }

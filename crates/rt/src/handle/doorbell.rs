@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tautline_base::SocketId;
-use tautline_qdisc::words::Tree;
 use tautline_stack::{Replaced, TcpInfo, UdpInfo};
+use tautline_tc::Tree;
 
 use super::answer::Answer;
 use super::options::Setting;

@@ -3,9 +3,10 @@
 use std::io::{self, ErrorKind};
 
 use tautline_base::Item;
-use tautline_qdisc::words::Tree;
-use tautline_qdisc::{DynQdisc, Stats};
+use tautline_qdisc::Stats;
 use tautline_stack::Replaced;
+use tautline_tc::DynQdisc;
+use tautline_tc::Tree;
 
 use super::answer::question;
 use super::doorbell::Command;

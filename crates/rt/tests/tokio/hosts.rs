@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tautline_base::{HeapFrame, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
-use tautline_qdisc::{DynQdisc, build};
 use tautline_rt::handle::{Config, Failure};
 use tautline_rt::{ByWords, HostThread, Idle, ListenerGroup, TcpListener, TcpStream, cable};
 use tautline_stack::{Host, NoTrace};
+use tautline_tc::{DynQdisc, build};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::world::{PORT, SERVER, World, identity, noise, within};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_qdisc::words::Tree;
+use tautline_tc::Tree;
 
 use crate::config_error::ConfigError;
 use crate::nic::Coalesce;

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use tautline_base::{HeapFrame, Instant, Packet, Reason, Wake};
 use tautline_bql::Limit;
-use tautline_qdisc::{DynQdisc, Ledger, Stats};
+use tautline_qdisc::{Ledger, Stats};
 use tautline_stack::Host;
+use tautline_tc::DynQdisc;
 
 use crate::app::Applications;
 use crate::link::Link;

@@ -34,9 +34,10 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Pool, Rate};
 use tautline_bql::{Port, Ring};
-use tautline_qdisc::words::Tree;
-use tautline_qdisc::{Kind, Ledger, Stats};
+use tautline_qdisc::{Ledger, Stats};
 use tautline_stack::{Cidr, Host, HostConfig};
+use tautline_tc::Kind;
+use tautline_tc::Tree;
 
 pub use super::cell::{Cell, Radio};
 use super::engine::Parts;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use tautline_base::{Backlog, Bytes, Device, Drops, HeapFrame, Instant, Item, Packet, Qdisc};
-use tautline_qdisc::DynQdisc;
+use tautline_tc::DynQdisc;
 
 use super::SimNic;
 

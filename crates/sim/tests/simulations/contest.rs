@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::Factory;
-use tautline_qdisc::words::Tree;
 use tautline_sim::app::{Application, Context, SinkConfig, UploadConfig, When};
 use tautline_sim::topology::HostNode;
 use tautline_sim::{AppError, Applications, Flow, LinkConfig, Network, NicConfig};
 use tautline_stack::{Event, TcpConfig, TcpInfo};
+use tautline_tc::Tree;
 
 use crate::common::ms;
 

@@ -8,13 +8,13 @@ use crate::common::{impaired, long_wire, ms, path, percent, run, run_if_found, r
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate, Reason};
 use tautline_cc::Algorithm;
-use tautline_qdisc::Kind;
 use tautline_sim::record::Fate;
 use tautline_sim::{
     Capture, CaptureConfig, Family, Impairments, LinkConfig, NicConfig, Outcome, PacketTrace,
     SimErrorKind, Transfer, TransferError,
 };
 use tautline_stack::TcpConfig;
+use tautline_tc::Kind;
 
 /// Loss 1 %, reorder 2 %, duplicate 1 %, corrupt 1 %, each way.
 fn accidents() -> Impairments {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Device, Instant, Packet, Pool};
 use tautline_bql::{Limit, Port, Ring};
-use tautline_qdisc::{Backlog, DynQdisc, Stats};
+use tautline_qdisc::{Backlog, Stats};
 use tautline_rt::{Application, Ended, EventLoop, Idle, Next};
 use tautline_sim::{Applications, PortSample};
 use tautline_stack::{Cidr, Event, Host, HostConfig, Tracer};
+use tautline_tc::DynQdisc;
 
 use super::namespaces::Namespaces;
 use super::open::{Nic, Wire};

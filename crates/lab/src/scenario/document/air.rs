@@ -1,8 +1,8 @@
 //! Keys of cells: shared air in place of the cables from a router to its stations.
 
 use serde::Deserialize;
-use tautline_qdisc::Tree;
 use tautline_sim::Probability;
+use tautline_tc::Tree;
 
 use super::super::units::{FromWords, Size, Time};
 

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 use tautline_bql::{LimitKind, push};
-use tautline_qdisc::Tree;
 use tautline_sim::{Probability, RingLimit, dyn_rlc};
+use tautline_tc::Tree;
 
 use crate::scenario::units::{FromWords, RateValue, Size, Time};
 

@@ -1,7 +1,6 @@
 //! Queues, hosts, and fairness between them.
 
 use super::*;
-use crate::filter::Filter;
 
 /// Flow hashes whose natural queue lies in one set, by what the instance makes of them.
 fn flows_of_one_set(count: usize) -> Vec<u64> {
@@ -279,7 +278,7 @@ fn hosts_are_counted_only_where_they_matter() {
             ("dual-dsthost", [0, 4]),
         ] {
             queue
-                .change(&mut Words::new(other), ms(1), &mut drops)
+                .change(Target::Root, &mut Words::new(other), ms(1), &mut drops)
                 .expect(other);
             queue.inner().verify();
             fill(&mut queue, &mut drops);
@@ -386,7 +385,7 @@ fn tins_may_change_while_packets_wait() {
         ("diffserv4", 4),
     ] {
         queue
-            .change(&mut Words::new(words), ms(2), &mut drops)
+            .change(Target::Root, &mut Words::new(words), ms(2), &mut drops)
             .expect(words);
         queue.inner().verify();
         assert_eq!(
@@ -417,7 +416,7 @@ fn filters_decide_before_the_hash() {
         "prio 1 handle 2 fw action drop",
     ] {
         filters
-            .add(Filter::from_words(&mut Words::new(rule)).expect(rule))
+            .add(read_filter(&mut Words::new(rule)).expect(rule))
             .expect(rule);
     }
     queue.inner_mut().set_filters(filters);

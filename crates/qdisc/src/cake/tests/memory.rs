@@ -73,7 +73,12 @@ fn a_lowered_limit_drops_from_the_longest() {
         queue.enqueue(Probe::new(id).flow((id % 3).into()), ms(1), &mut drops);
     }
     queue
-        .change(&mut Words::new("memlimit 15140"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("memlimit 15140"),
+            ms(1),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (10, 90));
     queue.inner().verify();

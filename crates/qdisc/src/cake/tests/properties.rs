@@ -128,7 +128,7 @@ proptest! {
                 Event::StepBack(nanos) => now = now - Duration::from_nanos(nanos),
                 Event::Change(words) => {
                     moved |= ["serv", "effort", "flows", "host", "isolate"].iter().any(|name| words.contains(name));
-                    queue.change(&mut Words::new(words), now, &mut drops).expect(words);
+                    queue.change(Target::Root, &mut Words::new(words), now, &mut drops).expect(words);
                 }
             }
             if step % 32 == 0 {
@@ -156,7 +156,7 @@ proptest! {
             .map(|tin| ["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, tin, name)).iter().sum::<u64>())
             .sum();
         prop_assert!(moved || ways <= classified);
-        queue.change(&mut Words::new("bandwidth 100gbit egress"), now, &mut drops).expect("valid");
+        queue.change(Target::Root, &mut Words::new("bandwidth 100gbit egress"), now, &mut drops).expect("valid");
         departures(&mut queue, now, Instant::from_nanos(u64::MAX), &mut drops);
         prop_assert!(queue.backlog().is_empty() && queue.backlog().bytes == Bytes::ZERO);
         queue.inner().verify();

@@ -1,7 +1,6 @@
 //! The grammar of tc-cake(8), and what is refused.
 
 use super::*;
-use crate::words::build;
 use alloc::string::ToString;
 use tautline_base::Rate;
 
@@ -194,16 +193,26 @@ fn a_refused_change_changes_nothing() {
         "bandwidth 2mbit rtt",
     ] {
         queue
-            .change(&mut Words::new(words), ms(1), &mut drops)
+            .change(Target::Root, &mut Words::new(words), ms(1), &mut drops)
             .expect_err(words);
         assert_eq!(queue.inner().rate(), Some(Rate::mbit(1)), "{words}");
     }
     queue
-        .change(&mut Words::new("bandwidth 2mbit"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("bandwidth 2mbit"),
+            ms(1),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(2)));
     queue
-        .change(&mut Words::new("unlimited"), ms(1), &mut drops)
+        .change(
+            Target::Root,
+            &mut Words::new("unlimited"),
+            ms(1),
+            &mut drops,
+        )
         .expect("valid");
     assert_eq!(queue.inner().rate(), None);
 }

@@ -1,6 +1,7 @@
 //! Words by place, tables, links.
 
 use std::string::String;
+use std::string::ToString;
 
 use super::*;
 

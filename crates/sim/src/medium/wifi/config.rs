@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_qdisc::words::Tree;
+use tautline_tc::Tree;
 
 use super::phy::{Phy, control};
 use crate::config_error::ConfigError;

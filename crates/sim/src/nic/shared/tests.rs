@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool};
-use tautline_qdisc::words::Tree;
+use tautline_tc::Tree;
 
 use crate::nic::{Coalesce, NicConfig, SimNic, TxStatus};
 

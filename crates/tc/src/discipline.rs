@@ -1,0 +1,166 @@
+//! [`Inspect`]: a qdisc's parameters and counters; [`Change`]: changing a running one.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
+use tautline_qdisc::fifo::Bound;
+use tautline_qdisc::{ClassId, Classful, Fifo};
+
+use crate::report::Report;
+use crate::words::{Options, ParseError, Problem, Words};
+
+/// Reports its state; object-safe, independent of the packet type.
+pub trait Inspect {
+    /// Its name, parameters and counters, and those of its classes and children.
+    fn report(&self) -> Report;
+}
+
+/// The part of a tree that a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The qdisc itself, like `tc qdisc change root`.
+    Root,
+    /// A class, of this qdisc or of one below, like `tc class change`.
+    Class(ClassId),
+    /// The qdisc below a class, at any depth, like `tc qdisc change parent`.
+    Below(ClassId),
+}
+
+impl Target {
+    /// The class it names.
+    fn class(self) -> ClassId {
+        match self {
+            Self::Root => ClassId::default(),
+            Self::Class(class) | Self::Below(class) => class,
+        }
+    }
+}
+
+/// Changes to a running qdisc, in `tc`'s words. Each qdisc also has a `reconfigure` that takes its
+/// typed `Config`.
+///
+/// A change that is refused changes nothing. After one that lowers a limit, FIFOs keep what they
+/// hold and refuse newcomers; the AQMs and fair queues drop at the head until they fit, into
+/// `drops`. Whatever stays keeps its order and its time of arrival.
+pub trait Change<P: Item> {
+    /// Sets the options in `words` (`limit 100 target 20ms`) of `target` and keeps all others. The
+    /// call passes through every parent of the target, so that each counts what was dropped below
+    /// it.
+    ///
+    /// # Errors
+    /// If a word cannot be read, or the qdisc refuses a value. If there is no such class; then no
+    /// word has been read.
+    fn change(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError>;
+}
+
+/// A qdisc chosen at run time: what a command line or configuration file yields.
+pub trait DynQdisc<P: Item>: Qdisc<P> + Inspect + Change<P> + Send {}
+
+impl<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send> DynQdisc<P> for Q {}
+
+/// Any FIFO as a qdisc chosen at run time: what a new class holds until it is given something
+/// better.
+impl<P: Item + Send + 'static, B: Bound + Options + Clone + Send + 'static> From<Fifo<P, B>>
+    for Box<dyn DynQdisc<P>>
+{
+    fn from(fifo: Fifo<P, B>) -> Self {
+        Box::new(fifo)
+    }
+}
+
+impl<Q: Inspect + ?Sized> Inspect for Box<Q> {
+    fn report(&self) -> Report {
+        (**self).report()
+    }
+}
+
+impl<P: Item, Q: Change<P> + ?Sized> Change<P> for Box<Q> {
+    fn change(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        (**self).change(target, words, now, drops)
+    }
+}
+
+/// `kind` has no such class.
+pub(crate) fn no_class(kind: &'static str, target: Target, words: &Words<'_>) -> ParseError {
+    ParseError {
+        at: words.here(),
+        problem: Problem::NoClass {
+            kind,
+            class: target.class(),
+        },
+    }
+}
+
+/// Sets `words` in `config` and gives it to `apply`, the qdisc's `reconfigure`.
+pub(crate) fn reconfigure<C: Options>(
+    mut config: C,
+    words: &mut Words<'_>,
+    apply: impl FnOnce(C) -> Result<(), ConfigError>,
+) -> Result<(), ParseError> {
+    words.apply(&mut config)?;
+    let kind = config.kind();
+    apply(config).map_err(|error| words.refused(kind, error))
+}
+
+/// As [`reconfigure`], for a qdisc without classes.
+pub(crate) fn reconfigure_leaf<C: Options>(
+    config: C,
+    target: Target,
+    words: &mut Words<'_>,
+    apply: impl FnOnce(C) -> Result<(), ConfigError>,
+) -> Result<(), ParseError> {
+    if target == Target::Root {
+        reconfigure(config, words, apply)
+    } else {
+        Err(no_class("this discipline", target, words))
+    }
+}
+
+/// Changes `target`, which is not `parent` itself and none of its classes, below `parent`, a
+/// `kind`.
+pub(crate) fn change_below<P: Item, Q: Classful<P>>(
+    parent: &mut Q,
+    kind: &'static str,
+    target: Target,
+    words: &mut Words<'_>,
+    now: Instant,
+    drops: &mut Drops<P>,
+) -> Result<(), ParseError>
+where
+    Q::Child: Change<P>,
+{
+    if let Target::Below(class) = target
+        && let Some(result) = parent.with_child(class, drops, |child, drops| {
+            child.change(Target::Root, words, now, drops)
+        })
+    {
+        return result;
+    }
+    let is_own = matches!(target, Target::Class(class) if class.major == parent.handle());
+    let leaves = if is_own { Vec::new() } else { parent.leaves() };
+    for class in leaves {
+        let result = parent.with_child(class, drops, |child, drops| {
+            child.change(target, words, now, drops)
+        });
+        let unknown = |error: &ParseError| matches!(error.problem, Problem::NoClass { .. });
+        match result {
+            Some(Err(error)) if unknown(&error) => {}
+            Some(result) => return result,
+            None => {}
+        }
+    }
+    Err(no_class(kind, target, words))
+}

@@ -1,0 +1,224 @@
+//! [`Kind`]: a discipline and its configuration, from words and back.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::ops::{Range, RangeInclusive};
+use core::str::FromStr;
+
+use tautline_base::{ConfigError, Item, Qdisc};
+
+use tautline_qdisc::{
+    Bfifo, Blue, Cake, ClassId, Cobalt, Codel, Drr, DualPi2, Fifo, Fq, FqCodel, FqPie, Htb, Mq,
+    Netem, Pfifo, PfifoFast, PfifoHeadDrop, Pie, Prio, Red, Sfq, Stats, Tbf, bfifo, blue, cake,
+    cobalt, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, htb, mq, netem, pfifo, pfifo_fast,
+    pfifo_head_drop, pie, prio, red, sfq, tbf,
+};
+
+use crate::discipline::{Change, DynQdisc, Inspect};
+use crate::report::Value;
+use crate::words::{Options, ParseError, Problem, Words};
+
+/// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
+        /// A kind of discipline with its configuration. Parses from words and prints as the words
+        /// that describe it in full.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $variant($config),)*
+        }
+
+        impl Kind {
+            /// Makes the discipline.
+            ///
+            /// # Errors
+            /// If a value is outside the range of its parameter.
+            pub fn build<P: Item + Send + 'static>(self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
+                let kind = self.name();
+                self.build_at(None).map_err(|error| ParseError::refused(kind, 0..0, error))
+            }
+
+            /// Makes the discipline; one that has a name counts what passes it.
+            pub(crate) fn build_at<P: Item + Send + 'static>(
+                self,
+                name: Option<ClassId>,
+            ) -> Result<Box<dyn DynQdisc<P>>, ConfigError> {
+                match self {
+                    $(Self::$variant(config) => {
+                        let make = $make;
+                        Ok(seat(make(config)?, name))
+                    })*
+                }
+            }
+
+            /// Every kind in its default configuration.
+            pub fn all() -> impl Iterator<Item = Self> {
+                [$(Self::$variant(<$config>::default()),)*].into_iter()
+            }
+
+            fn config(&self) -> &dyn Options {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
+            }
+
+            pub(crate) fn options_mut(&mut self) -> &mut dyn Options {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
+            }
+        }
+    };
+}
+
+/// Handle of a classful discipline that stands alone.
+const ALONE: u16 = 1;
+
+kinds! {
+    /// First in, first out, bounded in packets and bytes.
+    Fifo(fifo::Config), |config| Ok(Fifo::<P>::new(config));
+    /// First in, first out.
+    Pfifo(pfifo::Config), |config| Ok(Pfifo::<P>::new(config));
+    /// First in, first out, bounded in bytes.
+    Bfifo(bfifo::Config), |config| Ok(Bfifo::<P>::new(config));
+    /// First in, first out, dropping the oldest.
+    PfifoHeadDrop(pfifo_head_drop::Config), |config| Ok(PfifoHeadDrop::<P>::new(config));
+    /// Three priorities.
+    PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
+    /// One queue under random early detection.
+    Red(red::Config), Red::<P>::new;
+    /// One queue under BLUE.
+    Blue(blue::Config), Blue::<P>::new;
+    /// One queue under controlled delay.
+    Codel(codel::Config), Codel::<P>::new;
+    /// Flows served in turn.
+    Sfq(sfq::Config), Sfq::<P>::new;
+    /// Fair queues under controlled delay.
+    FqCodel(fq_codel::Config), FqCodel::<P>::new;
+    /// One queue under CoDel and BLUE together.
+    Cobalt(cobalt::Config), Cobalt::<P>::new;
+    /// Bands in strict priority, each a FIFO.
+    Prio(prio::Config), |config: prio::Config| {
+        let fifo = |_| Pfifo::new(pfifo::Config::default()).into();
+        let bands = (0..config.bands).map(fifo).collect();
+        Prio::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config, bands)
+    };
+    /// Classes that take turns; none yet.
+    Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
+    /// A link shared out among a tree of classes; none yet.
+    Htb(htb::Config), |config| Htb::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config);
+    /// Shaper, classes of service, fair queues and COBALT in one.
+    Cake(cake::Config), Cake::<P>::new;
+    /// A token bucket above a FIFO.
+    Tbf(tbf::Config), |config: tbf::Config| {
+        let limit = config.limit();
+        Tbf::new(config, Box::<dyn DynQdisc<P>>::from(Bfifo::new(bfifo::Config { limit })))
+    };
+    /// One queue under a proportional integral controller.
+    Pie(pie::Config), Pie::<P>::new;
+    /// Fair queues that keep departure times.
+    Fq(fq::Config), Fq::<P>::new;
+    /// Fair queues under proportional integral controllers.
+    FqPie(fq_pie::Config), FqPie::<P>::new;
+    /// A classic and a low-latency queue, coupled.
+    DualPi2(dualpi2::Config), DualPi2::<P>::new;
+    /// One discipline for each device queue, each three priorities.
+    Mq(mq::Config), |config: mq::Config| {
+        Mq::<P, Box<dyn DynQdisc<P>>>::with(ALONE, &config, || Box::new(PfifoFast::new(pfifo_fast::Config::default())))
+    };
+    /// An emulated path.
+    Netem(netem::Config), Netem::<P, Box<dyn DynQdisc<P>>>::new;
+}
+
+impl Kind {
+    /// `tc`'s name of the kind.
+    pub fn name(&self) -> &'static str {
+        self.config().kind()
+    }
+}
+
+impl Kind {
+    /// Reads the name of a kind; its configuration is the default.
+    pub(crate) fn named(words: &mut Words<'_>) -> Result<Self, ParseError> {
+        let here = words.here();
+        let name = words.word().map_or("", |word| word.text);
+        Self::all()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| Self::unknown(here, name))
+    }
+
+    /// No kind is called `word`.
+    pub(crate) fn unknown(at: Range<usize>, word: &str) -> ParseError {
+        ParseError {
+            at,
+            problem: Problem::UnknownKind {
+                word: word.into(),
+                known: Self::all().map(|kind| kind.name()).collect(),
+            },
+        }
+    }
+
+    /// The class of a discipline that has just one, which is there by itself.
+    pub(crate) fn lone_class(&self) -> Option<u16> {
+        matches!(self, Self::Netem(_) | Self::Red(_) | Self::Tbf(_)).then_some(1)
+    }
+
+    /// The classes that are there by themselves.
+    pub(crate) fn own_classes(&self) -> RangeInclusive<u16> {
+        match self {
+            Self::Prio(config) => 1..=config.bands.into(),
+            Self::Mq(config) => 1..=config.queues,
+            _ => 1..=self.lone_class().unwrap_or(0),
+        }
+    }
+
+    /// Whether filters can choose among its classes or queues.
+    pub(crate) fn has_filters(&self) -> bool {
+        matches!(
+            self,
+            Self::Htb(_) | Self::Prio(_) | Self::Drr(_) | Self::Cake(_) | Self::DualPi2(_)
+        )
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut words = Words::new(text);
+        let mut kind = Self::named(&mut words)?;
+        words.apply(kind.options_mut())?;
+        Ok(kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        write_words(f, self.config())
+    }
+}
+
+/// Writes all options and their values, each after a space.
+pub(crate) fn write_words(f: &mut fmt::Formatter<'_>, options: &dyn Options) -> fmt::Result {
+    options
+        .options()
+        .iter()
+        .try_for_each(|(name, value)| match value {
+            Value::Flag(true) => write!(f, " {name}"),
+            Value::Flag(false) => Ok(()),
+            value => write!(f, " {name} {value}"),
+        })
+}
+
+/// A qdisc that counts what passes it and knows its name, or the qdisc alone.
+pub(crate) fn seat<P: Item, Q>(qdisc: Q, name: Option<ClassId>) -> Box<dyn DynQdisc<P>>
+where
+    Q: Qdisc<P> + Inspect + Change<P> + Send + 'static,
+{
+    match name {
+        Some(name) => Box::new(Stats::new(qdisc).named(name)),
+        None => Box::new(qdisc),
+    }
+}

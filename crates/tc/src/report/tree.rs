@@ -1,0 +1,108 @@
+//! The disciplines and the classes of a [`Report`] in a row, as `tc` lists them.
+
+use alloc::vec::Vec;
+
+use super::Report;
+use tautline_qdisc::ClassId;
+
+/// Where something stands in the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A discipline of a device, or a class right below its discipline.
+    Root,
+    /// Below this class.
+    Below(ClassId),
+}
+
+/// A discipline or a class, and its place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) place: Place,
+}
+
+impl Report {
+    /// This discipline and all below it, parents first.
+    pub(crate) fn qdiscs(&self) -> Vec<Shown<'_>> {
+        let mut all = Vec::new();
+        add_qdiscs(
+            Shown {
+                report: self,
+                place: Place::Root,
+            },
+            &mut all,
+        );
+        all
+    }
+
+    /// All classes of all disciplines.
+    pub(crate) fn shown_classes(&self) -> Vec<Shown<'_>> {
+        let mut all = Vec::new();
+        for Shown { report, .. } in self.qdiscs() {
+            // Bands are there by themselves, below their discipline; classes that were added are
+            // roots.
+            let outer = report
+                .id
+                .filter(|_| report.kind == "prio")
+                .map_or(Place::Root, Place::Below);
+            add_classes(&report.classes, outer, &mut all);
+        }
+        all
+    }
+}
+
+impl Report {
+    /// The name of the discipline below a class, if it has one.
+    pub(crate) fn leaf(&self) -> Option<ClassId> {
+        self.children.first()?.id
+    }
+
+    /// The class `id`, of whichever discipline.
+    pub(crate) fn find_class(&self, id: ClassId) -> Option<&Self> {
+        self.shown_classes()
+            .into_iter()
+            .map(|shown| shown.report)
+            .find(|class| class.id == Some(id))
+    }
+}
+
+fn add_qdiscs<'a>(shown: Shown<'a>, all: &mut Vec<Shown<'a>>) {
+    all.push(shown);
+    add_below(shown.report, all);
+}
+
+/// What stands below a discipline or a class: children without a class of their own are classes 1,
+/// 2, … by themselves. FIFOs without a name are parts of what holds them, as in Linux.
+fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
+    let id = report.id.unwrap_or_default();
+    for (minor, child) in (1..).zip(&report.children) {
+        let class = if id.minor == 0 {
+            ClassId::new(id.major, minor)
+        } else {
+            id
+        };
+        if child.id.is_some() || !matches!(child.kind, "pfifo" | "bfifo") {
+            add_qdiscs(
+                Shown {
+                    report: child,
+                    place: Place::Below(class),
+                },
+                all,
+            );
+        }
+    }
+    report
+        .classes
+        .iter()
+        .for_each(|class| add_below(class, all));
+}
+
+fn add_classes<'a>(classes: &'a [Report], outer: Place, all: &mut Vec<Shown<'a>>) {
+    for report in classes.iter().filter(|class| class.id.is_some()) {
+        all.push(Shown {
+            report,
+            place: report.parent.map_or(outer, Place::Below),
+        });
+        add_classes(&report.classes, report.id.map_or(outer, Place::Below), all);
+    }
+}

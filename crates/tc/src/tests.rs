@@ -1,0 +1,210 @@
+//! Words in, disciplines out, and back again.
+
+use super::*;
+use crate::testing::Probe;
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+use tautline_base::Bytes;
+use tautline_qdisc::codel::{self, CeThreshold, Law, Params};
+use tautline_qdisc::fq_codel::{self, BacklogScope, Emptied};
+
+/// tdc's defaults: fq_codel limit 10240p flows 1024 target 5ms interval 100ms memory_limit 32Mb ecn
+/// drop_batch 64.
+#[test]
+fn defaults_are_those_of_tc() {
+    for (name, words) in [
+        ("pfifo", "pfifo limit 1000p"),
+        ("pfifo_fast", "pfifo_fast limit 1000p places at-once"),
+        (
+            "codel",
+            "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn",
+        ),
+        (
+            "fq_codel",
+            "fq_codel limit 10240p flows 1024 quantum 1514b memory_limit 32Mb drop_batch 64 backlog queue emptied waits \
+             target 5ms interval 100ms mtu 1514b law rfc8289 ecn",
+        ),
+        (
+            "pie",
+            "pie limit 1000p target 15ms tupdate 15ms alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator dq_threshold 16Kb ecn_prob 10 \
+             max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 first_update 15ms seed 0",
+        ),
+        (
+            "fq_pie",
+            "fq_pie limit 10240p flows 1024 quantum 1514b memory_limit 32Mb emptied waits target 15ms tupdate 15ms alpha 2 beta 20 noecn \
+             nobytemode no_dq_rate_estimator dq_threshold 16Kb ecn_prob 10 max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 \
+             first_update 15ms seed 0",
+        ),
+        (
+            "dualpi2",
+            "dualpi2 limit 10000p coupling_factor 2 drop_on_overload step_thresh 1ms min_qlen_step 0p drop_dequeue l4s_ect \
+             classic_protection 10% target 15ms tupdate 16ms alpha 0.16 beta 3.2 split_gso mtu 1514b seed 0",
+        ),
+    ] {
+        assert_eq!(name.parse::<Kind>().expect(name).to_string(), words);
+    }
+}
+
+#[test]
+fn what_is_printed_is_read_again() {
+    for words in [
+        "pfifo limit 7",
+        "pfifo_fast limit 0p",
+        "codel linux limit 50 target 20ms interval 1s ecn ce_threshold 1ms ce_threshold_selector 0x1/0x3",
+        "fq_codel linux limit 7 flows 3 quantum 300 memory_limit 5Kb drop_batch 1 noecn mtu 0 ce_threshold 0ms",
+    ] {
+        let kind: Kind = words.parse().expect(words);
+        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
+    }
+    let Ok(Kind::FqCodel(config)) = "fq_codel linux".parse() else {
+        panic!("fq_codel parses")
+    };
+    assert_eq!(config, fq_codel::Config::linux());
+    let Ok(Kind::Codel(config)) = "codel linux".parse() else {
+        panic!("codel parses")
+    };
+    assert_eq!(config, codel::Config::linux());
+}
+
+#[test]
+fn every_word_sets_its_parameter() {
+    let words = "fq_codel limit 7p flows 3 quantum 300 memory_limit 5Kb drop_batch 2 backlog qdisc emptied forgotten perturbation 0x2a \
+                 target 1ms interval 2s mtu 9 law linux noecn ce_threshold 3us ce_threshold_selector 1/3";
+    let Ok(Kind::FqCodel(config)) = words.parse() else {
+        panic!("fq_codel parses")
+    };
+    let codel = Params {
+        target: Duration::from_millis(1),
+        interval: Duration::from_secs(2),
+        mtu: Bytes::new(9),
+        ecn: false,
+        ce_threshold: Some(CeThreshold {
+            delay: Duration::from_micros(3),
+            mask: 3,
+            selector: 1,
+        }),
+        law: Law::Linux,
+    };
+    let expected = fq_codel::Config {
+        limit: 7,
+        flows: 3,
+        quantum: Bytes::new(300),
+        memory_limit: Bytes::kib(5),
+        drop_batch: 2,
+        codel,
+        backlog: BacklogScope::Qdisc,
+        emptied: Emptied::Forgotten,
+        perturbation: 42,
+    };
+    assert_eq!(config, expected);
+    let Ok(Kind::Codel(config)) = "codel noecn ecn".parse() else {
+        panic!("codel parses")
+    };
+    assert!(config.codel.ecn);
+}
+
+#[test]
+fn errors_name_the_word_and_the_remedy() {
+    for (words, message) in [
+        (
+            "pfifo limits 5",
+            "`limits` is no option of pfifo, which takes: limit PACKETS",
+        ),
+        (
+            "codel target",
+            "`target` lacks its value: a time, e.g. 5ms, 500us",
+        ),
+        (
+            "codel target 5parsec",
+            "`5parsec` is no value for `target`: give a time, e.g. 5ms, 500us",
+        ),
+        (
+            "fq_codel flows -1",
+            "`-1` is no value for `flows`: give a whole number, e.g. 64",
+        ),
+        (
+            "fq_codel flows 0",
+            "fq_codel: `flows` must be from 1 to 65536, not 0",
+        ),
+        (
+            "fq_codel quantum 2Mb",
+            "fq_codel: `quantum` must be from 64b to 1Mb, not 2Mb",
+        ),
+        (
+            "fq_codel drop_batch 0",
+            "fq_codel: `drop_batch` must be at least 1, not 0",
+        ),
+        (
+            "codel ce_threshold_selector 1/3",
+            "`ce_threshold_selector` needs `ce_threshold` before it",
+        ),
+        (
+            "codel interval 0",
+            "codel: `interval` must be longer than the tick of the control law's clock (1ns, or 1024ns with law linux), not 0ns",
+        ),
+    ] {
+        let error = build::<Probe>(words).err().expect(words);
+        assert_eq!(error.to_string(), message);
+    }
+    let kinds: Vec<_> = Kind::all().map(|kind| kind.name()).collect();
+    for word in ["", "bloat"] {
+        let error = build::<Probe>(word).err().expect("no kind").to_string();
+        assert_eq!(
+            error,
+            format!(
+                "`{word}` is no queueing discipline: choose {}",
+                kinds.join(", ")
+            )
+        );
+    }
+    let error = build::<Probe>("fq_codel red")
+        .err()
+        .expect("unknown")
+        .to_string();
+    assert!(
+        error.contains("quantum SIZE") && error.contains("target TIME"),
+        "{error}"
+    );
+}
+
+/// Whoever mistypes an option is told all there are.
+#[test]
+fn help_names_every_option() {
+    for mut kind in Kind::all() {
+        let error = format!("{} bloat", kind.name())
+            .parse::<Kind>()
+            .expect_err("no option")
+            .to_string();
+        let (_, help) = error.split_once("which takes: ").expect("the options");
+        for (option, _) in kind.options_mut().options() {
+            assert!(
+                help.contains(option),
+                "{}: {option} is not among {help}",
+                kind.name()
+            );
+        }
+    }
+}
+
+/// What a discipline was made from is what its report says of it.
+#[test]
+fn kind_and_options_are_reported() {
+    for mut kind in Kind::all() {
+        if kind.name() == "tbf" {
+            kind = "tbf rate 1mbit burst 2kb limit 9kb mpu 64 overhead 4 linklayer atm"
+                .parse()
+                .expect("valid");
+        }
+        let report = kind.clone().build::<Probe>().expect("valid").report();
+        assert_eq!(report.kind, kind.name());
+        for option in kind.options_mut().options() {
+            assert!(
+                report.options.contains(&option),
+                "{kind}: {option:?} is not among {:?}",
+                report.options
+            );
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! From a [`Tree`] to the discipline it describes.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use tautline_base::{ConfigError, Item, Qdisc};
+
+use tautline_qdisc::{
+    Bfifo, Cake, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf,
+    bfifo, pfifo, pfifo_fast,
+};
+
+use super::{Class, ClassConfig, Node};
+use crate::discipline::{Change, DynQdisc, Inspect};
+use crate::kind::{Kind, seat};
+
+/// A discipline refuses something.
+pub(super) struct Refusal {
+    pub(super) kind: &'static str,
+    pub(super) error: ConfigError,
+    /// Which node of the tree, and which of its classes if it is about one.
+    pub(super) node: usize,
+    pub(super) class: Option<usize>,
+}
+
+type Boxed<P> = Box<dyn DynQdisc<P>>;
+
+/// Makes the root.
+pub(super) fn build<P: Item + Send + 'static>(nodes: &[Node]) -> Result<Boxed<P>, Refusal> {
+    let below = nodes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, node)| Some((node.parent?, at)))
+        .collect();
+    Builder { nodes, below }.node(0)
+}
+
+struct Builder<'a> {
+    nodes: &'a [Node],
+    /// The disciplines by the class they stand below.
+    below: BTreeMap<ClassId, usize>,
+}
+
+impl Builder<'_> {
+    /// The discipline at `at`, with all that is below it.
+    fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
+        let node = &self.nodes[at];
+        let refused = |error| Refusal {
+            kind: node.kind.name(),
+            error,
+            node: at,
+            class: None,
+        };
+        match node.kind.clone() {
+            Kind::Prio(config) => {
+                let bands: Result<Vec<_>, _> = (1..=config.bands.into())
+                    .map(|band| self.child(node, band, fifo))
+                    .collect();
+                let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
+                prio.set_filters(node.filters.clone());
+                Ok(seated(prio, node))
+            }
+            Kind::Mq(config) => {
+                let queues: Result<Vec<_>, _> = (1..=config.queues)
+                    .map(|queue| self.child(node, queue, three))
+                    .collect();
+                Ok(seated(
+                    Mq::new(node.handle, queues?).map_err(refused)?,
+                    node,
+                ))
+            }
+            Kind::Htb(config) => {
+                let mut htb = Htb::new(node.handle, config).map_err(refused)?;
+                for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
+                    // A script gives a class the parameters of its discipline's kind.
+                    let ClassConfig::Htb(config) = config.clone() else {
+                        continue;
+                    };
+                    let (child, parent) = (
+                        self.child(node, id.minor, fifo)?,
+                        Some(*parent).filter(|above| above.minor > 0),
+                    );
+                    let added = htb.add_class(*id, parent, config, child);
+                    added.map_err(|error| Refusal {
+                        class: Some(class),
+                        ..refused(error)
+                    })?;
+                }
+                htb.set_filters(node.filters.clone());
+                Ok(seated(htb, node))
+            }
+            Kind::Drr(_) => {
+                let mut drr = Drr::new(node.handle);
+                for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
+                    let ClassConfig::Drr(config) = config.clone() else {
+                        continue;
+                    };
+                    let child = self.child(node, id.minor, fifo)?;
+                    drr.add_class(*id, config, child).map_err(|error| Refusal {
+                        class: Some(class),
+                        ..refused(error)
+                    })?;
+                }
+                drr.set_filters(node.filters.clone());
+                Ok(seated(drr, node))
+            }
+            Kind::Tbf(config) => {
+                let limit = config.limit();
+                let child =
+                    self.child(node, 1, || Box::new(Bfifo::new(bfifo::Config { limit })))?;
+                let tbf = Tbf::new(config, child).map_err(refused)?;
+                Ok(seated(tbf.with_handle(node.handle), node))
+            }
+            Kind::Red(config) if self.below.contains_key(&ClassId::new(node.handle, 1)) => {
+                let child = self.child(node, 1, fifo)?;
+                let red = Red::over(config, child).map_err(refused)?;
+                Ok(seated(red.with_handle(node.handle), node))
+            }
+            Kind::Netem(config) if self.below.contains_key(&ClassId::new(node.handle, 1)) => {
+                let child = self.child(node, 1, fifo)?;
+                let netem = Netem::with_child(config, child).map_err(refused)?;
+                Ok(seated(netem.with_handle(node.handle), node))
+            }
+            Kind::Cake(config) => {
+                let mut cake = Cake::new(config).map_err(refused)?;
+                cake.set_filters(node.filters.clone());
+                Ok(seated(cake, node))
+            }
+            Kind::DualPi2(config) => {
+                let mut dualpi2 = DualPi2::new(config).map_err(refused)?;
+                dualpi2.set_filters(node.filters.clone());
+                Ok(seated(dualpi2, node))
+            }
+            kind => kind
+                .build_at(node.parent.map(|_| node.id()))
+                .map_err(refused),
+        }
+    }
+
+    /// What stands below the class `minor` of `node`: what the script says, or else what `default`
+    /// makes.
+    fn child<P: Item + Send + 'static>(
+        &self,
+        node: &Node,
+        minor: u16,
+        default: impl FnOnce() -> Boxed<P>,
+    ) -> Result<Boxed<P>, Refusal> {
+        let class = ClassId::new(node.handle, minor);
+        match self.below.get(&class) {
+            Some(&at) => self.node(at),
+            None => Ok(Box::new(Stats::new(default()))),
+        }
+    }
+}
+
+/// What Linux puts below a class that is given nothing.
+fn fifo<P: Item + Send + 'static>() -> Boxed<P> {
+    Box::new(Pfifo::new(pfifo::Config::default()))
+}
+
+/// What Linux gives a device queue.
+fn three<P: Item + Send + 'static>() -> Boxed<P> {
+    Box::new(PfifoFast::new(pfifo_fast::Config::default()))
+}
+
+/// A discipline in its place in the tree.
+fn seated<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send + 'static>(
+    qdisc: Q,
+    node: &Node,
+) -> Boxed<P> {
+    seat(qdisc, node.parent.map(|_| node.id()))
+}

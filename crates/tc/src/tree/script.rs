@@ -1,0 +1,345 @@
+//! [`Script`]: reads a tree command by command, and remembers where each part stands.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use tautline_base::Item;
+
+use tautline_qdisc::ClassId;
+use tautline_qdisc::filter::Filters;
+
+use super::build::{self, Refusal};
+use super::place::{Object, Place, Verb};
+use super::{Class, ClassConfig, FIRST_HANDLE, MAX_DEPTH, Node, ROOT_HANDLE, Tree};
+use crate::discipline::DynQdisc;
+use crate::kind::Kind;
+use crate::rules::read_filter;
+use crate::words::{ParseError, Problem, Word, Words};
+
+/// A tree and the words of each of its nodes and classes.
+#[derive(Default)]
+pub(super) struct Script<'a> {
+    nodes: Vec<Node>,
+    /// Beside the nodes.
+    commands: Vec<NodeWords<'a>>,
+    /// The nodes by handle.
+    handles: BTreeMap<u16, usize>,
+    /// Classes that the script adds.
+    classes: BTreeSet<ClassId>,
+    /// Classes with a discipline below.
+    occupied: BTreeSet<ClassId>,
+    /// The class that a discipline without a place stands below.
+    last: Option<ClassId>,
+    device: Option<&'a str>,
+}
+
+/// Where a node and its classes stand in the script.
+struct NodeWords<'a> {
+    node: Words<'a>,
+    classes: Vec<Words<'a>>,
+}
+
+const KIND: &str = "the name of a queueing discipline";
+const ROOT: &str = "first the root, e.g. qdisc root handle 1: htb";
+const ADD: &str = "add or replace: this makes a tree, it does not change one";
+const PARENT: &str = "parent CLASS, e.g. parent 1:10";
+const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
+const DISCIPLINE: &str = "the handle of a discipline with filters, e.g. parent 1:";
+
+impl<'a> Script<'a> {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// If a command cannot be read or refers to what is not there.
+    pub(super) fn read(text: &'a str) -> Result<Self, ParseError> {
+        let mut script = Self::default();
+        for command in Words::commands(text) {
+            script.command(command)?;
+        }
+        if script.nodes.is_empty() {
+            Err(Kind::unknown(text.len()..text.len(), ""))
+        } else {
+            Ok(script)
+        }
+    }
+
+    /// Makes the discipline.
+    ///
+    /// # Errors
+    /// If a discipline refuses a value; the error points at it.
+    pub(super) fn build<P: Item + Send + 'static>(
+        &self,
+    ) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
+        build::build(&self.nodes).map_err(
+            |Refusal {
+                 kind,
+                 error,
+                 node,
+                 class,
+             }| {
+                let NodeWords { node, classes } = &self.commands[node];
+                class
+                    .map_or(node, |class| &classes[class])
+                    .refused(kind, error)
+            },
+        )
+    }
+
+    pub(super) fn into_tree(self) -> Tree {
+        Tree { nodes: self.nodes }
+    }
+
+    fn command(&mut self, mut words: Words<'a>) -> Result<(), ParseError> {
+        let object = Object::read(&mut words);
+        let filter = object == Some(Object::Filter);
+        let place = if filter {
+            Place::of_filter(&mut words)?
+        } else {
+            Place::read(&mut words)?
+        };
+        self.same_device(&place)?;
+        match (object, place.verb) {
+            (Some(Object::Qdisc), Some((_, Verb::Delete))) => self.delete(&words, &place),
+            (_, Some((verb, Verb::Change | Verb::Delete))) => Err(misplaced(verb, ADD)),
+            (Some(Object::Filter), _) => self.filter(words, &place),
+            (Some(Object::Class), _) => self.class(words, &place),
+            (Some(Object::Qdisc) | None, _) => self.qdisc(words, &place),
+        }
+    }
+
+    /// A tree is of one device.
+    fn same_device(&mut self, place: &Place<'a>) -> Result<(), ParseError> {
+        let Some(device) = place.device else {
+            return Ok(());
+        };
+        if *self.device.get_or_insert(device.text) == device.text {
+            return Ok(());
+        }
+        Err(misplaced(
+            device,
+            "the device of the commands before: a tree is of one device",
+        ))
+    }
+
+    /// `qdisc del dev eth0 root`, with which scripts begin.
+    fn delete(&mut self, words: &Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+        if place.root.is_none() {
+            let expected = "root: only all can be deleted";
+            return Err(ParseError {
+                at: words.command(),
+                problem: Problem::Missing { expected },
+            });
+        }
+        *self = Self {
+            device: self.device,
+            ..Self::default()
+        };
+        Ok(())
+    }
+
+    fn qdisc(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+        let command = words.clone();
+        let at = words.here();
+        let mut kind = Kind::named(&mut words)?;
+        words.apply(kind.options_mut())?;
+        let parent = match (self.nodes.is_empty(), place.root, place.parent) {
+            (true, _, None) => None,
+            (true, _, Some((word, _))) => return Err(misplaced(word, ROOT)),
+            (false, Some(root), _) => {
+                return Err(misplaced(root, "parent CLASS: there is a root already"));
+            }
+            (false, None, Some((word, class))) => Some((word.span(), self.seat(class))),
+            (false, None, None) => {
+                let below = self.last.ok_or_else(|| ParseError {
+                    at: at.clone(),
+                    problem: Problem::Missing { expected: PARENT },
+                })?;
+                Some((at.clone(), below))
+            }
+        };
+        if let Some((at, class)) = &parent {
+            self.vacant(*class).map_err(|problem| ParseError {
+                at: at.clone(),
+                problem,
+            })?;
+        }
+        let handle = match place.handle {
+            Some((word, handle)) if self.node_of(handle).is_some() => {
+                return Err(misplaced(word, "a handle that no other discipline has"));
+            }
+            Some((_, handle)) => handle,
+            None => {
+                let problem = Problem::Missing {
+                    expected: "handle HANDLE: all that are given by themselves are taken",
+                };
+                self.free_handle().ok_or(ParseError { at, problem })?
+            }
+        };
+        self.last = kind.lone_class().map(|minor| ClassId::new(handle, minor));
+        self.handles.insert(handle, self.nodes.len());
+        self.occupied.extend(parent.iter().map(|(_, class)| *class));
+        let (parent, filters) = (parent.map(|(_, class)| class), Filters::default());
+        self.nodes.push(Node {
+            parent,
+            handle,
+            kind,
+            classes: Vec::new(),
+            filters,
+        });
+        self.commands.push(NodeWords {
+            node: command,
+            classes: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn class(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+        let command = words.clone();
+        let missing = |expected| ParseError {
+            at: command.command(),
+            problem: Problem::Missing { expected },
+        };
+        let (classid, id) = place.classid.ok_or_else(|| missing(CLASSID))?;
+        let unknown = |class| Problem::NoClass {
+            kind: "the tree",
+            class,
+        };
+        let no_node = || ParseError {
+            at: classid.span(),
+            problem: unknown(id.discipline()),
+        };
+        let at = self.node_of(id.major).ok_or_else(no_node)?;
+        let node = &mut self.nodes[at];
+        let Some(mut config) = ClassConfig::of(&node.kind) else {
+            return Err(misplaced(
+                classid,
+                "a class of a discipline to which classes are added: htb or drr",
+            ));
+        };
+        let kind = words.word().ok_or_else(|| missing(KIND))?;
+        if kind.text != node.kind.name() {
+            return Err(misplaced(
+                kind,
+                "the kind of the discipline that the class belongs to",
+            ));
+        }
+        words.apply(config.options_mut())?;
+        let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);
+        if let Some((word, parent)) = place.parent
+            && parent != node.id()
+            && !self.classes.contains(&parent)
+        {
+            return Err(ParseError {
+                at: word.span(),
+                problem: unknown(parent),
+            });
+        }
+        node.classes.push(Class { parent, id, config });
+        self.commands[at].classes.push(command);
+        self.classes.insert(id);
+        self.last = Some(id);
+        Ok(())
+    }
+
+    fn filter(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+        let command = words.clone();
+        let whole = || ParseError {
+            at: command.command(),
+            problem: Problem::Missing {
+                expected: DISCIPLINE,
+            },
+        };
+        let at = match place.parent {
+            Some((word, parent)) => {
+                let problem = || Problem::NoClass {
+                    kind: "the tree",
+                    class: parent,
+                };
+                let at = self.node_of(parent.major).filter(|_| parent.minor == 0);
+                at.ok_or_else(|| ParseError {
+                    at: word.span(),
+                    problem: problem(),
+                })?
+            }
+            None if self.nodes.is_empty() => return Err(whole()),
+            None => 0,
+        };
+        let node = &mut self.nodes[at];
+        if !node.kind.has_filters() {
+            return Err(whole());
+        }
+        let filter = read_filter(&mut words)?;
+        node.filters
+            .add(filter)
+            .map_err(|error| command.refused("filter", error))
+    }
+
+    /// The class that `parent` stands for: the one class of a discipline that has one may go by the
+    /// discipline's own name.
+    fn seat(&self, parent: ClassId) -> ClassId {
+        let lone = self
+            .node_of(parent.major)
+            .and_then(|at| self.nodes[at].kind.lone_class());
+        match lone {
+            Some(minor) if parent.minor == 0 => ClassId::new(parent.major, minor),
+            _ => parent,
+        }
+    }
+
+    /// Checks that a discipline can be put below `class`.
+    fn vacant(&self, class: ClassId) -> Result<(), Problem> {
+        let unknown = || Problem::NoClass {
+            kind: "the tree",
+            class,
+        };
+        let mut above = self.node_of(class.major);
+        let node = &self.nodes[above.ok_or_else(unknown)?];
+        if !self.classes.contains(&class) && !node.kind.own_classes().contains(&class.minor) {
+            return Err(unknown());
+        }
+        if self.occupied.contains(&class) {
+            return Err(Problem::Occupied { class });
+        }
+        let mut depth = 0;
+        while let Some(at) = above {
+            depth += 1;
+            above = self.nodes[at]
+                .parent
+                .and_then(|parent| self.node_of(parent.major));
+        }
+        if depth < MAX_DEPTH {
+            Ok(())
+        } else {
+            Err(Problem::TooDeep { most: MAX_DEPTH })
+        }
+    }
+
+    fn node_of(&self, handle: u16) -> Option<usize> {
+        self.handles.get(&handle).copied()
+    }
+
+    fn free_handle(&self) -> Option<u16> {
+        if self.handles.is_empty() {
+            return Some(ROOT_HANDLE);
+        }
+        let mut free = FIRST_HANDLE;
+        for &taken in self.handles.range(FIRST_HANDLE..).map(|(handle, _)| handle) {
+            if taken != free {
+                break;
+            }
+            free = taken.checked_add(1)?;
+        }
+        Some(free)
+    }
+}
+
+fn misplaced(word: Word<'_>, expected: &'static str) -> ParseError {
+    ParseError {
+        at: word.span(),
+        problem: Problem::Misplaced {
+            word: word.text.into(),
+            expected,
+        },
+    }
+}

@@ -1,0 +1,304 @@
+//! [`Words`] and [`Word`]: the words of one command, each with its place in the text, so that an
+//! error can point at it.
+
+use alloc::string::String;
+use core::ops::Range;
+
+use tautline_base::ConfigError;
+
+use super::error::{ParseError, Problem, RATE};
+use super::options::Options;
+
+/// A word and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// The word.
+    pub text: &'a str,
+    /// Byte offset of its first letter in the whole text.
+    pub at: usize,
+}
+
+impl Word<'_> {
+    /// The bytes of the text it covers.
+    pub fn span(&self) -> Range<usize> {
+        self.at..self.at + self.text.len()
+    }
+}
+
+/// The words of one command that are not yet read.
+#[derive(Clone, Debug)]
+pub struct Words<'a> {
+    text: &'a str,
+    start: usize,
+    at: usize,
+    end: usize,
+}
+
+/// Other words for the same parameter, as `tc` has them: a refusal names the first.
+const ALIASES: [(&str, &[&str]); 4] = [
+    ("burst", &["buffer", "maxburst"]),
+    ("cburst", &["cbuffer"]),
+    ("limit", &["latency"]),
+    ("mtu", &["minburst"]),
+];
+
+impl<'a> Words<'a> {
+    /// The words of `text`, one command.
+    pub fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            start: 0,
+            at: 0,
+            end: text.len(),
+        }
+    }
+
+    /// The commands of `text`: separated by line ends or semicolons, empty ones left out, comments
+    /// (`#` to the end of the line) too.
+    pub fn commands(text: &'a str) -> impl Iterator<Item = Self> {
+        let mut start = 0;
+        text.split_inclusive('\n')
+            .flat_map(move |line| {
+                let line_start = start;
+                start += line.len();
+                let code = line.split('#').next().unwrap_or_default();
+                let mut at = line_start;
+                code.split(';').map(move |part| {
+                    let words = Self {
+                        text,
+                        start: at,
+                        at,
+                        end: at + part.len(),
+                    };
+                    at += part.len() + 1;
+                    words
+                })
+            })
+            .filter(|words| words.peek().is_some())
+    }
+
+    /// Takes the next word.
+    pub fn word(&mut self) -> Option<Word<'a>> {
+        let rest = self.text.get(self.at..self.end)?;
+        let skipped = rest.len() - rest.trim_start().len();
+        let text = rest.split_whitespace().next()?;
+        let at = self.at + skipped;
+        self.at = at + text.len();
+        Some(Word { text, at })
+    }
+
+    /// The next word, left in place.
+    pub fn peek(&self) -> Option<Word<'a>> {
+        self.clone().word()
+    }
+
+    /// Where the next word would stand: for errors about what is missing.
+    pub fn here(&self) -> Range<usize> {
+        self.peek().map_or(self.end..self.end, |word| word.span())
+    }
+
+    /// Where this command stands, from its first word to its last, whether read or not.
+    pub fn command(&self) -> Range<usize> {
+        let command = &self.text[self.start..self.end];
+        let start = self.start + (command.len() - command.trim_start().len());
+        start..start + command.trim().len()
+    }
+
+    /// The refusal of what this command asked for, pointing at the value that `error` names, or at
+    /// the whole command if no word of it set that parameter.
+    pub fn refused(&self, kind: &'static str, error: ConfigError) -> ParseError {
+        let at = self
+            .place_of(error.parameter)
+            .unwrap_or_else(|| self.command());
+        ParseError::refused(kind, at, error)
+    }
+
+    /// Points a refusal at the value it is about, among the words of this command.
+    pub(crate) fn locate(&self, error: ParseError) -> ParseError {
+        match error.problem {
+            Problem::Refused { kind, error } => self.refused(kind, error),
+            _ => error,
+        }
+    }
+
+    /// Where the value of `parameter` stands, or the parameter itself if it takes none.
+    fn place_of(&self, parameter: &str) -> Option<Range<usize>> {
+        let aliases = ALIASES
+            .iter()
+            .find(|(name, _)| *name == parameter)
+            .map_or(&[][..], |(_, aliases)| aliases);
+        let (mut words, mut place) = (
+            Self {
+                at: self.start,
+                ..*self
+            },
+            None,
+        );
+        while let Some(word) = words.word() {
+            if word.text == parameter || aliases.contains(&word.text) {
+                let value = words
+                    .peek()
+                    .filter(|value| value.text.contains(|c: char| c.is_ascii_digit()));
+                place = Some(value.unwrap_or(word).span());
+            }
+        }
+        place
+    }
+
+    /// Takes the next word if it is `expected`.
+    pub fn accept(&mut self, expected: &str) -> bool {
+        let found = self.peek().is_some_and(|word| word.text == expected);
+        if found {
+            self.word();
+        }
+        found
+    }
+
+    /// Reads the value of `option`; `expected` says what it should be: `a time, e.g. 5ms`.
+    ///
+    /// # Errors
+    /// If there is no word, or `parse` cannot read it.
+    pub fn value<T>(
+        &mut self,
+        option: Word<'_>,
+        parse: impl FnOnce(&str) -> Option<T>,
+        expected: &'static str,
+    ) -> Result<T, ParseError> {
+        let Some(word) = self.word() else {
+            let problem = Problem::MissingValue {
+                option: option.text.into(),
+                expected,
+            };
+            return Err(ParseError {
+                at: option.span(),
+                problem,
+            });
+        };
+        parse(word.text).ok_or_else(|| {
+            let (option, value) = (option.text.into(), word.text.into());
+            let problem = if expected == RATE && word.text.ends_with('%') {
+                Problem::DeviceShare {
+                    option,
+                    word: value,
+                }
+            } else {
+                Problem::BadValue {
+                    option,
+                    word: value,
+                    expected,
+                }
+            };
+            ParseError {
+                at: word.span(),
+                problem,
+            }
+        })
+    }
+
+    /// Reads options until the words end.
+    ///
+    /// # Errors
+    /// If a word is no option, or a value does not fit.
+    pub fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
+        while let Some(option) = self.word() {
+            if !options.set(option, self)? {
+                let problem = Problem::UnknownOption {
+                    kind: options.kind(),
+                    word: option.text.into(),
+                    help: options.help(),
+                };
+                return Err(ParseError {
+                    at: option.span(),
+                    problem,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts lines that end in a backslash together with the next; every word stays where it is.
+pub(crate) fn joined(text: &str) -> String {
+    text.replace("\\\r\n", "   ").replace("\\\n", "  ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn words_know_their_place() {
+        let text = &joined(
+            "  htb default\\\n 12\n# a comment\nclass  classid 1:1; qdisc pfifo ;;\n\ttail # more",
+        );
+        let commands: Vec<Vec<Word<'_>>> = Words::commands(text)
+            .map(|mut words| std::iter::from_fn(|| words.word()).collect())
+            .collect();
+        let plain: Vec<Vec<&str>> = commands
+            .iter()
+            .map(|words| words.iter().map(|word| word.text).collect())
+            .collect();
+        assert_eq!(
+            plain,
+            [
+                vec!["htb", "default", "12"],
+                vec!["class", "classid", "1:1"],
+                vec!["qdisc", "pfifo"],
+                vec!["tail"]
+            ]
+        );
+        for word in commands.iter().flatten() {
+            assert_eq!(&text[word.span()], word.text);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_has_a_place_too() {
+        let mut words = Words::new("limit ");
+        let option = words.word().expect("a word");
+        assert_eq!(words.here(), 6..6);
+        let error = words
+            .value(option, |text| text.parse::<u32>().ok(), "a number")
+            .expect_err("no value");
+        assert_eq!(error.at, 0..5);
+        assert_eq!(words.command(), 0..5);
+        assert!(Words::new("ecn x").accept("ecn") && !Words::new("x ecn").accept("ecn"));
+    }
+
+    #[test]
+    fn a_refusal_points_at_the_value_it_is_about() {
+        let text = "pfifo;  tbf burst 1 rate 1mbit buffer 7 ecn ";
+        let mut words = Words::commands(text).nth(1).expect("two commands");
+        words.word();
+        let place = |parameter| {
+            let error = ConfigError {
+                parameter,
+                value: "7".into(),
+                allowed: "more".into(),
+            };
+            &text[words.refused("tbf", error).at]
+        };
+        assert_eq!(
+            (place("burst"), place("rate"), place("ecn")),
+            ("7", "1mbit", "ecn")
+        );
+        assert_eq!(place("limit"), "tbf burst 1 rate 1mbit buffer 7 ecn");
+    }
+
+    #[test]
+    fn a_share_of_a_device_is_refused_as_such() {
+        let mut words = Words::new("rate 50%");
+        let option = words.word().expect("a word");
+        let error = words
+            .value(option, tautline_qdisc::units::parse_rate, RATE)
+            .expect_err("no device");
+        assert_eq!(error.at, 5..8);
+        assert_eq!(
+            error.to_string(),
+            "`50%` is no value for `rate`: there is no device of which it could be a share; give a rate, e.g. 20mbit, 1gbit"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! [`ParseError`]: words that describe no discipline, with the place of the offending one and the
+//! remedy.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
+use core::ops::Range;
+
+use tautline_base::ConfigError;
+use tautline_qdisc::ClassId;
+
+use super::pointer::Pointer;
+
+/// Expected where a rate stands.
+pub(crate) const RATE: &str = "a rate, e.g. 20mbit, 1gbit";
+
+/// Words that describe no discipline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The bytes of the text that are at fault.
+    pub at: Range<usize>,
+    /// What is wrong with them.
+    pub problem: Problem,
+}
+
+/// What is wrong with a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The first word names no discipline, or there is none.
+    UnknownKind {
+        /// What stands there.
+        word: String,
+        /// Every kind.
+        known: Vec<&'static str>,
+    },
+    /// The discipline has no such option.
+    UnknownOption {
+        /// The discipline.
+        kind: &'static str,
+        /// What stands there.
+        word: String,
+        /// What could.
+        help: &'static str,
+    },
+    /// An option stands at the end without its value.
+    MissingValue {
+        /// The option.
+        option: String,
+        /// What should follow it.
+        expected: &'static str,
+    },
+    /// An option's value cannot be read.
+    BadValue {
+        /// The option.
+        option: String,
+        /// What stands there.
+        word: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A rate is given as a share of a device's speed, as `tc` allows; here is no device.
+    DeviceShare {
+        /// The option.
+        option: String,
+        /// What stands there.
+        word: String,
+    },
+    /// An option makes sense only after another.
+    MissingBefore {
+        /// The option.
+        option: String,
+        /// The one that must precede it.
+        needed: &'static str,
+    },
+    /// A word stands where something else should.
+    Misplaced {
+        /// What stands there.
+        word: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// Something is missing.
+    Missing {
+        /// What.
+        expected: &'static str,
+    },
+    /// A class has a discipline already.
+    Occupied {
+        /// The class.
+        class: ClassId,
+    },
+    /// Too many disciplines stand below each other.
+    TooDeep {
+        /// How many may.
+        most: usize,
+    },
+    /// The discipline has no such class, or none at all.
+    NoClass {
+        /// The discipline.
+        kind: &'static str,
+        /// The class asked for.
+        class: ClassId,
+    },
+    /// The discipline refuses a value.
+    Refused {
+        /// The discipline.
+        kind: &'static str,
+        /// What it says.
+        error: ConfigError,
+    },
+}
+
+impl ParseError {
+    /// `kind` refuses what the words at `at` ask for.
+    pub fn refused(kind: &'static str, at: Range<usize>, error: ConfigError) -> Self {
+        Self {
+            at,
+            problem: Problem::Refused { kind, error },
+        }
+    }
+
+    /// Shows the line of `text` that is at fault, a mark under the words, and the message: three
+    /// lines. `text` must be what was parsed.
+    ///
+    /// ```
+    /// let text = "fq_codel limit 7 flows 0";
+    /// let error = tautline_tc::build::<tautline_base::Packet<()>>(text).err().expect("no flows");
+    /// assert_eq!(error.pointing_at(text).to_string(), "\
+    /// fq_codel limit 7 flows 0
+    ///                        ^
+    /// fq_codel: `flows` must be from 1 to 65536, not 0");
+    /// ```
+    pub fn pointing_at<'a>(&'a self, text: &'a str) -> impl fmt::Display + 'a {
+        Pointer::new(self, text)
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Problem::UnknownKind { word, known } => {
+                write!(
+                    f,
+                    "`{word}` is no queueing discipline: choose {}",
+                    known.join(", ")
+                )
+            }
+            Problem::UnknownOption { kind, word, help } => {
+                write!(f, "`{word}` is no option of {kind}, which takes: {help}")
+            }
+            Problem::MissingValue { option, expected } => {
+                write!(f, "`{option}` lacks its value: {expected}")
+            }
+            Problem::BadValue {
+                option,
+                word,
+                expected,
+            } => {
+                write!(f, "`{word}` is no value for `{option}`: give {expected}")
+            }
+            Problem::DeviceShare { option, word } => write!(
+                f,
+                "`{word}` is no value for `{option}`: there is no device of which it could be a share; give {RATE}"
+            ),
+            Problem::MissingBefore { option, needed } => {
+                write!(f, "`{option}` needs `{needed}` before it")
+            }
+            Problem::Misplaced { word, expected } => {
+                write!(f, "`{word}` does not fit here: give {expected}")
+            }
+            Problem::Missing { expected } => write!(f, "something is missing: {expected}"),
+            Problem::Occupied { class } => write!(f, "class {class} has a discipline already"),
+            Problem::TooDeep { most } => write!(
+                f,
+                "no more than {most} disciplines may stand below each other"
+            ),
+            Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
+            Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
+        }
+    }
+}
+
+impl Error for ParseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.problem {
+            Problem::Refused { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
