@@ -171,8 +171,8 @@ fn impossible_parameters_are_refused() {
 }
 
 proptest! {
-    /// Whatever a device claims, at any time: the threshold stays within its bounds, and an empty
-    /// buffer is open.
+    /// For any completions, at any time, the threshold stays within its bounds, and an empty buffer
+    /// is open.
     #[test]
     fn a_lying_device_breaks_nothing(
         steps in proptest::collection::vec((any::<bool>(), any::<u64>(), any::<u64>()), 1..200), smoothing in 1..5_u32

@@ -1,4 +1,4 @@
-//! Tests of the link: timing, queueing, accidents, conservation.
+//! Tests of the link: timing, queueing, impairments, conservation.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -313,7 +313,7 @@ fn a_router_sees_the_priority_of_a_frame() {
 }
 
 proptest! {
-    /// In + copies = arrived + lost + dropped, whatever goes wrong; and the tracer hears of all of
+    /// In + copies = arrived + lost + dropped, whatever goes wrong; and the tracer is notified of all of
     /// it.
     #[test]
     fn every_frame_is_accounted_for(percent in prop::array::uniform4(0.0..60.0f64), limit in 1..40usize, seed: u64) {

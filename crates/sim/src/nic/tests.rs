@@ -1,4 +1,4 @@
-//! Tests of the simulated card: serialisation, moderation, conservation.
+//! Tests of the simulated NIC: serialization, moderation, conservation.
 
 use std::time::Duration;
 
@@ -195,8 +195,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever happens, each packet comes back exactly once and in order, none faster than the
-    /// line rate.
+    /// Each packet completes exactly once and in order, none faster than the line rate.
     #[test]
     fn every_packet_comes_back_once(ops in prop::collection::vec(op(), 1..200), frames in 1..6u32, micros in 0..50u64) {
         let coalesce = Coalesce { frames, time: Duration::from_micros(micros) };

@@ -90,7 +90,7 @@ pub(crate) fn network(
 }
 
 /// Lets everything happen that is due before `end`.
-pub(crate) fn pass(network: &mut Pair, end: Instant) {
+pub(crate) fn run_before(network: &mut Pair, end: Instant) {
     network
         .run_before(end)
         .unwrap_or_else(|error| panic!("{error}"));
@@ -103,11 +103,11 @@ pub(crate) fn run(
     time: Duration,
 ) -> Pair {
     let mut network = network(1, links, "fq_codel", programs);
-    pass(&mut network, at(time));
+    run_before(&mut network, at(time));
     network
 }
 
-/// What host `number` measured of `flow`.
+/// Measurements of host `number` measured of `flow`.
 pub(crate) fn measured(network: &Pair, number: usize, flow: impl Into<Flow>) -> &Measured {
     let flow = flow.into();
     network

@@ -6,7 +6,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{MessagesConfig, SinkConfig, Traffic, UploadConfig, When};
 use tautline_stack::TcpConfig;
 
-use crate::{at, bottleneck, measured, ms, network, pass, port, programs, run, secs, wires};
+use crate::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 6000;
 
@@ -82,7 +82,7 @@ fn behind_a_stream_in_one_fifo_they_wait() {
         ..there
     };
     let mut network = network(1, [deep, back], "fq_codel", [client, server]);
-    pass(&mut network, at(secs(5)));
+    run_before(&mut network, at(secs(5)));
     let received = measured(&network, 1, "small");
     let mut took: Vec<_> = received.one_way.iter().map(|sample| sample.took).collect();
     took.sort();

@@ -9,7 +9,7 @@ use tautline_sim::app::{
 use tautline_sim::{AppError, LinkConfig};
 use tautline_stack::CloseReason;
 
-use crate::{Pair, at, measured, ms, network, pass, port, programs, run, secs, wires};
+use crate::{Pair, at, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 80;
 
@@ -170,7 +170,7 @@ fn what_is_under_way_at_the_end_is_given_up() {
         "fq_codel",
         [client, server()],
     );
-    pass(&mut network, at(secs(3)));
+    run_before(&mut network, at(secs(3)));
     let client = measured(&network, 0, "web");
     assert!(
         client.completions.is_empty() && client.received.bytes < 1_250_000,

@@ -6,7 +6,7 @@ use tautline_base::Bytes;
 use tautline_sim::app::{PingConfig, When};
 use tautline_sim::{Impairments, LinkConfig, Probability};
 
-use crate::{at, measured, ms, network, pass, programs, run, secs, server, wires};
+use crate::{at, measured, ms, network, programs, run, run_before, secs, server, wires};
 
 fn ping() -> PingConfig {
     PingConfig {
@@ -36,7 +36,7 @@ fn ten_milliseconds_each_way_are_twenty() {
     );
     assert_eq!(measured.round_trips[3].at, at(ms(350)));
     for sample in &measured.round_trips {
-        // 98 bytes and framing take 1 µs at each card; the echoing host answers when its receive
+        // 98 bytes and framing take 1 µs at each NIC; the echoing host answers when its receive
         // interrupt comes.
         assert!(
             sample.took >= ms(20) && sample.took < ms(20) + Duration::from_micros(50),
@@ -74,7 +74,7 @@ fn what_does_not_come_back_in_time_is_lost() {
         "fq_codel",
         [client, programs()],
     );
-    pass(&mut network, at(secs(5)));
+    run_before(&mut network, at(secs(5)));
     let measured = measured(&network, 0, "ping");
     assert_eq!(measured.round_trips.len() as u64 + measured.lost, 200);
     assert!((70..130).contains(&measured.lost), "{}", measured.lost);

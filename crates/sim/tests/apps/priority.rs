@@ -1,4 +1,4 @@
-//! What a TOS byte does for the applications that set it, at a host whose bottleneck is its own
+//! Effect of a TOS byte on the applications that set it, at a host whose bottleneck is its own
 //! `pfifo_fast`.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tautline_sim::app::{
 };
 use tautline_stack::{TcpConfig, TsqLimit, UdpConfig};
 
-use crate::{at, bottleneck, measured, ms, network, pass, port, programs, secs, server};
+use crate::{at, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
 
 /// `pfifo_fast`'s first band.
 const AF42: u8 = 36 << 2;
@@ -85,7 +85,7 @@ fn medians(tos: u8) -> [Duration; 3] {
         qdisc,
         [client, server_side],
     );
-    pass(&mut network, at(secs(3)));
+    run_before(&mut network, at(secs(3)));
     [
         median(&measured(&network, 0, "ping").round_trips),
         median(&measured(&network, 1, "udp").one_way),

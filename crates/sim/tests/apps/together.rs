@@ -8,7 +8,7 @@ use tautline_sim::app::{
 };
 use tautline_sim::{Applications, Flow, Impairments, LinkConfig, Probability};
 
-use crate::{Pair, bottleneck, measured, ms, network, pass, port, programs, secs, server};
+use crate::{Pair, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
 
 /// Until when things begin.
 const END: Instant = Instant::from_secs(3);
@@ -104,7 +104,7 @@ fn run(seed: u64, uploads: u32, rate: Rate, percent: f64) -> Pair {
         LinkConfig { impair, ..back },
     ];
     let mut network = network(seed, links, "fq_codel", both(uploads, rate));
-    pass(&mut network, END);
+    run_before(&mut network, END);
     network
         .run_dry(secs(1000))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -126,8 +126,8 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// What a meter counts as received is what its parts say, what the stack says, and not more
-    /// than the other end sent.
+    /// The received bytes of a meter equal the sum of its parts and the count of the stack, and do
+    /// not exceed those that the other end sent.
     #[test]
     fn the_account_is_right(seed: u64, uploads in 1u32..4, mbit in 1u64..20, percent in 0f64..4.0) {
         let network = run(seed, uploads, Rate::mbit(mbit), percent);

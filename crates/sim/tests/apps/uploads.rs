@@ -5,7 +5,7 @@ use tautline_sim::app::{Ending, Sample, SinkConfig, UploadConfig, When};
 use tautline_sim::{AppError, Flow};
 use tautline_stack::{CloseReason, TcpConfig};
 
-use crate::{at, bottleneck, measured, ms, network, pass, port, programs, run, secs, wires};
+use crate::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 5001;
 
@@ -167,7 +167,7 @@ fn several_streams_are_told_apart_and_looked_into_while_they_last() {
         "fq_codel",
         [client, server],
     );
-    pass(&mut network, at(secs(2)));
+    run_before(&mut network, at(secs(2)));
     let end = network.endpoint(0);
     let looks: Vec<_> = end
         .apps

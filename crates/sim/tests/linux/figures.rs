@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What one run came to. Echoes, backlog and reductions leave the first [`SKIP`] out.
+/// Results of one run. Echoes, backlog and reductions leave the first [`SKIP`] out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     /// Payload in Mbit/s.
@@ -20,7 +20,7 @@ pub(crate) struct Figures {
     pub(crate) period: f64,
 }
 
-/// What is left out at the beginning.
+/// Warm-up, not measured.
 pub(crate) const SKIP: Duration = Duration::from_secs(2);
 
 /// The kernel's figures by cell, one for each seed.

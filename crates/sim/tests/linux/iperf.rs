@@ -1,7 +1,7 @@
 //! [`Iperf`]: the client of `iperf3`, as far as it matters to TCP.
 //!
 //! The streams are opened one after the other; each says who it is in [`COOKIE`] bytes. When the
-//! server has heard of them all its word to begin takes a round trip; then all send at once. The
+//! server has all of them, its message to begin takes a round trip; then all send at once. The
 //! client's clock begins there. The server's runs a round trip longer.
 
 use std::net::SocketAddr;
@@ -13,13 +13,13 @@ use tautline_sim::AppError;
 use tautline_sim::app::{Application, Context};
 use tautline_stack::{Event, TcpConfig};
 
-/// What a stream says first.
+/// Length of the first message of a stream.
 const COOKIE: usize = 37;
 /// How long after its TCP has acknowledged the last cookie the server says to begin: the
 /// acknowledgement comes first, while nothing is in flight, or the sender's rounds would be counted
 /// from the end of its first flight.
 const WAKING: Duration = Duration::from_micros(1);
-/// What is written in one call.
+/// Data of one write.
 static CHUNK: [u8; 128 << 10] = [0; 128 << 10];
 
 /// Sends streams without end.

@@ -55,7 +55,7 @@ fn table() {
     );
 }
 
-/// What our controllers did in the cell that `ONLY` names, step by step.
+/// Steps of our controllers in the cell that `ONLY` names, step by step.
 #[test]
 #[ignore = "for whoever looks for a difference"]
 fn trace() {

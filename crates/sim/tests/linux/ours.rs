@@ -1,6 +1,6 @@
 //! The same experiment in our own virtual time.
 //!
-//! As in the kernel's: hosts send full segments one by one, no device or discipline of the sender's
+//! As in the kernel's: hosts send full segments one by one, no device or qdisc of the sender's
 //! holds TCP back (so TSQ is off), CUBIC is not paced, BBR is; all of the delay lies on the way
 //! back.
 
@@ -21,13 +21,14 @@ use crate::iperf::Iperf;
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const PORT: u16 = 5201;
 const ECHO_PORT: u16 = 7;
-/// Time between looks at the queue.
+/// Time between inspects the queue.
 const LOOK: Duration = Duration::from_millis(10);
-/// Looks between looks at the window.
+/// Looks between inspects the window.
 const WINDOW: u32 = 10;
 /// The kernel compared with counts 100 ticks a second (`HZ`).
 const TICK: Duration = Duration::from_millis(10);
-/// What Linux's send buffer is charged for a full segment sent alone, beside its 1448 bytes.
+/// Bytes that Linux charges to the send buffer for a full segment sent alone, beside its 1448
+/// bytes.
 const SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Looks between echo messages.
 const ECHO: u32 = 2;
@@ -91,7 +92,7 @@ pub(crate) fn run_with(
         network.step().expect("streams open");
     }
     let begin = Iperf::begin(network.now(), cell.rtt);
-    // The echoes and looks at the queue were timed by the start of the program, which then talked
+    // The echoes and inspects the queue were timed by the start of the program, which then talked
     // to its server for so long.
     let early = cell.rtt * (4 + cell.flows as u32);
     let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;

@@ -1,4 +1,4 @@
-//! What the experiments on shared air share: stations around a base, a server behind it, flows of
+//! Shared by the experiments on radio media: stations around a base, a server behind it, flows of
 //! all of them up and down.
 
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::common::ms;
 
 pub(crate) type AirNetwork = Network<'static, TraceHash>;
 
-/// The same at each end of the air: disciplines, limits and rings of stations and base.
+/// The same at each end of the air: qdiscs, limits and rings of stations and base.
 #[derive(Clone)]
 pub(crate) struct Ends {
     pub(crate) qdisc: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct Ends {
     pub(crate) ring_bytes: Bytes,
 }
 
-/// A scenario: what stands where, and what each station does.
+/// A scenario: the nodes, their queues, and the flows of each station.
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) cell: Cell,
@@ -43,7 +43,7 @@ pub(crate) struct Scene {
     pub(crate) length: Duration,
 }
 
-/// What was seen after the first quarter of the time.
+/// Measurements after the first quarter of the time.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// Payload of all streams up and down.
@@ -195,7 +195,7 @@ impl Scene {
         programs
     }
 
-    /// Runs it; `look` may look at the network afterwards.
+    /// Runs it; `look` may inspect the network afterwards.
     #[track_caller]
     pub(crate) fn run_then<T>(&self, look: impl FnOnce(&AirNetwork) -> T) -> (Seen, T) {
         let topology = self.topology();

@@ -1,5 +1,5 @@
 //! LTE: queue limits under RLC keep its buffers short, at the same throughput, and leave the
-//! waiting to a discipline that can tell flows apart (paper 002, §5.2).
+//! waiting to a qdisc that can tell flows apart (paper 002, §5.2).
 
 use tautline_base::{Bytes, Rate};
 use tautline_bql::LimitKind;
@@ -12,7 +12,7 @@ use crate::air::{Ends, Scene, Seen, cubic};
 use crate::common::ms;
 
 /// A stream each way for each station, behind RLC buffers of 500 KB and 10 ms of wire; TSQ is not
-/// what is looked at.
+/// what is sampled.
 fn scene(stations: &[&str], qdisc: &'static str, limit: RingLimit) -> Scene {
     Scene {
         cell: Cell::lte("base", stations, LteConfig::default()),
@@ -119,9 +119,9 @@ fn and_take_most_of_it_from_ten() {
     );
 }
 
-/// Dynamic queue limits hear of what was sent, not of what waits for a grant: where a base station
-/// grants nothing twice, they keep too little in the buffer to fill the way of a report and its
-/// grant.
+/// Dynamic queue limits count what was sent, not the backlog that needs a grant: where a base
+/// station grants nothing twice, they keep too little in the buffer to fill the way of a report and
+/// its grant.
 #[test]
 fn an_uplink_that_counts_its_grants_starves_behind_a_short_buffer() {
     let cell = |counts_outstanding| {

@@ -35,7 +35,7 @@ fn scene(config: WifiConfig, tsq: TsqLimit, percent: u32, delay: Duration) -> Sc
     }
 }
 
-/// What was seen, and frames in the station's mean aggregate.
+/// Measurements, and frames in the station's mean aggregate.
 #[track_caller]
 fn show(name: &str, scene: &Scene) -> (Seen, f64) {
     let (seen, size) =
@@ -131,7 +131,7 @@ fn small_queues_shorten_aggregates() {
     );
 }
 
-/// Above a ring that takes everything a discipline sees nothing; above a short one it works.
+/// Above a ring that takes everything a qdisc sees nothing; above a short one it works.
 /// mac80211's own queue does without.
 #[test]
 fn what_a_discipline_sees_depends_on_the_ring() {

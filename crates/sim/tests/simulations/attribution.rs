@@ -11,8 +11,8 @@ use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 const BYTES: u64 = 1 << 20;
 
-/// Nothing above the discipline holds anything back, and the card is the bottleneck. (The window in
-/// a SYN is never scaled: for a round trip the peer's window allows 64 KiB.)
+/// Nothing above the qdisc limits the sender, and the NIC is the bottleneck. (The window in a SYN
+/// is never scaled: for a round trip the peer's window allows 64 KiB.)
 fn free() -> Transfer {
     let sender = TcpConfig {
         congestion: Fixed {
@@ -112,7 +112,7 @@ fn the_window_of_the_peer() {
     shows(Cause::PeerWindow, &narrow, &free());
 }
 
-/// 1 ms of the card's rate may wait below the socket.
+/// 1 ms of the NIC's rate may wait below the socket.
 fn with_small_queues() -> Transfer {
     let mut small = free();
     small.sender.tsq = TsqLimit::millis(1);
@@ -144,7 +144,7 @@ fn the_pacer_of_the_connection() {
     shows(Cause::Pacer, &paced(Pacing::Internal), &paced(Pacing::Off));
 }
 
-/// Stamped packets wait in the discipline, but for the pacer.
+/// Stamped packets wait in the qdisc, but for the pacer.
 #[test]
 fn the_pacer_in_the_discipline() {
     let paced = |pacing| {

@@ -198,7 +198,7 @@ fn two_flows_converge() {
     let both = |congestion: Factory| {
         let contestants = [
             Contestant::new(congestion.clone()),
-            Contestant::new(congestion).after(secs(4)),
+            Contestant::new(congestion).starting_at(secs(4)),
         ];
         let looks = contest(&links, &contestants, secs(36), 3);
         let late = share(&looks, secs(20), secs(36));

@@ -25,7 +25,7 @@ struct PortSample {
 
 type Looks = Arc<Mutex<Vec<PortSample>>>;
 
-/// BBRv3 that is looked at.
+/// BBRv3 that is sampled.
 struct Watched {
     bbr: Bbr3,
     looks: Looks,
@@ -230,10 +230,10 @@ fn buffered(bdp: f64) -> [LinkConfig; 2] {
 }
 
 fn stream(congestion: Factory, begins: u64) -> Contestant {
-    Contestant::new(congestion).after(ms(begins))
+    Contestant::new(congestion).starting_at(ms(begins))
 }
 
-/// What each of `streams` achieved over `links` between `from` and `end`.
+/// Goodput of each of `streams` achieved over `links` between `from` and `end`.
 fn compete(
     links: &[LinkConfig; 2],
     streams: &[Contestant],
@@ -243,7 +243,7 @@ fn compete(
     shares(&contest(links, streams, end, 1), from)
 }
 
-/// What the first stream has of the goodput of both.
+/// Share of the first stream in the goodput of both.
 fn share_of_first(shares: &[Share]) -> f64 {
     let [first, second] =
         [0, 1].map(|number: usize| shares[number].goodput.as_bits_per_sec() as f64);

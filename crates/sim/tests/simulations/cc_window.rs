@@ -1,4 +1,4 @@
-//! Window-based controllers at work: their window holds against bytes in flight, their rate against
+//! Window-based controllers at work: their window is compared with bytes in flight, their rate with
 //! departures, CUBIC follows its curve, and HyStart leaves slow start before the path overflows.
 //! Each beside the same run without the mechanism.
 

@@ -1,4 +1,4 @@
-//! What the simulation tests share: scenarios, an independent reader of TCP frames, a controller
+//! Shared by the simulation tests: scenarios, an independent reader of TCP frames, a controller
 //! with a fixed answer.
 
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub(crate) fn run_if_found(transfer: &Transfer) -> Option<Outcome> {
     }
 }
 
-/// [`run`] with a look at the network after every step.
+/// [`run`] that shows the network to `watch` after every step.
 #[track_caller]
 pub(crate) fn run_watched(
     transfer: &Transfer,

@@ -1,4 +1,4 @@
-//! Flows of different controllers that share one bottleneck, looked at every ten milliseconds.
+//! Flows of different controllers that share one bottleneck, sampled every ten milliseconds.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Contestant {
     demand: Demand,
 }
 
-/// What a flow has to send.
+/// Data that a flow has to send.
 #[derive(Clone, Copy)]
 enum Demand {
     Endless,
@@ -47,7 +47,7 @@ impl Contestant {
     }
 
     /// It begins after `time`.
-    pub(crate) fn after(self, time: Duration) -> Self {
+    pub(crate) fn starting_at(self, time: Duration) -> Self {
         Self {
             begins: time,
             ..self
@@ -97,7 +97,7 @@ impl Contestant {
     }
 }
 
-/// What was seen at one moment.
+/// A sample of all flows.
 pub(crate) struct PortSample {
     pub(crate) at: Duration,
     /// Of each flow that has begun.
@@ -156,7 +156,7 @@ pub(crate) fn contest(
     looks
 }
 
-/// What one flow achieved in a part of a contest.
+/// Results of one flow in a part of a contest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     /// Acknowledged payload over the time.
@@ -165,7 +165,7 @@ pub(crate) struct Share {
     pub(crate) retransmitted: f64,
 }
 
-/// What each flow achieved from `from` to the last look.
+/// Results of each flow from `from` to the last sample.
 pub(crate) fn shares(looks: &[PortSample], from: Duration) -> Vec<Share> {
     let before = looks
         .iter()

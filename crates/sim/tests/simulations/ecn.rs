@@ -18,7 +18,7 @@ struct Sojourns {
 }
 
 impl Sojourns {
-    fn after(start: Duration) -> Self {
+    fn since(start: Duration) -> Self {
         Self {
             after: Instant::ZERO + start,
             times: Vec::new(),
@@ -84,7 +84,7 @@ fn at_router(
         receiver: tcp,
         ..Transfer::default()
     };
-    run_recorded(&transfer, Sojourns::after(ms(1500)))
+    run_recorded(&transfer, Sojourns::since(ms(1500)))
 }
 
 /// RFC 3168 and RFC 9768 with CUBIC: what CoDel dropped it marks now.
@@ -147,7 +147,7 @@ fn marks_take_the_place_of_losses() {
     }
 }
 
-/// The host's own discipline marks too: the packet carries the mark out, and the peer echoes it.
+/// The host's own qdisc marks too: the packet carries the mark out, and the peer echoes it.
 #[test]
 fn the_hosts_own_discipline_marks() {
     let run = |mode| {

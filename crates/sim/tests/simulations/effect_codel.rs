@@ -69,7 +69,7 @@ fn at_router(queue: &str) -> (Outcome, Duration) {
     (outcome, sojourns.0.median())
 }
 
-/// The sender's own card at 10 Mbit/s behind `qdisc`.
+/// The sender's own NIC at 10 Mbit/s behind `qdisc`.
 fn at_sender(qdisc: &str) -> (Outcome, Duration) {
     let nic = NicConfig {
         rate: Rate::mbit(10),

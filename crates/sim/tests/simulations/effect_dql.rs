@@ -1,5 +1,5 @@
 //! Dynamic queue limits keep the device's ring short at the same throughput, and leave the waiting
-//! to the discipline.
+//! to the qdisc.
 
 use crate::common::{long_wire, ms, run};
 use tautline_base::Rate;

@@ -5,14 +5,19 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::{Edge, Load};
-use crate::rings::{Place, load, show};
+use crate::rings::{Bottleneck, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_sim::{LinkNicConfig, RingLimit, dyn_rlc};
 
 /// A bearer of `rate` behind PIE, with a buffer of 500 KB.
 fn with(name: &str, rate: Rate, limit: RingLimit) -> Edge {
-    let mut load = load(Place::Router, "pie limit 1000", 330, LimitKind::Unlimited);
+    let mut load = load(
+        Bottleneck::Router,
+        "pie limit 1000",
+        330,
+        LimitKind::Unlimited,
+    );
     let way_out = load.way_out();
     way_out.rate = rate;
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig { limit, ..nic });

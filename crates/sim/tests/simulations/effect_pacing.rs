@@ -9,7 +9,7 @@ use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 const RATE: Rate = Rate::mbit(40);
 
-/// What the rate gives in `span`: it counts payload, frames count more.
+/// Bytes at the rate in `span`: it counts payload, frames count more.
 fn on_the_wire(span: Duration) -> u64 {
     (RATE * span).get() * FRAME / MSS
 }

@@ -1,4 +1,4 @@
-//! Where the card cuts packets of several segments itself, far fewer are born, and the wire sees
+//! With a NIC that cuts packets of several segments itself, far fewer are born, and the wire sees
 //! the same stream.
 
 use crate::common::{
@@ -49,7 +49,7 @@ fn packets(transfer: &Transfer) -> (Outcome, Vec<u64>) {
     )
 }
 
-/// spec/tcp.md §3.3: what a rate carries in 1/1024 s, and two segments at least; over 40 ms
+/// `net/ipv4/tcp_output.c` `tcp_tso_autosize`: what a rate carries in 1/1024 s, and two segments at least; over 40 ms
 /// nearness adds nothing.
 #[test]
 fn a_packet_has_what_the_pacing_rate_carries_in_a_millisecond() {
@@ -211,7 +211,7 @@ fn only_lost_segments_are_sent_again() {
 
 #[test]
 fn the_same_seed_gives_the_same_packets() {
-    let accidents = Impairments {
+    let impairments = Impairments {
         loss: percent(1.0),
         reorder: percent(2.0),
         ..Impairments::default()
@@ -226,7 +226,7 @@ fn the_same_seed_gives_the_same_packets() {
                 nic,
                 ..Transfer::default()
             },
-            accidents,
+            impairments,
         ))
     };
     let (first, second) = (run(7, Some(Tso::MOST)), run(7, Some(Tso::MOST)));
@@ -237,10 +237,10 @@ fn the_same_seed_gives_the_same_packets() {
     assert_ne!(first.trace_hash, run(7, None).trace_hash);
 }
 
-/// Disciplines that split packets of several segments, because they are told to or because such do
-/// not fit, lose nothing.
+/// Qdiscs that split packets of several segments, by configuration or because these do not fit,
+/// lose nothing.
 #[test]
-fn disciplines_take_them_whole_or_split_them() {
+fn qdiscs_take_them_whole_or_split_them() {
     for (words, splits) in [
         ("fq", false),
         ("sfq", false),
@@ -283,8 +283,8 @@ fn disciplines_take_them_whole_or_split_them() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is lost, held back or doubled, and however large packets may be, the stream arrives
-    /// and nothing is left behind.
+    /// For any loss, reordering, duplication and size of packets, the stream arrives and nothing is
+    /// left behind.
     #[test]
     fn streams_survive(
         seed: u64,
@@ -299,12 +299,12 @@ proptest! {
         let family = if ipv6 { Family::Ipv6 } else { Family::Ipv4 };
         let sender = TcpConfig { congestion: Algorithm::ALL[algorithm].factory(), ..TcpConfig::default() };
         let transfer = Transfer { seed, family, bytes, links: path(mbit, ms(rtt)), nic, sender, ..Transfer::default() };
-        let accidents = Impairments {
+        let impairments = Impairments {
             loss: percent(loss),
             reorder: percent(reorder),
             duplicate: percent(duplicate),
             ..Impairments::default()
         };
-        run_if_found(&impaired(transfer, accidents));
+        run_if_found(&impaired(transfer, impairments));
     }
 }

@@ -1,4 +1,4 @@
-//! TCP Small Queues keep the host's own discipline short at the same throughput.
+//! TCP Small Queues keep the host's own qdisc short at the same throughput.
 
 use crate::common::{long_wire, ms, run_watched};
 use tautline_base::Rate;
@@ -6,8 +6,8 @@ use tautline_sim::transfer::SENDER;
 use tautline_sim::{NicConfig, Outcome, Transfer};
 use tautline_stack::{TcpConfig, TsqLimit};
 
-/// The host's card is the bottleneck, its discipline a deep FIFO. Returns the mean and the peak of
-/// its backlog in packets.
+/// The host's NIC is the bottleneck, its qdisc a deep FIFO. Returns the mean and the peak of its
+/// backlog in packets.
 fn backlog(tsq: TsqLimit) -> (Outcome, f64, usize) {
     let nic = NicConfig {
         rate: Rate::mbit(100),

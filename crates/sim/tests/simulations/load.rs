@@ -1,7 +1,7 @@
-//! [`Load`]: many flows through one device edge, an echo beside them, and what stands where: an
-//! [`Edge`].
+//! [`Load`]: many flows through one device edge, an echo beside them, and the occupancy of its
+//! queues: an [`Edge`].
 //!
-//! The edge is a router's card or the sender's own: what a host sends is subject to TSQ, what a
+//! The edge is a router's NIC or the sender's own: what a host sends is subject to TSQ, what a
 //! router forwards is not. The echo is from a host and to a host that hold nothing else back on its
 //! way.
 
@@ -16,7 +16,7 @@ use tautline_stack::TcpConfig;
 use crate::common::ms;
 
 const PORT: u16 = 5001;
-/// Time between looks at the edge.
+/// Time between inspects the edge.
 const LOOK: Duration = Duration::from_micros(250);
 
 /// Many flows from "sender" to "receiver".
@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_micros(250);
 pub(crate) struct Load {
     pub(crate) seed: u64,
     pub(crate) topology: Topology,
-    /// The port that is looked at.
+    /// The port that is sampled.
     pub(crate) edge: &'static str,
-    /// Who asks and who answers.
+    /// The requesting and the answering end.
     pub(crate) echo: [&'static str; 2],
     /// Time between echo requests.
     pub(crate) echo_every: Duration,
@@ -34,23 +34,23 @@ pub(crate) struct Load {
     pub(crate) echo_tos: u8,
     pub(crate) flows: u32,
     pub(crate) tcp: TcpConfig,
-    /// What passes before anything is measured, in whole milliseconds.
+    /// Warm-up before the measurement, in whole milliseconds.
     pub(crate) warm_up: Duration,
     /// How long it is measured.
     pub(crate) duration: Duration,
 }
 
-/// What was seen after the warm-up.
+/// Measurements after the warm-up.
 pub(crate) struct Edge {
     /// Payload that the receiver read, over the time.
     pub(crate) goodput: Rate,
-    /// What left the edge, over the time: headers, retransmissions and echo messages too.
+    /// Throughput of the edge: headers, retransmissions and echo messages too.
     pub(crate) carried: Rate,
     /// How long each echo took, sorted.
     delays: Vec<Duration>,
-    /// What the edge held, in order of time.
+    /// Samples of the edge, in order of time.
     pub(crate) looks: Vec<PortSample>,
-    /// Packets that the edge's discipline dropped, from the beginning.
+    /// Packets that the edge's qdisc dropped, from the beginning.
     pub(crate) drops: u64,
 }
 
@@ -194,7 +194,7 @@ impl Edge {
         self.mean(|look| look.ring.bytes.get() as f64).0
     }
 
-    /// Mean packets in the discipline.
+    /// Mean packets in the qdisc.
     pub(crate) fn backlog(&self) -> f64 {
         self.mean(|look| look.backlog.packets as f64).0
     }

@@ -1,4 +1,4 @@
-//! A sender whose own discipline refuses packets: it waits for room instead of trying again at the
+//! A sender whose own qdisc refuses packets: it waits for room instead of trying again at the
 //! same instant.
 
 use crate::common::{ms, path};
@@ -6,8 +6,8 @@ use tautline_base::Rate;
 use tautline_sim::{NicConfig, Transfer};
 use tautline_stack::{LocalDropReporting, Pacing, TcpConfig, TsqLimit};
 
-/// 100 Mbit/s at the sender's own card, below a discipline of `limit` packets, with nothing that
-/// holds TCP back.
+/// 100 Mbit/s at the sender's own NIC, below a qdisc of `limit` packets, with nothing that holds
+/// TCP back.
 fn crowded(limit: u32, local_drop_reporting: LocalDropReporting, seed: u64) -> Transfer {
     Transfer {
         seed,

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What the `trace_hash` example prints when built with `profile`.
+/// Output of the `trace_hash` example when built with `profile`.
 fn trace_hash(profile: &str) -> String {
     let output = Command::new(env!("CARGO"))
         .args([

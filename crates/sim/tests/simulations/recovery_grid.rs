@@ -1,5 +1,5 @@
-//! What loss recovery does on a grid of paths, cell by cell as it was recorded: a change of
-//! behaviour that no single test names shows here. `RECOVERY_GRID=new cargo test -p tautline-sim
+//! Loss recovery on a grid of paths, compared with a record, cell by cell: a change of behavior
+//! that no single test names shows here. `RECOVERY_GRID=new cargo test -p tautline-sim
 //! --test simulations recovery_grid -- --nocapture` prints a new record.
 
 use std::fmt;
@@ -55,7 +55,7 @@ impl Cell {
             reorder_delay: ms(rtt) / 4,
             ..Impairments::default()
         };
-        // A queue that holds everything: nothing is lost but by accident.
+        // A queue that holds everything: nothing is lost but by impairment.
         let there = LinkConfig::bottleneck(Rate::mbit(MBIT), ms(rtt) / 2, ms(100));
         let links = [
             there,
@@ -82,9 +82,9 @@ impl Cell {
 }
 
 /// A cell's line of the record.
-struct Line<'a>(Cell, &'a Outcome);
+struct Row<'a>(Cell, &'a Outcome);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for Row<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(
             Cell {
@@ -120,7 +120,7 @@ fn every_cell_recovers_as_it_was_recorded() {
     let outcomes: Vec<_> = Cell::all().map(|cell| (cell, cell.run())).collect();
     let lines: Vec<_> = outcomes
         .iter()
-        .map(|(cell, outcome)| Line(*cell, outcome).to_string())
+        .map(|(cell, outcome)| Row(*cell, outcome).to_string())
         .collect();
     if std::env::var_os("RECOVERY_GRID").is_some() {
         println!("{HEADING}\n{}", lines.join("\n"));
@@ -146,8 +146,8 @@ fn every_cell_recovers_as_it_was_recorded() {
     );
 }
 
-/// Whatever the record says: nothing is retransmitted on a path that loses and reorders nothing,
-/// timeouts are the exception, and what reordering alone provokes is found to be needless.
+/// For any record: nothing is retransmitted on a path that loses and reorders nothing, timeouts are
+/// the exception, and what reordering alone provokes is found to be needless.
 #[test]
 fn the_record_is_of_a_sound_sender() {
     for line in RECORD.lines().skip(1) {

@@ -1,5 +1,5 @@
 //! 002-F5.5: a device that stops when its ring is full and starts again some packets later empties
-//! a discipline in bursts. PIE's estimator of the departure rate then measures how fast a burst is
+//! a qdisc in bursts. PIE's estimator of the departure rate then measures how fast a burst is
 //! copied, and PIE never drops; queue limits smooth the bursts away. PIE that goes by timestamps
 //! needs neither.
 
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::{Edge, Load};
-use crate::rings::{Place, load, show};
+use crate::rings::{Bottleneck, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_sim::LinkNicConfig;
 
-/// 25 flows, 64 KiB each and so not enough to fill the discipline, through 100 Mbit/s behind
+/// 25 flows, 64 KiB each and so not enough to fill the qdisc, through 100 Mbit/s behind
 /// `qdisc`, over a nic that wants `restart` free descriptors of 256 before it goes on.
 fn with(name: &str, qdisc: &str, restart: usize, limit: LimitKind) -> Edge {
-    let mut load = load(Place::Router, qdisc, 256, limit);
+    let mut load = load(Bottleneck::Router, qdisc, 256, limit);
     let way_out = load.way_out();
     way_out.rate = Rate::mbit(100);
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig {

@@ -1,10 +1,10 @@
-//! 002-F2.8: the later completions are heard of, the more must be in the ring; the limit learns it.
+//! 002-F2.8: the later completions are found, the more must be in the ring; the limit learns it.
 
 use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::{Edge, Load};
-use crate::rings::{DQL, Place, load, show};
+use crate::rings::{Bottleneck, DQL, load, show};
 use tautline_base::Rate;
 use tautline_bql::{LimitKind, dql};
 use tautline_sim::LinkNicConfig;
@@ -16,7 +16,7 @@ fn with(late: Duration) -> Edge {
         hold_time: ms(2),
         ..dql::Config::default()
     });
-    let mut load = load(Place::Router, "fq_codel", 512, limit);
+    let mut load = load(Bottleneck::Router, "fq_codel", 512, limit);
     let way_out = load.way_out();
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig { late, ..nic });
     let edge = Load {
@@ -36,7 +36,7 @@ fn the_same_seed_gives_the_same_lateness() {
             late: ms(1),
             ..LinkNicConfig::default()
         };
-        let mut load = load(Place::Router, "fq_codel", 512, DQL);
+        let mut load = load(Bottleneck::Router, "fq_codel", 512, DQL);
         load.way_out().nic = Some(nic);
         Load {
             seed,

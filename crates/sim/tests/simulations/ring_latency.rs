@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::Load;
-use crate::rings::{Place, Table, load};
+use crate::rings::{Bottleneck, Table, load};
 use tautline_base::Bytes;
 use tautline_stack::TcpConfig;
 
 /// `pfifo` in place of `pfifo_fast`: one queue for all.
-fn table(place: Place) -> Table {
+fn table(place: Bottleneck) -> Table {
     let title = format!("002-F2.4, {place:?}: one FIFO, echo without priority");
     let table = Table::of(&title, |ring, limit| {
         let load = load(place, "pfifo limit 1000", ring, limit);
@@ -23,7 +23,7 @@ fn table(place: Place) -> Table {
         };
         // Above a router the flows fill, overflow and fill again, a round trip of up to 18 ms at a
         // time.
-        if place == Place::Router {
+        if place == Bottleneck::Router {
             Load {
                 warm_up: ms(60),
                 duration: ms(60),
@@ -39,10 +39,10 @@ fn table(place: Place) -> Table {
     table
 }
 
-/// A full discipline stays full, so what is in the ring comes on top.
+/// A full qdisc stays full, so what is in the ring comes on top.
 #[test]
 fn behind_a_router_latency_grows_with_the_ring_unless_it_is_limited() {
-    let table = table(Place::Router);
+    let table = table(Bottleneck::Router);
     let [short, middle, long] = table.off().map(|edge| edge.delay(50));
     assert!(
         middle > short + ms(1) / 2 && long > middle + ms(1),
@@ -59,10 +59,10 @@ fn behind_a_router_latency_grows_with_the_ring_unless_it_is_limited() {
     );
 }
 
-/// TSQ bounds what is below the sockets; ring and limit only move it between discipline and ring.
+/// TSQ bounds what is below the sockets; ring and limit only move it between qdisc and ring.
 #[test]
 fn at_a_host_ring_and_limit_only_move_what_waits() {
-    let table = table(Place::Host);
+    let table = table(Bottleneck::Host);
     let all: Vec<Duration> = table
         .off()
         .iter()

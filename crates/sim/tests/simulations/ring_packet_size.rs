@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::Load;
-use crate::rings::{AF42, DQL, Place, load, show};
+use crate::rings::{AF42, Bottleneck, DQL, load, show};
 use tautline_bql::LimitKind;
 
 /// The median delay of echo messages with priority among packets of `mtu` bytes.
 fn delay(mtu: usize, limit: LimitKind) -> Duration {
-    let mut load = load(Place::Host, "pfifo_fast", 256, limit);
+    let mut load = load(Bottleneck::Host, "pfifo_fast", 256, limit);
     load.topology
         .hosts
         .iter_mut()

@@ -2,9 +2,9 @@
 //! in the ring.
 
 use crate::load::Load;
-use crate::rings::{AF42, Place, Table, load};
+use crate::rings::{AF42, Bottleneck, Table, load};
 
-fn check(place: Place) {
+fn check(place: Bottleneck) {
     let title = format!("002-F2.5, {place:?}: pfifo_fast, echo in band 0");
     let table = Table::of(&title, |ring, limit| Load {
         echo_tos: AF42,
@@ -17,10 +17,10 @@ fn check(place: Place) {
 
 #[test]
 fn behind_a_router_priority_ends_at_the_ring() {
-    check(Place::Router);
+    check(Bottleneck::Router);
 }
 
 #[test]
 fn at_a_host_priority_ends_at_the_ring() {
-    check(Place::Host);
+    check(Bottleneck::Host);
 }

@@ -1,4 +1,4 @@
-//! 002-F5.8 and F5.9: a ring that pulls is always full; one that the discipline pushes into holds
+//! 002-F5.8 and F5.9: a ring that pulls is always full; one that the qdisc pushes into holds
 //! what it should.
 //!
 //! PIE stands above, as in the thesis; 100 Mbit/s, 60 flows and 1.4 s are enough to see it settle.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::load::{Edge, Load};
-use crate::rings::{Place, load, show};
+use crate::rings::{Bottleneck, load, show};
 use tautline_base::{Bytes, Rate};
 use tautline_bql::{LimitKind, push};
 
@@ -15,7 +15,7 @@ use tautline_bql::{LimitKind, push};
 const DESIRED: Bytes = Bytes::new(15 * 1514);
 
 fn with(name: &str, limit: LimitKind) -> Edge {
-    let mut load = load(Place::Router, "pie limit 1000", 500, limit);
+    let mut load = load(Bottleneck::Router, "pie limit 1000", 500, limit);
     load.way_out().rate = Rate::mbit(100);
     let edge = Load {
         flows: 60,

@@ -1,19 +1,19 @@
 //! 002-F2.3: with coalesced completions a short ring runs dry before its packets are given back.
 
 use crate::common::ms;
-use crate::rings::{Place, load, show};
+use crate::rings::{Bottleneck, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_sim::Coalesce;
 
-/// An interrupt 1 ms after the first completion. The thesis' cards waited for 200 µs, and one of
-/// its TSO packets took up to sixteen descriptors; ours take one.
+/// An interrupt 1 ms after the first completion. The NICs of paper 002 waited for 200 µs, and one
+/// of its TSO packets took up to sixteen descriptors; ours take one.
 fn goodput(ring: usize) -> Rate {
     let coalesce = Coalesce {
         frames: u32::MAX,
         time: ms(1),
     };
-    let mut load = load(Place::Host, "pfifo_fast", ring, LimitKind::Unlimited);
+    let mut load = load(Bottleneck::Host, "pfifo_fast", ring, LimitKind::Unlimited);
     load.topology.hosts[0].nic.coalesce = coalesce;
     let edge = load.run();
     show(format_args!("  ring {ring}"), &edge);

@@ -1,5 +1,5 @@
-//! What the experiments on device rings share (paper 002, chapter 2): 1 Gbit/s behind a router or
-//! at the host itself, a ring of chosen length, a limit or none, and a table of what was seen.
+//! Shared by the experiments on device rings (paper 002, chapter 2): 1 Gbit/s behind a router or at
+//! the host itself, a ring of chosen length, a limit or none, and a table of what was seen.
 //!
 //! Scaled down from the thesis' 30 s, five times, to 65 ms once, where nothing else is said: time
 //! is virtual and nothing but the seed is random.
@@ -21,8 +21,8 @@ pub(crate) const AF42: u8 = 36 << 2;
 
 /// Where the experiment takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// What comes over 10 Gbit/s without TSQ is forwarded over 1 Gbit/s.
+pub(crate) enum Bottleneck {
+    /// A router forwards from 10 Gbit/s, without TSQ, to 1 Gbit/s.
     Router,
     /// A host's own 1 Gbit/s, with TSQ. There is no TSO here.
     Host,
@@ -30,7 +30,7 @@ pub(crate) enum Place {
 
 /// 80 flows from a router's back, 100 of the host's own: enough to fill what they find without TSQ
 /// and with it. Through a ring of `ring` descriptors, behind `qdisc`.
-pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> Load {
+pub(crate) fn load(place: Bottleneck, qdisc: &str, ring: usize, limit: LimitKind) -> Load {
     // Both directions together: 200 µs, a switch or two away.
     let wire = LinkConfig {
         delay: Duration::from_micros(100),
@@ -49,7 +49,7 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
         seed: 1,
         topology: Topology::default(),
         edge: "sender",
-        // The sender answers, so that its own discipline and ring are on the way.
+        // The sender answers, so that its own qdisc and ring are on the way.
         echo: ["receiver", "sender"],
         echo_every: ms(1),
         echo_tos: 0,
@@ -59,7 +59,7 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
         duration: ms(25),
     };
     match place {
-        Place::Router => {
+        Bottleneck::Router => {
             let nic = Some(LinkNicConfig {
                 ring,
                 limit: limit.into(),
@@ -102,7 +102,7 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
                 ..load
             }
         }
-        Place::Host => {
+        Bottleneck::Host => {
             let nic = NicConfig {
                 tx_ring: ring,
                 ..NicConfig::default()
@@ -171,12 +171,12 @@ impl Table {
         Self(edges.collect())
     }
 
-    /// What was seen without the limit, shortest ring first.
+    /// Results without the limit, shortest ring first.
     pub(crate) fn off(&self) -> [&Edge; 3] {
         RINGS.map(|ring| self.find(ring, false))
     }
 
-    /// What was seen with the limit, in the shortest ring and in the longest.
+    /// Results with the limit, in the shortest ring and in the longest.
     pub(crate) fn on(&self) -> [&Edge; 2] {
         [RINGS[0], RINGS[2]].map(|ring| self.find(ring, true))
     }
@@ -236,7 +236,7 @@ impl Table {
 
 const RINGS: [usize; 3] = [128, 256, 512];
 
-/// What a ring of `packets` full frames takes at 1 Gbit/s.
+/// Time of a ring of `packets` full frames takes at 1 Gbit/s.
 fn time_of(packets: u32) -> Duration {
     Bytes::new(1514) * packets.into() / Rate::gbit(1)
 }

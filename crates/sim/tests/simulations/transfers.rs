@@ -17,7 +17,7 @@ use tautline_stack::TcpConfig;
 use tautline_tc::Kind;
 
 /// Loss 1 %, reorder 2 %, duplicate 1 %, corrupt 1 %, each way.
-fn accidents() -> Impairments {
+fn impairments() -> Impairments {
     Impairments {
         loss: percent(1.0),
         reorder: percent(2.0),
@@ -37,7 +37,7 @@ fn the_same_seed_gives_the_same_packets_and_another_does_not() {
                 links: path(50, ms(10)),
                 ..Transfer::default()
             },
-            accidents(),
+            impairments(),
         ))
     };
     let (first, second, other) = (run(7), run(7), run(8));
@@ -60,7 +60,7 @@ fn recording_changes_nothing() {
             links: path(50, ms(10)),
             ..Transfer::default()
         },
-        accidents(),
+        impairments(),
     );
     let capture = Capture::new(Vec::new(), CaptureConfig::default()).expect("memory");
     let (recorded, (trace, capture)) = run_recorded(&transfer, (PacketTrace::new(), capture));
@@ -106,7 +106,7 @@ fn tshark_finds_no_fault_in_what_is_sent() {
             links: path(50, ms(10)),
             ..Transfer::default()
         },
-        accidents(),
+        impairments(),
     );
     let (outcome, capture) = run_recorded(&transfer, capture);
     drop(capture.finish().expect("written"));
@@ -149,7 +149,7 @@ fn tshark_finds_no_fault_in_what_is_sent() {
 }
 
 #[test]
-fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
+fn streams_survive_impairments_on_a_grid_of_seeds_and_paths() {
     for algorithm in Algorithm::ALL {
         for (mbit, rtt, bytes) in [
             (10, ms(1), 400_000),
@@ -169,7 +169,7 @@ fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
                     sender,
                     ..Transfer::default()
                 };
-                let outcome = run(&impaired(transfer, accidents()));
+                let outcome = run(&impaired(transfer, impairments()));
                 assert!(
                     outcome.sender.retransmits > 0,
                     "SEED={seed}: nothing was lost"
@@ -189,10 +189,10 @@ fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
 /// The same over IPv6, whose headers have no checksum of their own: bits that flip there are the
 /// link's business.
 #[test]
-fn streams_over_ipv6_survive_accidents() {
-    let accidents = Impairments {
+fn streams_over_ipv6_survive_impairments() {
+    let impairments = Impairments {
         corrupt: percent(0.0),
-        ..accidents()
+        ..impairments()
     };
     let mut retransmits = 0;
     for (mbit, rtt, bytes) in [
@@ -208,7 +208,7 @@ fn streams_over_ipv6_survive_accidents() {
                 links: path(mbit, rtt),
                 ..Transfer::default()
             };
-            let outcome = run(&impaired(transfer, accidents));
+            let outcome = run(&impaired(transfer, impairments));
             assert!(outcome.content_equal, "SEED={seed}");
             retransmits += outcome.sender.retransmits;
             assert_eq!(outcome.sender.mss.get(), 1500 - 60 - 12);
@@ -217,7 +217,7 @@ fn streams_over_ipv6_survive_accidents() {
     assert!(retransmits > 50, "{retransmits}");
 }
 
-/// A discipline of the host's own that doubles packets: what it bears comes to rest with the rest.
+/// A qdisc of the host's own that doubles packets: what it bears comes to rest with the rest.
 #[test]
 fn a_discipline_may_double_packets() {
     let qdisc: Kind = "netem delay 1ms duplicate 20%".parse().expect("valid");
@@ -242,9 +242,9 @@ fn a_discipline_may_double_packets() {
     );
 }
 
-/// One accident at a time, and a lot of it.
+/// One impairment at a time, and a lot of it.
 #[test]
-fn streams_survive_each_accident_alone() {
+fn streams_survive_each_impairment_alone() {
     let none = Impairments::default();
     let (loss, duplicate, corrupt) = (percent(10.0), percent(30.0), percent(10.0));
     let cases = [
@@ -280,19 +280,19 @@ fn streams_survive_each_accident_alone() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Any path, any size, any luck.
+    /// Any path, any size, any random draws.
     #[test]
     fn any_stream_over_any_path(
         seed: u64,
         bytes in 0..200_000u64,
         mbit in 1..1000u64,
         rtt_us in 0..100_000u64,
-        accidents in prop::array::uniform4(0.0..8.0f64),
+        impairments in prop::array::uniform4(0.0..8.0f64),
         qdisc in prop::sample::select(vec!["pfifo limit 20", "pfifo_fast", "codel limit 100", "fq_codel", "fq_codel limit 5 flows 4"]),
         ring in 1..64usize,
         reads_from in 0..3_000u64,
     ) {
-        let [loss, duplicate, corrupt, reorder] = accidents.map(percent);
+        let [loss, duplicate, corrupt, reorder] = impairments.map(percent);
         let impair = Impairments { loss, duplicate, corrupt, reorder, reorder_delay: Duration::from_micros(rtt_us / 3) };
         let transfer = Transfer {
             seed,
@@ -304,10 +304,10 @@ proptest! {
             reads_from: Instant::from_millis(reads_from),
             ..Transfer::default()
         };
-        // Every case must carry its stream: who found nobody by bad luck tries again with other
-        // luck, a lossless path never has to.
+        // Every case must carry its stream: who found nobody by bad random draws tries again with other
+        // random draws, a lossless path never has to.
         let transfer = impaired(transfer, impair);
-        let tries = if accidents[0] + accidents[2] > 1.0 { 5 } else { 1 };
+        let tries = if impairments[0] + impairments[2] > 1.0 { 5 } else { 1 };
         let again = |more| Transfer { seed: seed.wrapping_add(more), ..transfer.clone() };
         prop_assert!((0..tries).any(|more| run_if_found(&again(more)).is_some()), "nobody was found {tries} times");
     }
@@ -397,7 +397,7 @@ fn waiting_costs_nothing() {
     );
     assert!(away.duration > Duration::from_secs(900));
     // The window opens anew after the silence, in other bursts than without it: pacing and
-    // completions are none of its cost.
+    // completions are not part of its cost.
     let cost = |outcome: &Outcome| {
         outcome
             .wakes

@@ -215,8 +215,7 @@ fn any_time() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Whatever events come, and however time goes: nothing panics, hangs, or asks to be called at
-    /// the end of time.
+    /// Any sequence of events and times: nothing panics, hangs, or has a saturated deadline.
     #[test]
     fn nothing_upsets_them(steps in prop::collection::vec((any_time(), prop::option::of(any_event())), 1..60)) {
         let (mut apps, mut host) = (all(), Straw::default());

@@ -145,8 +145,8 @@ fn without_aggregation_the_overhead_is_for_each_frame() {
     assert!(close(rates[0], 1514.0 * 8.0 / 282.5), "{}", rates[0]);
 }
 
-/// What lies in the ring when the channel is won decides: a transmission of `n` frames takes
-/// 110.5 + 40 + 48 µs (44 if `n` is 1) and 24 symbols for each frame, about.
+/// The ring occupancy when the channel is won determines the aggregate: a transmission of `n`
+/// frames takes 110.5 + 40 + 48 µs (44 if `n` is 1) and 24 symbols for each frame, about.
 #[test]
 fn throughput_rises_with_the_frames_that_are_ready() {
     let mut before = 0.0;

@@ -94,13 +94,12 @@ fn whether_frames_are_written_whole_changes_nothing() {
     fn outcome<R: Record>(topology: &Topology, recorder: R) -> (u64, Vec<LinkStats>, u64) {
         let mut network = record_upload(topology, 2, recorder);
         let received = received(&mut network, Duration::from_secs(4));
-        let cards = network
+        let nics = network
             .endpoints()
             .iter()
             .map(|end| end.host.port().ring().device());
         assert!(
-            cards
-                .map(Device::completes)
+            nics.map(Device::completes)
                 .all(|unwritten| unwritten != R::ENABLED),
             "somebody reads them, or nobody"
         );
@@ -127,7 +126,7 @@ fn whether_frames_are_written_whole_changes_nothing() {
     assert_eq!(outcome(&topology, TraceHash::new()), outcome(&topology, ()));
 }
 
-/// What "C" has read by `time`.
+/// Bytes that "C" has read by `time`.
 fn received<R: Record>(network: &mut Network<'static, R>, time: Duration) -> u64 {
     network.run_before(Instant::ZERO + time).expect("it runs");
     network.endpoint(1).apps.meter().flows()[0].received.bytes

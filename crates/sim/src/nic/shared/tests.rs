@@ -1,4 +1,4 @@
-//! Tests of a card on shared air: what is taken, what comes back, in which order.
+//! Tests of a NIC on a shared medium: grants, completions and their order.
 
 use std::time::Duration;
 
@@ -280,8 +280,8 @@ fn a_ring_in_bytes_is_full_when_another_frame_may_not_fit() {
 }
 
 proptest! {
-    /// Whatever fails and however aggregates are cut: every packet completes once, those that
-    /// arrive do so in order, and the account of what waits is right.
+    /// For any failures and sizes of aggregates: every packet completes once, those that arrive do
+    /// so in order, and the backlog is right.
     #[test]
     fn nothing_is_lost_or_overtaken(
         steps in prop::collection::vec((0u32..6, 0usize..8, 1usize..8, any::<u64>()), 1..60),
