@@ -43,3 +43,7 @@ pub use host_thread::HostThread;
 pub use signals::stop_on_signals;
 pub use tap::{Tap, TapError};
 pub use tautline_stack::ListenAt;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -67,3 +67,7 @@ pub use tcp::send::Reduction;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
 pub use tsq::{Clamp, TimeLimit, TsqLimit};
 pub use udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
