@@ -94,10 +94,10 @@ impl AmongIdle {
         self.now += ROUND;
         let [a, b] = &mut self.hosts;
         while a.receive(self.now) == 64 {}
-        a.poll(self.now);
+        let _ = a.poll(self.now);
         a.device_mut().carry(b.device_mut());
         while b.receive(self.now) == 64 {}
-        b.poll(self.now);
+        let _ = b.poll(self.now);
         b.device_mut().carry(a.device_mut());
         while a.next_event().is_some() {}
         while let Some(event) = b.next_event() {

@@ -10,8 +10,8 @@ use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
 use tautline_stack::{
-    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SynCookies, TcpConfig,
-    TsqLimit,
+    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SocketOption,
+    SynCookies, TcpConfig, TsqLimit,
 };
 use tautline_testkit::MemoryDevice;
 
@@ -221,14 +221,17 @@ impl Rig {
                     interval,
                     probes: probes.into(),
                 };
-                self.host.set_keepalive(socket, Some(keepalive))
+                self.host
+                    .set_option(socket, SocketOption::Keepalive(Some(keepalive)))
             }
-            Setting::NoKeepalive => self.host.set_keepalive(socket, None),
-            Setting::UserTimeout(limit) => {
-                self.host.set_user_timeout(socket, limit.map(milliseconds))
-            }
-            Setting::Linger(time) => self.host.set_linger(socket, time.map(milliseconds)),
-            Setting::Nodelay(on) => self.host.set_nodelay(socket, on),
+            Setting::NoKeepalive => self.host.set_option(socket, SocketOption::Keepalive(None)),
+            Setting::UserTimeout(limit) => self
+                .host
+                .set_option(socket, SocketOption::UserTimeout(limit.map(milliseconds))),
+            Setting::Linger(time) => self
+                .host
+                .set_option(socket, SocketOption::Linger(time.map(milliseconds))),
+            Setting::Nodelay(on) => self.host.set_option(socket, SocketOption::Nodelay(on)),
         };
         self.settle();
     }

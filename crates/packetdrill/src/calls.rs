@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tautline_base::{Bytes, SocketId};
-use tautline_stack::{CloseReason, Recv, SocketError, TcpConfig};
+use tautline_stack::{CloseReason, Recv, SocketError, SocketOption, TcpConfig};
 
 use crate::syntax::{Call, Value};
 use crate::sysctl;
@@ -347,15 +347,25 @@ fn set_open(
     }
     let host = &mut world.host;
     match name {
-        "TCP_NODELAY" => host.set_nodelay(id, first_number(value)? != 0).ok(),
-        "TCP_CONGESTION" => host
-            .set_congestion(id, sysctl::algorithm(text(value)?)?)
+        "TCP_NODELAY" => host
+            .set_option(id, SocketOption::Nodelay(first_number(value)? != 0))
             .ok(),
-        "SO_LINGER" => host.set_linger(id, linger(value)?).ok(),
-        "TCP_USER_TIMEOUT" => host.set_user_timeout(id, user_timeout(value)?).ok(),
+        "TCP_CONGESTION" => host
+            .set_option(
+                id,
+                SocketOption::Congestion(sysctl::algorithm(text(value)?)?),
+            )
+            .ok(),
+        "SO_LINGER" => host
+            .set_option(id, SocketOption::Linger(linger(value)?))
+            .ok(),
+        "TCP_USER_TIMEOUT" => host
+            .set_option(id, SocketOption::UserTimeout(user_timeout(value)?))
+            .ok(),
         "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
             set_before(name, value, config)?;
-            host.set_keepalive(id, config.keepalive).ok()
+            host.set_option(id, SocketOption::Keepalive(config.keepalive))
+                .ok()
         }
         _ => None,
     }

@@ -137,12 +137,12 @@ impl Application<Machine> for Client {
             self.inbox
                 .borrow_mut()
                 .extend(std::iter::repeat_n(vec![0; 60], JUNK));
-            self.peer.receive(now);
-            self.peer.poll(now);
+            let _ = self.peer.receive(now);
+            let _ = self.peer.poll(now);
             std::thread::park_timeout(Duration::from_millis(100));
         } else {
-            self.peer.receive(now);
-            self.peer.poll(now);
+            let _ = self.peer.receive(now);
+            let _ = self.peer.poll(now);
         }
         Next::At(now + Duration::from_micros(200))
     }

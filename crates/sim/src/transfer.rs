@@ -256,7 +256,7 @@ fn outcome<R: Record>(network: &TransferNetwork<'_, R>, duration: Duration) -> O
         sender: sender
             .expect("a sender that is done has closed its connection")
             .clone(),
-        hosts: hosts.map(|host| *host.stats()),
+        hosts: hosts.map(|host| host.stats()),
         nics: hosts.map(|host| *host.port().ring().device().stats()),
         links: ends.map(|number| *network.link(number).stats()),
         queues: hosts.map(|host| host.port().qdisc().stats().clone()),

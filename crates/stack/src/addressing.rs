@@ -60,7 +60,7 @@ impl Addressing {
 
     /// Whether `address` can be that of a host on the link. What others claim of addresses
     /// elsewhere is of no use, and may be meant to mislead (CVE-2008-2476).
-    pub(crate) fn is_neighbour(&self, address: IpAddr) -> bool {
+    pub(crate) fn is_neighbor(&self, address: IpAddr) -> bool {
         let on_link = |(to, via): &(Cidr, Option<IpAddr>)| {
             *via == Some(address) || (via.is_none() && to.contains(address))
         };
@@ -96,7 +96,7 @@ impl Addressing {
         self.own.iter().find(speaks).map(|own| own.address())
     }
 
-    /// The neighbour that packets for `destination` go to: itself on the link, else a router.
+    /// The neighbor that packets for `destination` go to: itself on the link, else a router.
     pub(crate) fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         let (_, via) = self
             .routes
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_neighbour_is_on_the_link() {
+    fn a_neighbor_is_on_the_link() {
         let table = addressing(&["10.7.0.1/24", "fe80::1/64"], &[("::/0", "2001:db8::fe")]);
         for (text, expected) in [
             ("10.7.0.2", true),
@@ -202,7 +202,7 @@ mod tests {
             ("2001:db8::fe", true),
             ("2001:db8::2", false),
         ] {
-            assert_eq!(table.is_neighbour(ip(text)), expected, "{text}");
+            assert_eq!(table.is_neighbor(ip(text)), expected, "{text}");
         }
     }
 

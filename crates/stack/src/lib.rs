@@ -32,7 +32,7 @@ pub mod host;
 mod icmp_limit;
 mod keyed;
 pub mod limits;
-mod neighbour;
+mod neighbor;
 mod pacer;
 mod pings;
 mod queues;
@@ -58,7 +58,7 @@ pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{
     CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv,
-    SocketError,
+    SocketError, SocketOption,
 };
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;

@@ -4,6 +4,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
 use tautline_base::SocketId;
+use tautline_cc::Factory;
+
+use crate::config::Keepalive;
 
 /// Something happened that an application may act on. `Readable` and `Writable` are told once; they
 /// are told again after the application has found the socket empty or full.
@@ -148,6 +151,24 @@ pub enum SocketError {
     /// The connection is over.
     #[error("the connection is closed")]
     Closed,
+}
+
+/// An option of an open connection, as `setsockopt` has them.
+#[derive(Clone, Debug)]
+pub enum SocketOption {
+    /// Replaces the congestion controller; it begins with the window of the one before
+    /// (`TCP_CONGESTION`).
+    Congestion(Factory),
+    /// Probes of a quiet peer, or `None` (`SO_KEEPALIVE`).
+    Keepalive(Option<Keepalive>),
+    /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)
+    /// (`SO_LINGER`).
+    Linger(Option<Duration>),
+    /// True: small segments do not wait for acknowledgments (`TCP_NODELAY`).
+    Nodelay(bool),
+    /// Longest time without progress before the connection ends; `None`: its retries decide
+    /// (`TCP_USER_TIMEOUT`).
+    UserTimeout(Option<Duration>),
 }
 
 /// Where to listen: a port of the host, or of one of its addresses.

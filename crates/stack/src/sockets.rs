@@ -192,7 +192,7 @@ impl Sockets {
             Socket::Connection(connection) => {
                 Some((&mut connection.links.queued, &mut connection.links.starved))
             }
-            Socket::Udp(socket) => Some((&mut socket.place.queued, &mut socket.place.starved)),
+            Socket::Udp(socket) => Some((&mut socket.links.queued, &mut socket.links.starved)),
             Socket::Listener(_) => None,
         }
     }

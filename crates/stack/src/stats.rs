@@ -44,7 +44,7 @@ pub struct HostStats {
     pub completed: u64,
     /// Packets dropped inside this host.
     pub dropped: u64,
-    /// Answers (ARP, neighbour discovery, echo, errors, resets) not given because no frame was
+    /// Answers (ARP, neighbor discovery, echo, errors, resets) not given because no frame was
     /// free.
     pub no_frame: u64,
 }

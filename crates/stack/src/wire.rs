@@ -9,7 +9,7 @@
 //! | [`arp`] | address resolution for IPv4 (RFC 826) |
 //! | [`ip`] | IPv4 and IPv6 headers, extension headers, fragments (RFC 791, RFC 8200) |
 //! | [`icmp`] | echo and errors of both families (RFC 792, RFC 4443) |
-//! | [`ndisc`] | neighbour discovery (RFC 4861) |
+//! | [`ndisc`] | neighbor discovery (RFC 4861) |
 //! | [`udp`] | datagrams (RFC 768) |
 //! | [`tcp`], [`ecn`] | TCP segments; what they say of congestion |
 

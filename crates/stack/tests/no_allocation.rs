@@ -238,8 +238,8 @@ impl Bulk {
     fn round(&mut self) {
         self.now += ROUND;
         let [a, b] = &mut self.hosts;
-        a.poll(self.now);
-        b.poll(self.now);
+        let _ = a.poll(self.now);
+        let _ = b.poll(self.now);
         a.device_mut().round(b.device_mut());
         b.device_mut().round(a.device_mut());
         while b.receive(self.now) > 0 {}

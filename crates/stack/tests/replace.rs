@@ -48,8 +48,8 @@ fn waiting(words: &str, count: u8) -> (Host<Any, MemoryDevice>, Instant) {
         )
         .expect("taken");
     }
-    host.poll(now);
-    host.poll(now);
+    let _ = host.poll(now);
+    let _ = host.poll(now);
     assert_eq!(host.port().backlog().packets, usize::from(count));
     (host, now)
 }

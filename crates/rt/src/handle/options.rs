@@ -13,7 +13,7 @@ use tautline_base::{Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_cc::{Algorithm, Factory};
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, Keepalive, SocketError, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{Host, Keepalive, SocketError, SocketOption, TcpConfig, TcpInfo, Tracer};
 
 use super::answer::question;
 use super::connection::Shared;
@@ -44,11 +44,11 @@ impl Setting {
         L: Limit,
     {
         match self {
-            Self::Nodelay(on) => host.set_nodelay(socket, on),
-            Self::Linger(time) => host.set_linger(socket, time),
-            Self::Keepalive(probes) => host.set_keepalive(socket, probes),
-            Self::UserTimeout(limit) => host.set_user_timeout(socket, limit),
-            Self::Congestion(factory) => host.set_congestion(socket, factory),
+            Self::Nodelay(on) => host.set_option(socket, SocketOption::Nodelay(on)),
+            Self::Linger(time) => host.set_option(socket, SocketOption::Linger(time)),
+            Self::Keepalive(probes) => host.set_option(socket, SocketOption::Keepalive(probes)),
+            Self::UserTimeout(limit) => host.set_option(socket, SocketOption::UserTimeout(limit)),
+            Self::Congestion(factory) => host.set_option(socket, SocketOption::Congestion(factory)),
         }
     }
 }

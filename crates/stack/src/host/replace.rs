@@ -1,26 +1,26 @@
-//! Another discipline in the place of the one in force, while packets wait in it (`tc qdisc
-//! replace`).
+//! Live replacement of the qdisc (`tc qdisc replace`), its packets included.
 
-use tautline_base::{Device, Instant, Packet};
+use tautline_base::{Device, Instant, Packet, Qdisc};
 use tautline_bql::Limit;
-use tautline_qdisc::Qdisc;
 
 use super::Host;
+use super::transport::DropStage;
 use crate::trace::Tracer;
 
-/// What became of the packets that waited in a discipline which was replaced.
+/// The packets of a qdisc that was replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replaced {
-    /// They wait in the new one.
+    /// Packets that are queued in the new qdisc.
     pub moved: usize,
-    /// They were dropped: the new one has no room for them, one of the two drops at random, or an
-    /// AQM behind the old one's shaper would have dropped them. Their connections will notice.
+    /// Packets that were dropped: the new qdisc has no room for them, one of the two drops at
+    /// random, or an AQM below the old one's shaper would have dropped them. Their connections find
+    /// the losses.
     pub dropped: usize,
 }
 
-/// A discipline that does not give its packets up; it stays in force.
+/// The qdisc in force does not release its packets; it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the discipline in force does not give up the {0} packets it holds; it stays")]
+#[error("the qdisc in force does not release the {0} packets it holds; it stays")]
 pub struct Stuck(pub usize);
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -30,22 +30,21 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Puts `qdisc` in the place of the discipline in force. What waits there moves over in the
-    /// order in which it would have left, so no flow is reordered; Linux drops it. Packets in the
-    /// device's ring are not concerned.
+    /// Replaces the qdisc in force. Its packets move over in the order in which they would have
+    /// left, so no flow is reordered; Linux drops them. Packets in the device's ring stay there.
     ///
     /// # Errors
-    /// [`Stuck`].
+    /// [`Stuck`]: the old qdisc keeps packets; it stays in force.
     pub fn set_qdisc(&mut self, qdisc: Q, now: Instant) -> Result<Replaced, Stuck> {
         let now = self.advance_clock(now);
-        let waiting = self.port.backlog().packets;
-        let mut old = std::mem::replace(self.port.qdisc_mut(), qdisc);
-        let mut packets = Vec::with_capacity(waiting);
-        // Time begins at zero, so that no AQM finds a packet old, and leaps to wherever a shaper
-        // opens, as far as that is.
+        let interface = &mut self.interface;
+        let queued = interface.port.backlog().packets;
+        let mut old = std::mem::replace(interface.port.qdisc_mut(), qdisc);
+        let mut packets = Vec::with_capacity(queued);
+        // Time begins at zero, so that no AQM finds a packet old, and jumps to where a shaper opens.
         let mut then = Instant::ZERO;
         while !old.backlog().is_empty() {
-            match (old.dequeue(then, &mut self.drops), old.ready_at()) {
+            match (old.dequeue(then, &mut interface.drops), old.ready_at()) {
                 (Some(packet), _) => packets.push(packet),
                 (None, Some(later)) if later > then => then = later,
                 (None, _) => break,
@@ -53,19 +52,19 @@ where
         }
         let held = old.backlog().packets;
         if held > 0 {
-            *self.port.qdisc_mut() = old;
+            *interface.port.qdisc_mut() = old;
         }
-        let before = self.stats.dropped;
+        let before = interface.stats.dropped;
         for packet in packets {
-            self.port.enqueue(packet, now, &mut self.drops);
+            interface.port.enqueue(packet, now, &mut interface.drops);
         }
-        self.settle_later_drops(now);
+        self.settle_drops(DropStage::Later, now);
         if held > 0 {
             return Err(Stuck(held));
         }
         Ok(Replaced {
-            moved: self.port.backlog().packets,
-            dropped: (self.stats.dropped - before) as usize,
+            moved: self.interface.port.backlog().packets,
+            dropped: (self.interface.stats.dropped - before) as usize,
         })
     }
 }

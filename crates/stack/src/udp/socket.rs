@@ -12,7 +12,7 @@ use crate::wire::ip_header_len;
 use crate::wire::udp::UDP_HEADER;
 
 /// Most datagrams that wait for the hardware address of their next hop (Linux `unres_qlen` holds
-/// 101 packets a neighbour; here it is for all neighbours of a socket).
+/// 101 packets a neighbor; here it is for all neighbors of a socket).
 const MOST_ASIDE: usize = 64;
 
 /// Where a datagram goes.
@@ -23,9 +23,9 @@ pub(crate) struct Label {
     pub(crate) broadcast: bool,
 }
 
-/// What the host keeps about a socket's place in its queues.
+/// What the host keeps about a socket's links in its queues.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct QueueLinks {
     /// On the run queue.
     pub(crate) queued: bool,
     /// Among those that wait for a free frame.
@@ -34,7 +34,7 @@ pub(crate) struct Place {
 
 /// What is to be told to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Happened {
+pub(crate) struct PendingEvents {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
 }
@@ -47,8 +47,8 @@ pub(crate) struct UdpSocket {
     /// IPv6's.
     pub(crate) local: SocketAddr,
     pub(crate) config: UdpConfig,
-    pub(crate) place: Place,
-    pub(crate) happened: Happened,
+    pub(crate) links: QueueLinks,
+    pub(crate) pending: PendingEvents,
     /// The application has let go: what it wrote is still sent.
     pub(crate) orphan: bool,
     remote: Option<SocketAddr>,
@@ -79,8 +79,8 @@ impl UdpSocket {
             id,
             local,
             config,
-            place: Place::default(),
-            happened: Happened::default(),
+            links: QueueLinks::default(),
+            pending: PendingEvents::default(),
             orphan: false,
             remote: None,
             outgoing: Datagrams::default(),
@@ -139,7 +139,7 @@ impl UdpSocket {
 
     /// Whether a datagram from `source` to `destination`, perhaps a `broadcast`, is for this
     /// socket.
-    pub(crate) fn hears(&self, source: SocketAddr, destination: IpAddr, broadcast: bool) -> bool {
+    pub(crate) fn accepts(&self, source: SocketAddr, destination: IpAddr, broadcast: bool) -> bool {
         let local = self.local.ip();
         let all = local.is_unspecified() && (local.is_ipv6() || destination.is_ipv4());
         let here = if broadcast {
@@ -175,7 +175,7 @@ impl UdpSocket {
     }
 
     fn notice_data(&mut self) {
-        self.happened.readable |= std::mem::replace(&mut self.wants_data, false);
+        self.pending.readable |= std::mem::replace(&mut self.wants_data, false);
     }
 
     /// The next datagram, unless too much waits below the socket: then the settling of one of its
@@ -244,7 +244,7 @@ impl UdpSocket {
 
     /// Nobody answers for a next hop. All that wait are given up: which of them it was is not worth
     /// remembering.
-    pub(crate) fn give_up_aside(&mut self) {
+    pub(crate) fn drop_aside(&mut self) {
         while self.aside.len() > 0 {
             self.give_up_one_aside();
         }
@@ -281,7 +281,7 @@ impl UdpSocket {
     fn notice_room(&mut self) {
         if self.wants_room && self.sending <= self.config.send_buffer.get() / 2 {
             self.wants_room = false;
-            self.happened.writable = true;
+            self.pending.writable = true;
         }
     }
 

@@ -1,4 +1,4 @@
-//! ARP: the hardware address of an IPv4 neighbour (RFC 826).
+//! ARP: the hardware address of an IPv4 neighbor (RFC 826).
 
 use std::net::IpAddr;
 

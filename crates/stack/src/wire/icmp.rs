@@ -33,17 +33,17 @@ pub(crate) enum Message<'a> {
     /// Somebody says so: identifier, number and data.
     EchoReply(&'a [u8]),
     /// A packet of ours did not arrive.
-    Error(Complaint),
+    Error(IcmpError),
     /// Who has an address.
-    Neighbour(ndisc::Message),
+    Neighbor(ndisc::Message),
     /// Nothing we speak.
     Other,
 }
 
 /// An error, and the packet it is about as far as it is quoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Complaint {
-    pub(crate) what: Problem,
+pub(crate) struct IcmpError {
+    pub(crate) problem: Problem,
     /// The ends of the packet complained of: the source should be us.
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
@@ -52,7 +52,7 @@ pub(crate) struct Complaint {
     pub(crate) head: [u8; 8],
 }
 
-impl Complaint {
+impl IcmpError {
     /// Ports of source and destination.
     pub(crate) fn ports(&self) -> (u16, u16) {
         let [a, b, c, d, ..] = self.head;
@@ -148,7 +148,7 @@ fn sum_v6(source: &IpAddress, destination: &IpAddress, message: &[u8]) -> u16 {
 }
 
 /// A quotation is cut off where the router pleased: its lengths say nothing.
-fn quoted_v4(what: Problem, packet: &[u8]) -> Option<Complaint> {
+fn quoted_v4(problem: Problem, packet: &[u8]) -> Option<IcmpError> {
     let (header, _) = packet.split_first_chunk::<IPV4_HEADER>()?;
     let first_part = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
     let len = usize::from(header[0] & 0x0f) * 4;
@@ -159,8 +159,8 @@ fn quoted_v4(what: Problem, packet: &[u8]) -> Option<Complaint> {
         Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]).into()
     };
     let (head, _) = packet.get(len..)?.split_first_chunk()?;
-    Some(Complaint {
-        what,
+    Some(IcmpError {
+        problem,
         source: address(12),
         destination: address(16),
         protocol: header[9],
@@ -168,7 +168,7 @@ fn quoted_v4(what: Problem, packet: &[u8]) -> Option<Complaint> {
     })
 }
 
-fn quoted_v6(what: Problem, packet: &[u8]) -> Option<Complaint> {
+fn quoted_v6(problem: Problem, packet: &[u8]) -> Option<IcmpError> {
     let (header, body) = packet.split_first_chunk::<IPV6_HEADER>()?;
     if header[0] >> 4 != 6 {
         return None;
@@ -181,8 +181,8 @@ fn quoted_v6(what: Problem, packet: &[u8]) -> Option<Complaint> {
         let octets: [u8; 16] = header[at..at + 16].try_into().unwrap_or_default();
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    Some(Complaint {
-        what,
+    Some(IcmpError {
+        problem,
         source: address(8),
         destination: address(24),
         protocol,

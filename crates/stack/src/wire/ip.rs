@@ -173,8 +173,8 @@ pub(super) fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
     match IpProtocol::from(protocol) {
         IpProtocol::Icmpv6 => {
             let message = icmp::parse_v6(&ends, body)?;
-            // Neighbours are discovered in whole packets only (RFC 6980).
-            let refused = fragmented && matches!(message, icmp::Message::Neighbour(_));
+            // Neighbors are discovered in whole packets only (RFC 6980).
+            let refused = fragmented && matches!(message, icmp::Message::Neighbor(_));
             Ok(if refused {
                 Parsed::Fragment
             } else {

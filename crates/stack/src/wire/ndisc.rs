@@ -1,4 +1,4 @@
-//! Neighbour discovery: the hardware address of an IPv6 neighbour (RFC 4861 §4.3, §4.4, §7.1).
+//! Neighbor discovery: the hardware address of an IPv6 neighbor (RFC 4861 §4.3, §4.4, §7.1).
 //!
 //! What came through a router, with another code, cut short, or with an option of no length, is
 //! refused as §7.1 demands. Router advertisements and redirects are not read: routes are
@@ -63,7 +63,7 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
         if source.is_unspecified() && (sender.is_some() || destination != solicited_node(target)) {
             return Err(Malformed::Header);
         }
-        return Ok(icmp::Message::Neighbour(Message::Solicitation {
+        return Ok(icmp::Message::Neighbor(Message::Solicitation {
             target,
             sender,
         }));
@@ -74,7 +74,7 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
     if solicited && destination.is_multicast() {
         return Err(Malformed::Header);
     }
-    Ok(icmp::Message::Neighbour(Message::Advertisement {
+    Ok(icmp::Message::Neighbor(Message::Advertisement {
         target,
         mac,
         solicited,
@@ -117,7 +117,7 @@ pub(crate) fn group_mac(group: Ipv6Addr) -> Mac {
 
 /// Writes a solicitation for `target`, or the advertisement that it is at `addresses.source_mac`,
 /// in answer to a question unless the asker has no address.
-pub(crate) fn write_neighbour(
+pub(crate) fn write_neighbor(
     frame: &mut [u8],
     addresses: &Addresses,
     target: IpAddr,

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use tautline_base::{Deferred, Ecn, Frame};
 
-use super::icmp::{Complaint, Message, Problem, Refusal, write_echo, write_refusal};
-use super::ndisc::{group_mac, solicited_node, write_neighbour};
+use super::icmp::{IcmpError, Message, Problem, Refusal, write_echo, write_refusal};
+use super::ndisc::{group_mac, solicited_node, write_neighbor};
 use super::*;
 
 /// As it was on the wire.
@@ -322,8 +322,8 @@ fn an_error_quotes_the_packet_it_is_about() {
             .unwrap();
         assert_eq!(
             complaint,
-            Complaint {
-                what,
+            IcmpError {
+                problem: what,
                 source: ip(destination),
                 destination: ip(source),
                 protocol: 6,
@@ -372,7 +372,7 @@ fn problem([source, destination]: [&str; 2], (kind, code): (u8, u8), word: u32) 
         Ok(Parsed::Icmp {
             message: Message::Error(complaint),
             ..
-        }) => Some(complaint.what),
+        }) => Some(complaint.problem),
         Ok(Parsed::Icmp {
             message: Message::Other,
             ..
@@ -415,13 +415,13 @@ fn the_kinds_of_error_are_told_apart() {
     }
 }
 
-fn neighbour(target: &str, solicit: bool, to: &str) -> Vec<u8> {
+fn neighbor(target: &str, solicit: bool, to: &str) -> Vec<u8> {
     let mut frame = vec![0xaa; 100];
     let addresses = Addresses {
         hop_limit: 255,
         ..addresses("fe80::2", to)
     };
-    let len = write_neighbour(&mut frame, &addresses, ip(target), solicit);
+    let len = write_neighbor(&mut frame, &addresses, ip(target), solicit);
     frame.truncate(len);
     frame
 }
@@ -429,7 +429,7 @@ fn neighbour(target: &str, solicit: bool, to: &str) -> Vec<u8> {
 fn understood(frame: &[u8]) -> Result<ndisc::Message, Malformed> {
     match parse(frame, None)? {
         Parsed::Icmp {
-            message: Message::Neighbour(message),
+            message: Message::Neighbor(message),
             ..
         } => Ok(message),
         other => panic!("{other:?}"),
@@ -443,7 +443,7 @@ fn mend(frame: &mut [u8], addresses: &Addresses) {
 }
 
 #[test]
-fn neighbours_are_asked_and_answer() {
+fn neighbors_are_asked_and_answer() {
     let group = solicited_node("2001:db8::12:3456".parse().unwrap());
     assert_eq!(
         (group, group_mac(group)),
@@ -454,7 +454,7 @@ fn neighbours_are_asked_and_answer() {
     );
     let target = "2001:db8::1".parse().unwrap();
     assert_eq!(
-        understood(&neighbour("2001:db8::1", true, "ff02::1:ff00:1")),
+        understood(&neighbor("2001:db8::1", true, "ff02::1:ff00:1")),
         Ok(ndisc::Message::Solicitation {
             target,
             sender: Some(THEIRS)
@@ -467,13 +467,13 @@ fn neighbours_are_asked_and_answer() {
             solicited,
             replace: true,
         };
-        assert_eq!(understood(&neighbour("2001:db8::1", false, to)), Ok(answer));
+        assert_eq!(understood(&neighbor("2001:db8::1", false, to)), Ok(answer));
     }
 }
 
 #[test]
-fn what_a_router_let_through_or_lies_about_its_length_is_no_neighbour() {
-    let good = neighbour("2001:db8::1", true, "fe80::1");
+fn what_a_router_let_through_or_lies_about_its_length_is_no_neighbor() {
+    let good = neighbor("2001:db8::1", true, "fe80::1");
     let addresses = addresses("fe80::2", "fe80::1");
     let refused = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut frame = good.clone();

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_base::Bytes;
-use tautline_stack::{Event, Keepalive, Limits, Pacing, Recv, SynCookies, TcpConfig};
+use tautline_stack::{Event, Keepalive, Limits, Pacing, Recv, SocketOption, SynCookies, TcpConfig};
 
 use peer::*;
 
@@ -253,17 +253,23 @@ impl Conversation {
                 let _ = host.abort(socket);
             }
             Step::Keepalive(on) => {
-                let _ = host.set_keepalive(socket, on.then(Keepalive::default));
+                let _ =
+                    host.set_option(socket, SocketOption::Keepalive(on.then(Keepalive::default)));
             }
             Step::UserTimeout(limit) => {
-                let _ =
-                    host.set_user_timeout(socket, limit.map(|ms| Duration::from_millis(ms.into())));
+                let _ = host.set_option(
+                    socket,
+                    SocketOption::UserTimeout(limit.map(|ms| Duration::from_millis(ms.into()))),
+                );
             }
             Step::Linger(time) => {
-                let _ = host.set_linger(socket, time.map(|ms| Duration::from_millis(ms.into())));
+                let _ = host.set_option(
+                    socket,
+                    SocketOption::Linger(time.map(|ms| Duration::from_millis(ms.into()))),
+                );
             }
             Step::Nodelay(on) => {
-                let _ = host.set_nodelay(socket, *on);
+                let _ = host.set_option(socket, SocketOption::Nodelay(*on));
             }
             Step::Memory(limit) => {
                 host.set_limits(Limits {

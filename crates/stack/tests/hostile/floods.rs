@@ -94,7 +94,7 @@ fn a_flood_takes_no_memory_and_gets_an_answer_each_at_most() {
     peer.send(&peer.ack());
     peer.socket = peer.accepted().expect("the cookie came back");
     peer.still_works_at(0);
-    let stats = *peer.pair.hosts[HOST].stats();
+    let stats = peer.pair.hosts[HOST].stats();
     assert!(
         stats.cookies_sent > 9_000 && stats.cookies_redeemed == 1,
         "{stats:?}"

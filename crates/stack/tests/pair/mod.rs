@@ -149,7 +149,7 @@ impl Pair {
             {
                 let (_, side, bytes) = self.wire.pop_front().expect("just seen");
                 self.hosts[side].device_mut().arrived.push_back(bytes);
-                self.hosts[side].receive(self.now);
+                let _ = self.hosts[side].receive(self.now);
             }
         }
     }

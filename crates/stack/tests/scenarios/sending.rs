@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Algorithm;
-use tautline_stack::{CloseReason, Event, Pacing, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Event, Pacing, Recv, SocketOption, TcpConfig};
 
 use crate::pair::{DELAY, Pair};
 use crate::{data, nothing_left, tcp};
@@ -197,7 +197,7 @@ fn another_controller_takes_over_with_the_window_of_the_one_before() {
     let before = pair.hosts[0].info(client).expect("open");
     assert!(before.cwnd > before.mss * 20, "the window has grown");
     pair.hosts[0]
-        .set_congestion(client, Algorithm::Reno.factory())
+        .set_option(client, SocketOption::Congestion(Algorithm::Reno.factory()))
         .expect("open");
     let after = pair.hosts[0].info(client).expect("open");
     assert_eq!((before.congestion, after.congestion), ("cubic", "reno"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Recv, SocketOption, TcpConfig};
 
 use crate::peer::*;
 
@@ -205,7 +205,7 @@ fn linger_of_nothing_resets_at_once() {
         peer.host_writes(10);
         if live {
             peer.pair.hosts[HOST]
-                .set_linger(peer.socket, linger)
+                .set_option(peer.socket, SocketOption::Linger(linger))
                 .expect("open");
         }
         peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Keepalive, TcpConfig};
+use tautline_stack::{CloseReason, Keepalive, SocketOption, TcpConfig};
 
 use crate::peer::*;
 
@@ -127,7 +127,7 @@ fn keepalive_can_be_switched_while_the_connection_lives() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.run_for(Duration::from_secs(5_000));
     peer.pair.hosts[HOST]
-        .set_keepalive(peer.socket, Some(KEEPALIVE))
+        .set_option(peer.socket, SocketOption::Keepalive(Some(KEEPALIVE)))
         .expect("open");
     let (waited, _) = seconds_until_sent(&mut peer, 200).expect("a probe");
     assert!(
@@ -136,7 +136,7 @@ fn keepalive_can_be_switched_while_the_connection_lives() {
     );
     peer.send(&peer.ack());
     peer.pair.hosts[HOST]
-        .set_keepalive(peer.socket, None)
+        .set_option(peer.socket, SocketOption::Keepalive(None))
         .expect("open");
     assert_eq!(seconds_until_sent(&mut peer, 1_000), None);
 }
@@ -249,7 +249,7 @@ fn switching_nagle_off_lets_go_what_waits() {
         "a second small segment waits"
     );
     peer.pair.hosts[HOST]
-        .set_nodelay(peer.socket, true)
+        .set_option(peer.socket, SocketOption::Nodelay(true))
         .expect("open");
     assert_eq!(peer.run_for(Duration::from_millis(1)).len(), 1);
 }

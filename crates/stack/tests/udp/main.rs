@@ -570,7 +570,7 @@ fn nonsense_is_counted() {
         frames.push((changed, (8..=16).contains(&len)));
     }
     for (frame, fits) in frames {
-        let before = *pair.hosts[1].stats();
+        let before = pair.hosts[1].stats();
         pair.inject(1, &frame);
         let after = pair.hosts[1].stats();
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The neighbour cache: which hardware address answers for an address, learnt by ARP (RFC 826,
-//! behaviour of RFC 1122 §2.3.2) or neighbour discovery (RFC 4861 §7.2, §7.3).
+//! The neighbor cache: which hardware address answers for an address, learned by ARP (RFC 826,
+//! behavior of RFC 1122 §2.3.2) or neighbor discovery (RFC 4861 §7.2, §7.3).
 //!
 //! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use
 //! while it is asked again, so a transfer does not pause. RFC 4861's states are here: INCOMPLETE is
@@ -26,19 +26,19 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// The cache.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
+pub(crate) struct NeighborCache {
     entries: HashMap<IpAddr, Entry, Key>,
     /// Entries without an answer; zero in steady state, so that nothing is scanned then.
     pending: usize,
     /// Connections whose question could not even be asked, because the cache is full of unanswered
     /// ones.
     crowded: Vec<SocketId>,
-    /// The neighbour looked up last, if its entry needs no question: most hosts send nearly all to
+    /// The neighbor looked up last, if its entry needs no question: most hosts send nearly all to
     /// one. Forgotten when anything changes.
     last: Option<Sure>,
 }
 
-/// A known neighbour that need not be asked for before `until`.
+/// A known neighbor that need not be asked for before `until`.
 #[derive(Clone, Copy, Debug)]
 struct Sure {
     address: IpAddr,
@@ -65,7 +65,7 @@ enum Entry {
 
 /// What the passing of time asks of the host.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Due {
+pub(crate) struct Timeouts {
     /// Questions to ask again.
     pub(crate) ask: Vec<IpAddr>,
     /// Connections whose question went unanswered too often.
@@ -88,7 +88,7 @@ pub(crate) enum Claim {
     Announcement,
 }
 
-/// What is known about a neighbour.
+/// What is known about a neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// Its hardware address, if known.
@@ -97,7 +97,7 @@ pub(crate) struct Lookup {
     pub(crate) ask: bool,
 }
 
-impl Neighbours {
+impl NeighborCache {
     pub(crate) fn new(key: Key) -> Self {
         Self {
             entries: HashMap::with_hasher(key),
@@ -118,7 +118,7 @@ impl Neighbours {
 
     /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look
     /// again by itself.
-    pub(crate) fn look_up(
+    pub(crate) fn lookup(
         &mut self,
         address: IpAddr,
         socket: Option<SocketId>,
@@ -255,10 +255,10 @@ impl Neighbours {
     }
 
     /// What is due at `now`.
-    pub(crate) fn on_deadline(&mut self, now: Instant) -> Due {
+    pub(crate) fn on_deadline(&mut self, now: Instant) -> Timeouts {
         let (mut ask, mut failed, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         if self.next_deadline().is_none_or(|at| at > now) {
-            return Due::default();
+            return Timeouts::default();
         }
         let pending = &mut self.pending;
         self.entries.retain(|address, entry| {
@@ -292,7 +292,7 @@ impl Neighbours {
         } else {
             Vec::new()
         };
-        Due {
+        Timeouts {
             ask,
             failed,
             lost,
@@ -334,70 +334,70 @@ mod tests {
 
     #[test]
     fn a_question_is_asked_three_times_a_second_apart() {
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, Instant::ZERO),
             Lookup {
                 mac: None,
                 ask: true
             }
         );
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, Instant::ZERO),
             Lookup {
                 mac: None,
                 ask: false
             }
         );
-        let again = || Due {
+        let again = || Timeouts {
             ask: vec![PEER],
-            ..Due::default()
+            ..Timeouts::default()
         };
         assert_eq!(
-            neighbours.on_deadline(Instant::from_millis(999)),
-            Due::default()
+            neighbors.on_deadline(Instant::from_millis(999)),
+            Timeouts::default()
         );
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), again());
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), again());
+        assert_eq!(neighbors.on_deadline(Instant::from_secs(1)), again());
+        assert_eq!(neighbors.on_deadline(Instant::from_secs(2)), again());
         assert_eq!(
-            neighbours.on_deadline(Instant::from_secs(3)),
-            Due {
+            neighbors.on_deadline(Instant::from_secs(3)),
+            Timeouts {
                 failed: vec![SOCKET],
                 lost: vec![PEER],
-                ..Due::default()
+                ..Timeouts::default()
             }
         );
-        assert_eq!(neighbours.next_deadline(), None);
+        assert_eq!(neighbors.next_deadline(), None);
     }
 
     #[test]
     fn a_trusted_entry_is_not_overturned() {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
-        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::ZERO);
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::ZERO);
         // The claim raises doubt. Asked for, the owner defends its address ...
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, Instant::ZERO),
             Lookup {
                 mac: Some(MAC),
                 ask: true
             }
         );
-        neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO);
+        neighbors.learn(PEER, MAC, Claim::Answer, Instant::ZERO);
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, Instant::ZERO),
             Lookup {
                 mac: Some(MAC),
                 ask: false
             }
         );
         // ... or a new owner answers, as after a change of network cards.
-        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
-        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).ask);
-        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).ask);
+        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).mac,
+            neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).mac,
             Some(THIEF)
         );
     }
@@ -405,59 +405,56 @@ mod tests {
     #[test]
     fn while_we_ask_neither_a_question_nor_an_announcement_is_an_answer() {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
-        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).ask);
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).ask);
         for claim in [Claim::Question, Claim::Announcement] {
-            neighbours.learn(PEER, THIEF, claim, Instant::from_secs(90));
+            neighbors.learn(PEER, THIEF, claim, Instant::from_secs(90));
             assert_eq!(
-                neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).mac,
+                neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).mac,
                 Some(MAC)
             );
         }
         // Nor does an announcement make an old entry young.
-        neighbours.learn(PEER, MAC, Claim::Announcement, Instant::from_secs(91));
-        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(92)).ask);
+        neighbors.learn(PEER, MAC, Claim::Announcement, Instant::from_secs(91));
+        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(92)).ask);
     }
 
     #[test]
     fn who_is_not_known_is_remembered_only_for_a_question() {
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
         for claim in [Claim::Answer, Claim::Announcement] {
-            neighbours.learn(PEER, MAC, claim, Instant::ZERO);
+            neighbors.learn(PEER, MAC, claim, Instant::ZERO);
         }
-        assert!(neighbours.entries.is_empty());
-        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
-        assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::ZERO).mac,
-            Some(MAC)
-        );
+        assert!(neighbors.entries.is_empty());
+        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        assert_eq!(neighbors.lookup(PEER, WAITS, Instant::ZERO).mac, Some(MAC));
     }
 
     #[test]
     fn a_stale_answer_is_used_while_it_is_asked_again() {
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.look_up(PEER, WAITS, Instant::ZERO);
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.lookup(PEER, WAITS, Instant::ZERO);
         assert_eq!(
-            neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO),
+            neighbors.learn(PEER, MAC, Claim::Answer, Instant::ZERO),
             [SOCKET]
         );
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::from_secs(9)),
+            neighbors.lookup(PEER, WAITS, Instant::from_secs(9)),
             Lookup {
                 mac: Some(MAC),
                 ask: false
             }
         );
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::from_secs(90)),
+            neighbors.lookup(PEER, WAITS, Instant::from_secs(90)),
             Lookup {
                 mac: Some(MAC),
                 ask: true
             }
         );
         assert_eq!(
-            neighbours.look_up(PEER, WAITS, Instant::from_secs(90)),
+            neighbors.lookup(PEER, WAITS, Instant::from_secs(90)),
             Lookup {
                 mac: Some(MAC),
                 ask: false
@@ -468,69 +465,66 @@ mod tests {
     /// What spares the table a look is as good as a look: never old, doubted, or another's.
     #[test]
     fn the_last_neighbour_is_remembered_while_nothing_is_to_be_asked() {
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
         assert_eq!(
-            neighbours.last(&PEER, Instant::from_secs(1)),
+            neighbors.last(&PEER, Instant::from_secs(1)),
             None,
             "nobody has looked"
         );
-        let look = |neighbours: &mut Neighbours, second| {
-            neighbours.look_up(PEER, WAITS, Instant::from_secs(second));
-            neighbours.last(&PEER, Instant::from_secs(second))
+        let look = |neighbors: &mut NeighborCache, second| {
+            neighbors.lookup(PEER, WAITS, Instant::from_secs(second));
+            neighbors.last(&PEER, Instant::from_secs(second))
         };
-        assert_eq!(look(&mut neighbours, 1), Some(MAC));
+        assert_eq!(look(&mut neighbors, 1), Some(MAC));
         let others = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 3));
         assert_eq!(
-            [1, 61].map(|second| neighbours.last(&PEER, Instant::from_secs(second))),
+            [1, 61].map(|second| neighbors.last(&PEER, Instant::from_secs(second))),
             [Some(MAC); 2]
         );
         assert_eq!(
             (
-                neighbours.last(&PEER, Instant::from_secs(62)),
-                neighbours.last(&others, Instant::from_secs(1))
+                neighbors.last(&PEER, Instant::from_secs(62)),
+                neighbors.last(&others, Instant::from_secs(1))
             ),
             (None, None)
         );
-        neighbours.learn(
+        neighbors.learn(
             PEER,
             EthernetAddress([2, 0, 0, 0, 0, 66]),
             Claim::Answer,
             Instant::from_secs(2),
         );
-        assert_eq!(neighbours.last(&PEER, Instant::from_secs(2)), None);
-        assert_eq!(look(&mut neighbours, 3), None, "it is doubted");
-        neighbours.learn(PEER, MAC, Claim::Answer, Instant::from_secs(3));
-        assert_eq!(look(&mut neighbours, 62), Some(MAC));
+        assert_eq!(neighbors.last(&PEER, Instant::from_secs(2)), None);
+        assert_eq!(look(&mut neighbors, 3), None, "it is doubted");
+        neighbors.learn(PEER, MAC, Claim::Answer, Instant::from_secs(3));
+        assert_eq!(look(&mut neighbors, 62), Some(MAC));
     }
 
     #[test]
     fn a_flood_of_addresses_stays_bounded() {
-        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
         for i in 0..10_000u32 {
-            neighbours.look_up(
+            neighbors.lookup(
                 Ipv4Addr::from(0x0a07_0000 + i).into(),
                 WAITS,
                 Instant::from_nanos(u64::from(i)),
             );
         }
         assert_eq!(
-            (neighbours.entries.len(), neighbours.pending),
+            (neighbors.entries.len(), neighbors.pending),
             (CAPACITY, CAPACITY)
         );
         // Who could not ask is told when there is room again.
-        assert_eq!(neighbours.crowded, [SOCKET]);
+        assert_eq!(neighbors.crowded, [SOCKET]);
         for second in 2..4 {
             assert!(
-                neighbours
+                neighbors
                     .on_deadline(Instant::from_secs(second))
                     .retry
                     .is_empty()
             );
         }
-        assert_eq!(
-            neighbours.on_deadline(Instant::from_secs(9)).retry,
-            [SOCKET]
-        );
+        assert_eq!(neighbors.on_deadline(Instant::from_secs(9)).retry, [SOCKET]);
     }
 }

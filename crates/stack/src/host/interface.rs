@@ -1,0 +1,500 @@
+//! [`Interface`]: the link side of a host: its addresses and neighbors, the frame pool, the port,
+//! and the packets that no connection owns (ARP, neighbor discovery, ICMP, resets).
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use tautline_base::{
+    Deferred, Device, Drops, Ecn, Frame, Instant, Owner, Packet, Pool, Qdisc, SocketId,
+};
+use tautline_bql::{Limit, Port};
+use tautline_qdisc::pfifo_fast::priority_of_tos;
+
+use crate::addressing::Addressing;
+use crate::config::HostConfig;
+use crate::icmp_limit::IcmpLimit;
+use crate::keyed::Key;
+use crate::neighbor::NeighborCache;
+use crate::pings::Pings;
+use crate::stats::HostStats;
+use crate::tcp::Tuple;
+use crate::trace::{PacketEvent, Tracer, What, sequence_number};
+use crate::udp::SendError;
+use crate::udp::socket::{Label, UdpSocket};
+use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
+use crate::wire::udp::{PROTOCOL as UDP, UDP_HEADER};
+use crate::wire::{
+    self, Addresses, ECN_BITS, ETHERNET_HEADER, EcnFlags, Ends, Flags, HOP_LIMIT, IPV4_HEADER,
+    IPV6_HEADER, MAX_HOP_LIMIT, Mac, Payload, SACK_BLOCKS, Segment, TcpHeader, VLAN_TAG,
+    ip_header_len, ndisc,
+};
+
+/// Every IPv4 link carries packets of this size (RFC 791).
+/// Linux's `TC_PRIO_CONTROL`: pfifo_fast's first band.
+const CONTROL_PRIORITY: u8 = 7;
+const MIN_MTU: usize = 68;
+/// All nodes on the link (RFC 4291 §2.7.1).
+pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Addresses, neighbors, frames and the port of a host.
+pub(super) struct Interface<Q, D: Device, T, L> {
+    pub(super) config: HostConfig,
+    pub(super) addressing: Addressing,
+    pub(super) mac: Mac,
+    pub(super) mtu: usize,
+    pub(super) key: Key,
+    pub(super) port: Port<Q, D, L>,
+    pub(super) pool: Pool<D::Frame>,
+    pub(super) tracer: T,
+    pub(super) neighbors: NeighborCache,
+    pub(super) pings: Pings,
+    icmp_limit: IcmpLimit,
+    /// Dropped packets that are not settled yet.
+    pub(super) drops: Drops<Packet<D::Frame>>,
+    /// Completed packets, empty between polls.
+    pub(super) done: Vec<Packet<D::Frame>>,
+    pub(super) stats: HostStats,
+}
+
+impl<Q, D, T, L> Interface<Q, D, T, L>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    pub(super) fn new(
+        config: HostConfig,
+        port: Port<Q, D, L>,
+        mut pool: Pool<D::Frame>,
+        tracer: T,
+    ) -> Self {
+        let key = Key::from_seed(config.seed);
+        let mut mtu = port.ring().device().mtu();
+        if let Some(frame) = pool.take() {
+            let link = ETHERNET_HEADER + if config.vlan.is_some() { VLAN_TAG } else { 0 };
+            mtu = mtu.min(frame.bytes().len().saturating_sub(link));
+            pool.put_back(frame);
+        }
+        let mtu = mtu.max(MIN_MTU);
+        Self {
+            addressing: Addressing::new(&config, mtu, &key),
+            mac: smoltcp::wire::EthernetAddress(config.mac),
+            mtu,
+            key,
+            port,
+            pool,
+            tracer,
+            neighbors: NeighborCache::new(key),
+            pings: Pings::default(),
+            icmp_limit: IcmpLimit::new(config.icmp_errors_per_second, key),
+            drops: Drops::new(),
+            done: Vec::new(),
+            stats: HostStats::default(),
+            config,
+        }
+    }
+
+    /// Longest packet of several segments that the device takes and a large frame holds.
+    pub(super) fn largest_burst(&self) -> Option<tautline_base::Tso> {
+        let tso = self.port.ring().device().tso();
+        let most = tso.zip(self.pool.large_room());
+        most.map(|(tso, room)| tso.within(room))
+    }
+
+    /// Addresses of a packet from `source` to `destination` at `destination_mac`.
+    pub(super) fn addresses_to(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        destination_mac: Mac,
+    ) -> Addresses {
+        Addresses {
+            source_mac: self.mac,
+            destination_mac,
+            source,
+            destination,
+            hop_limit: HOP_LIMIT,
+            flow_label: 0,
+            tos: 0,
+            vlan: self.config.vlan,
+        }
+    }
+
+    /// Addresses of a segment between the ends of `tuple`.
+    pub(super) fn addresses_of(&self, tuple: &Tuple, destination_mac: Mac) -> Addresses {
+        let flow_label = if tuple.local.is_ipv6() {
+            self.key.flow_label(tuple)
+        } else {
+            0
+        };
+        Addresses {
+            flow_label,
+            ..self.addresses_to(tuple.local, tuple.remote, destination_mac)
+        }
+    }
+
+    /// Records a packet event, if the tracer is enabled.
+    pub(super) fn trace(
+        tracer: &mut T,
+        at: Instant,
+        what: What,
+        owner: Option<Owner>,
+        frame: &[u8],
+    ) {
+        if T::ENABLED {
+            let event = PacketEvent {
+                at,
+                what,
+                socket: owner.map(|owner| owner.socket),
+                seq: sequence_number(frame),
+                len: frame.len() as u32,
+            };
+            tracer.record(&event, frame);
+        }
+    }
+
+    /// Whether a frame is addressed to this host by a host that can be answered; counts it if not.
+    pub(super) fn is_for_us(&mut self, frame: &[u8], ends: &Ends) -> bool {
+        let is_ours = self.is_to_our_mac(frame)
+            && self.addressing.is_own(ends.destination)
+            && self.addressing.is_peer(ends.source);
+        self.stats.not_for_us += u64::from(!is_ours);
+        is_ours
+    }
+
+    pub(super) fn is_to_our_mac(&self, frame: &[u8]) -> bool {
+        frame.first_chunk::<6>() == Some(&self.config.mac)
+    }
+
+    /// Source and destination of a datagram of `len` bytes from `socket` to `to`.
+    ///
+    /// # Errors
+    /// [`SendError`]: the destination cannot be sent to, or the datagram is too long.
+    pub(super) fn label(
+        &self,
+        socket: &UdpSocket,
+        to: SocketAddr,
+        len: usize,
+    ) -> Result<Label, SendError> {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let broadcast = self.addressing.is_broadcast(to.ip());
+        if broadcast && !socket.config.broadcast {
+            return Err(SendError::Broadcast(to));
+        }
+        if to.port() == 0 || !(broadcast || self.addressing.is_peer(to.ip())) {
+            return Err(SendError::BadAddress(to));
+        }
+        let local = socket.local.ip();
+        let from = match local {
+            own if !own.is_unspecified() => Some(own),
+            _ if broadcast => self.addressing.source_of_broadcast(to.ip()),
+            _ => self.addressing.source_for(to.ip()),
+        };
+        let speaks =
+            |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && (local.is_ipv6() || to.is_ipv4());
+        let from = from.filter(speaks).ok_or(SendError::NoRoute(to))?;
+        if !broadcast && self.addressing.next_hop(to.ip()).is_none() {
+            return Err(SendError::NoRoute(to));
+        }
+        let most = self.longest_datagram(to.is_ipv4());
+        if len > most {
+            return Err(SendError::TooLong { len, most });
+        }
+        Ok(Label {
+            from,
+            to,
+            broadcast,
+        })
+    }
+
+    /// Most payload bytes of a datagram.
+    pub(super) fn longest_datagram(&self, ipv4: bool) -> usize {
+        let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
+        self.mtu
+            .min(usize::from(u16::MAX))
+            .saturating_sub(network + UDP_HEADER)
+    }
+
+    /// Step 4: the packet enters the qdisc. Dropped packets wait in `drops`.
+    pub(super) fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant) {
+        self.stats.births += 1;
+        let owner = packet.owner();
+        Self::trace(&mut self.tracer, now, What::Born, owner, packet.bytes());
+        Self::trace(&mut self.tracer, now, What::Queued, owner, packet.bytes());
+        self.port.enqueue(packet, now, &mut self.drops);
+    }
+
+    /// The hardware address of `next_hop`. If it is unknown, asks for it; `waiter` waits.
+    pub(super) fn resolve(
+        &mut self,
+        next_hop: IpAddr,
+        waiter: Option<SocketId>,
+        now: Instant,
+    ) -> Option<Mac> {
+        let lookup = self.neighbors.lookup(next_hop, waiter, now);
+        if lookup.ask {
+            self.ask_for(next_hop, now);
+        }
+        lookup.mac
+    }
+
+    /// Sends an ARP request or a neighbor solicitation.
+    pub(super) fn ask_for(&mut self, address: IpAddr, now: Instant) {
+        let Some(source) = self.addressing.source_for(address) else {
+            return;
+        };
+        match address {
+            IpAddr::V4(_) => {
+                let addresses = self.addresses_to(source, address, Mac::BROADCAST);
+                self.send_control(now, |frame| wire::write_arp(frame, &addresses, true));
+            }
+            IpAddr::V6(v6) => {
+                let group = ndisc::solicited_node(v6);
+                let addresses = Addresses {
+                    hop_limit: MAX_HOP_LIMIT,
+                    ..self.addresses_to(source, group.into(), ndisc::group_mac(group))
+                };
+                self.send_control(now, |frame| {
+                    Some(ndisc::write_neighbor(frame, &addresses, address, true))
+                });
+            }
+        }
+    }
+
+    /// Advertises `target`. A host without an address yet is answered by a message to all nodes: it
+    /// probes for a duplicate (RFC 4862 §5.4).
+    pub(super) fn advertise(&mut self, target: Ipv6Addr, asker: IpAddr, mac: Mac, now: Instant) {
+        let (destination, mac) = match asker {
+            asker if asker.is_unspecified() => (ALL_NODES.into(), ndisc::group_mac(ALL_NODES)),
+            asker if self.addressing.is_neighbor(asker) && mac.is_unicast() => (asker, mac),
+            _ => {
+                self.stats.not_for_us += 1;
+                return;
+            }
+        };
+        if self.has_frames_to_spare() {
+            let addresses = Addresses {
+                hop_limit: MAX_HOP_LIMIT,
+                ..self.addresses_to(target.into(), destination, mac)
+            };
+            self.send_control(now, |frame| {
+                let written = ndisc::write_neighbor(frame, &addresses, target.into(), false);
+                Some(written)
+            });
+        }
+    }
+
+    /// Answers an echo request.
+    pub(super) fn on_echo(&mut self, frame: &[u8], ends: &Ends, rest: &[u8], now: Instant) {
+        let source_mac = Mac::from_bytes(&frame[6..12]);
+        if !source_mac.is_unicast() || ip_header_len(ends.source) + 4 + rest.len() > self.mtu {
+            self.stats.not_for_us += 1;
+            return;
+        }
+        if self.has_frames_to_spare() {
+            let addresses = Addresses {
+                tos: ends.tos,
+                ..self.addresses_to(ends.destination, ends.source, source_mac)
+            };
+            self.send_echo(now, &addresses, true, [rest, &[]]);
+        }
+    }
+
+    /// Sends an echo message: a flow of its own between its two hosts, with the priority of its TOS
+    /// byte.
+    fn send_echo(&mut self, now: Instant, addresses: &Addresses, reply: bool, rest: [&[u8]; 2]) {
+        let (local, remote) = (addresses.source, addresses.destination);
+        let hashes = self.key.flow(&Tuple {
+            local,
+            remote,
+            local_port: 0,
+            remote_port: 0,
+        });
+        let tos = addresses.tos & !ECN_BITS;
+        let describe = |packet: Packet<D::Frame>| {
+            packet
+                .with_tos(tos, priority_of_tos(tos))
+                .with_hashes(hashes.0, hashes.1, hashes.2)
+        };
+        self.send_unowned(now, describe, |frame| {
+            icmp::write_echo(frame, addresses, reply, rest)
+        });
+    }
+
+    /// Sends the echo requests whose next hop is known now.
+    pub(super) fn send_pings(&mut self, now: Instant) {
+        if !self.pings.any_waiting() {
+            return;
+        }
+        while let Some(ping) = {
+            let neighbors = &self.neighbors;
+            self.pings
+                .take_waiting(|ping| neighbors.knows(ping.next_hop))
+        } {
+            let Some(mac) = self.resolve(ping.next_hop, None, now) else {
+                return;
+            };
+            let addresses = Addresses {
+                tos: ping.tos,
+                ..self.addresses_to(ping.from, ping.to, mac)
+            };
+            self.send_echo(now, &addresses, false, [&ping.label(), &ping.data]);
+            self.pings.sent(ping, now);
+        }
+    }
+
+    /// Answers a packet for a port without a socket, or of an unknown protocol, by an ICMP error,
+    /// within limits.
+    pub(super) fn refuse(
+        &mut self,
+        frame: &[u8],
+        ends: &Ends,
+        protocol: u8,
+        packet: &[u8],
+        now: Instant,
+    ) {
+        let source_mac = Mac::from_bytes(&frame[6..12]);
+        if !self.is_for_us(frame, ends) {
+            return;
+        }
+        self.stats.no_socket += 1;
+        if !source_mac.is_unicast() {
+            return;
+        }
+        if !self.icmp_limit.admits(now) {
+            self.stats.icmp_limited += 1;
+            return;
+        }
+        if self.has_frames_to_spare() {
+            let refusal = match protocol {
+                UDP => Refusal::Port,
+                _ => Refusal::Protocol,
+            };
+            let addresses = self.addresses_to(ends.destination, ends.source, source_mac);
+            let room = self.mtu - ip_header_len(ends.source) - ICMP_HEADER;
+            let quoted = &packet[..packet.len().min(room)];
+            self.send_control(now, |frame| {
+                icmp::write_refusal(frame, &addresses, refusal, quoted)
+            });
+        }
+    }
+
+    /// Answers a segment without a connection by a reset (RFC 9293 §3.10.7.1). A reset is never
+    /// answered.
+    pub(super) fn reset(
+        &mut self,
+        tuple: &Tuple,
+        destination_mac: Mac,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) {
+        if segment.rst {
+            return;
+        }
+        let len = segment.payload.len() as u32 + u32::from(segment.syn) + u32::from(segment.fin);
+        let (seq, ack) = match segment.ack {
+            Some(ack) => (ack, None),
+            None => (0, Some(segment.seq.wrapping_add(len))),
+        };
+        let header = TcpHeader {
+            source_port: segment.destination_port,
+            destination_port: segment.source_port,
+            seq,
+            ack,
+            flags: Flags::Rst,
+            window: 0,
+            window_scale: None,
+            mss: None,
+            sack_permitted: false,
+            sack: [None; SACK_BLOCKS],
+            timestamp: None,
+            ecn_flags: EcnFlags::NONE,
+            echoed_bytes: None,
+            codepoint: Ecn::NotEct,
+        };
+        self.send_segment(tuple, destination_mac, &header, now);
+    }
+
+    /// Sends a segment without data that no connection owns.
+    pub(super) fn send_segment(
+        &mut self,
+        tuple: &Tuple,
+        destination_mac: Mac,
+        header: &TcpHeader,
+        now: Instant,
+    ) {
+        if destination_mac.is_unicast() && self.has_frames_to_spare() {
+            let addresses = self.addresses_of(tuple, destination_mac);
+            self.send_control(now, |frame| {
+                Some(wire::write_tcp(frame, &addresses, header, Payload::EMPTY))
+            });
+        }
+    }
+
+    /// Whether a quarter of the frames is free: a flood of packets to be answered must not take the
+    /// frames that connections need.
+    pub(super) fn has_frames_to_spare(&mut self) -> bool {
+        let has_spare = self.pool.free() > self.pool.capacity() / 4;
+        self.stats.no_frame += u64::from(!has_spare);
+        has_spare
+    }
+
+    /// Sends a packet that no connection owns, with the priority of control packets.
+    pub(super) fn send_control(
+        &mut self,
+        now: Instant,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) {
+        self.send_unowned(now, |packet| packet.with_tos(0, CONTROL_PRIORITY), write);
+    }
+
+    /// Sends a packet that no connection owns; `describe` sets its metadata.
+    fn send_unowned(
+        &mut self,
+        now: Instant,
+        describe: impl FnOnce(Packet<D::Frame>) -> Packet<D::Frame>,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) {
+        let Some(mut frame) = self.pool.take() else {
+            self.stats.no_frame += 1;
+            return;
+        };
+        match write(frame.bytes_mut()) {
+            Some(len) => {
+                let packet = describe(Packet::new(frame, len as u32));
+                self.enqueue(packet, now);
+            }
+            None => self.pool.put_back(frame),
+        }
+    }
+
+    /// Whether the device completes frames: checksums, payload of zeros.
+    pub(super) fn completes_frames(&self) -> bool {
+        self.port.ring().device().completes()
+    }
+
+    /// Writes a segment into `frame`: its length and the parts that the device completes.
+    pub(super) fn write_segment(
+        &self,
+        frame: &mut D::Frame,
+        segments: u16,
+        addresses: &Addresses,
+        header: &TcpHeader,
+        payload: Payload<'_>,
+    ) -> (usize, Deferred) {
+        let bytes = frame.bytes_mut();
+        match segments {
+            1 if self.completes_frames() => {
+                wire::write_incomplete(bytes, addresses, header, payload)
+            }
+            1 => {
+                let len = wire::write_tcp(bytes, addresses, header, payload);
+                (len, Deferred::Nothing)
+            }
+            _ => {
+                let len = wire::write_tso(bytes, addresses, header, payload);
+                (len, Deferred::Nothing)
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Messages of ARP and neighbor discovery, and their timeouts.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tautline_base::{Device, Instant, Packet, Qdisc};
+use tautline_bql::Limit;
+
+use super::Host;
+use super::interface::ALL_NODES;
+use super::transport::DropStage;
+use crate::neighbor::{Claim, Timeouts};
+use crate::trace::Tracer;
+use crate::wire::{self, Ends, Mac, ndisc};
+
+impl<Q, D, T, L> Host<Q, D, T, L>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    pub(super) fn on_arp(
+        &mut self,
+        is_request: bool,
+        sender_mac: Mac,
+        sender: Ipv4Addr,
+        target: Ipv4Addr,
+        now: Instant,
+    ) {
+        let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
+        let addressing = &self.interface.addressing;
+        if !addressing.is_own(target) || !addressing.is_peer(sender) {
+            self.interface.stats.not_for_us += 1;
+            return;
+        }
+        let claim = if is_request {
+            Claim::Question
+        } else {
+            Claim::Answer
+        };
+        self.learn(sender, sender_mac, claim, now);
+        if is_request && sender_mac.is_unicast() {
+            let addresses = self.interface.addresses_to(target, sender, sender_mac);
+            self.interface
+                .send_control(now, |frame| wire::write_arp(frame, &addresses, false));
+        }
+    }
+
+    /// Handles a message of neighbor discovery that came in `frame` from a host on the link.
+    pub(super) fn on_neighbor(
+        &mut self,
+        frame: &[u8],
+        ends: &Ends,
+        message: ndisc::Message,
+        now: Instant,
+    ) {
+        let (to, from) = (Mac::from_bytes(&frame[..6]), Mac::from_bytes(&frame[6..12]));
+        let own = self.interface.mac;
+        let is_to = |group: Ipv6Addr| to == own || to == ndisc::group_mac(group);
+        let addressing = &self.interface.addressing;
+        match message {
+            ndisc::Message::Solicitation { target, sender }
+                if addressing.is_asked(target, ends.destination)
+                    && is_to(ndisc::solicited_node(target)) =>
+            {
+                let mac = sender.unwrap_or(from);
+                self.interface.advertise(target, ends.source, mac, now);
+                if let Some(mac) = sender {
+                    self.learn(ends.source, mac, Claim::Question, now);
+                }
+            }
+            ndisc::Message::Advertisement {
+                target,
+                mac: Some(mac),
+                solicited,
+                replace,
+            } if (addressing.is_own(ends.destination) || ends.destination == ALL_NODES)
+                && is_to(ALL_NODES) =>
+            {
+                let claim = if solicited && replace {
+                    Claim::Answer
+                } else {
+                    Claim::Announcement
+                };
+                self.learn(target.into(), mac, claim, now);
+            }
+            _ => self.interface.stats.not_for_us += 1,
+        }
+    }
+
+    /// Learns that `address` is at `mac`; sockets and pings that waited for it go on.
+    fn learn(&mut self, address: IpAddr, mac: Mac, claim: Claim, now: Instant) {
+        if !self.interface.addressing.is_neighbor(address) {
+            return;
+        }
+        for waiting in self.interface.neighbors.learn(address, mac, claim, now) {
+            self.transport.mark_runnable(waiting);
+        }
+        self.interface.send_pings(now);
+    }
+
+    /// Repeats overdue requests; after too many, fails the sockets and pings that wait.
+    pub(super) fn retry_neighbors(&mut self, now: Instant) {
+        let deadline = self.interface.neighbors.next_deadline();
+        if deadline.is_none_or(|at| at > now) {
+            return;
+        }
+        let Timeouts {
+            ask,
+            failed,
+            retry,
+            lost,
+        } = self.interface.neighbors.on_deadline(now);
+        for id in retry {
+            self.transport.mark_runnable(id);
+        }
+        for address in ask {
+            self.interface.ask_for(address, now);
+        }
+        self.settle_drops(DropStage::Later, now);
+        for id in failed {
+            if let Some(connection) = self.transport.sockets.connection_mut(id) {
+                connection.on_unresolved_next_hop();
+                self.transport.mark_runnable(id);
+            } else if let Some(socket) = self.transport.sockets.udp_mut(id) {
+                socket.drop_aside();
+                // A released socket waited only for this.
+                self.transport.runnable.add(id, &mut socket.links.queued);
+                self.transport.notify_udp(id);
+            }
+        }
+        for address in lost {
+            self.fail_pings(address);
+        }
+    }
+}

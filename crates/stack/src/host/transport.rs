@@ -1,0 +1,523 @@
+//! [`Transport`]: the sockets of a host and their queues, without packets and devices: lifecycle,
+//! deadlines, events.
+
+mod listeners;
+mod memory;
+
+pub(super) use self::listeners::SynAction;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use tautline_base::{DropReason, Instant, Owner, Settled, SocketId};
+
+use self::memory::Memory;
+use super::demux::Demux;
+use crate::addressing::Addressing;
+use crate::attribution::Attribution;
+use crate::config::{LocalDropReporting, TcpConfig};
+use crate::keyed::Key;
+use crate::queues::{RunQueue, TimeQueue};
+use crate::socket::{Event, ListenAt, SocketError};
+use crate::sockets::{Socket, Sockets};
+use crate::stats::HostStats;
+use crate::tcp::{Connection, Opening, State, Tuple};
+use crate::time_wait::TimeWaits;
+use crate::udp::socket::UdpSocket;
+use crate::udp::{BindError, UdpConfig};
+use crate::wire::icmp::IcmpError;
+
+/// Local ports of active opens (Linux `ip_local_port_range`).
+const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
+/// Stands for all addresses of the host in the table of datagram ports.
+pub(super) const ALL: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+/// Sums of times saturate here.
+const END_OF_TIME: Instant = Instant::from_nanos(u64::MAX);
+
+/// Where a packet was dropped; decides whether its connection is notified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DropStage {
+    /// In the call that enqueued a packet of this owner.
+    Enqueue(Option<SocketId>),
+    /// At dequeue, or by a reset.
+    Later,
+}
+
+/// Sockets, the tables that find them, and the queues that run them.
+pub(super) struct Transport {
+    key: Key,
+    mtu: usize,
+    pub(super) sockets: Sockets,
+    pub(super) demux: Demux,
+    pub(super) time_waits: TimeWaits,
+    listeners: HashMap<ListenAt, SocketId, Key>,
+    /// Datagram sockets by address and port.
+    udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
+    next_port: u32,
+    pub(super) memory: Memory,
+    pub(super) runnable: RunQueue,
+    pub(super) deadlines: TimeQueue,
+    pub(super) paced: TimeQueue,
+    /// Connections that keep buffers for data to come.
+    pub(super) idling: TimeQueue,
+    /// Sockets that found the frame pool empty.
+    pub(super) starved: VecDeque<SocketId>,
+    pub(super) events: VecDeque<Event>,
+    /// Whether any connection keeps latency attribution.
+    pub(super) attributing: bool,
+    /// The counters of this layer; the interface counts the others.
+    pub(super) stats: HostStats,
+}
+
+impl Transport {
+    pub(super) fn new(key: Key, mtu: usize) -> Self {
+        Self {
+            key,
+            mtu,
+            sockets: Sockets::default(),
+            demux: Demux::new(key),
+            time_waits: TimeWaits::new(key),
+            listeners: HashMap::with_hasher(key),
+            udp_ports: HashMap::with_hasher(key),
+            next_port: 0,
+            memory: Memory::default(),
+            runnable: RunQueue::default(),
+            deadlines: TimeQueue::default(),
+            paced: TimeQueue::default(),
+            idling: TimeQueue::default(),
+            starved: VecDeque::new(),
+            events: VecDeque::new(),
+            attributing: false,
+            stats: HostStats::default(),
+        }
+    }
+
+    /// Counts what another layer has not: the counters of connections and listeners.
+    pub(super) fn add_to(&self, stats: HostStats) -> HostStats {
+        HostStats {
+            backlog_full: self.stats.backlog_full,
+            accept_queue_full: self.stats.accept_queue_full,
+            too_many_of_peer: self.stats.too_many_of_peer,
+            time_wait_full: self.stats.time_wait_full,
+            too_many_orphans: self.stats.too_many_orphans,
+            out_of_memory: self.stats.out_of_memory,
+            ..stats
+        }
+    }
+
+    /// Runs `change` on a connection and lets it run.
+    pub(super) fn with_connection(
+        &mut self,
+        id: SocketId,
+        change: impl FnOnce(&mut Connection),
+    ) -> Result<(), SocketError> {
+        let connection = self.sockets.connection_mut(id);
+        change(connection.ok_or(SocketError::NoSuchSocket)?);
+        self.mark_runnable(id);
+        Ok(())
+    }
+
+    /// Adds a connection between the ends of `tuple`, built by `build`.
+    pub(super) fn insert_connection(
+        &mut self,
+        tuple: Tuple,
+        build: impl FnOnce(SocketId) -> Connection,
+    ) -> SocketId {
+        let make = |id| Socket::Connection(Box::new(build(id)));
+        let id = self.sockets.insert(make);
+        self.demux.insert(tuple, id);
+        id
+    }
+
+    /// The parameters of a new connection; its initial sequence number may be given.
+    pub(super) fn opening(
+        &self,
+        tuple: Tuple,
+        next_hop: IpAddr,
+        isn: Option<u32>,
+        now: Instant,
+    ) -> impl FnOnce(SocketId) -> Opening + use<> {
+        let isn = isn.unwrap_or_else(|| self.key.initial_sequence(&tuple, now));
+        let timestamp_offset = self.key.timestamp_offset(&tuple);
+        let (hashes, flow_label) = (self.key.flow(&tuple), self.key.flow_label(&tuple));
+        let mtu = self.mtu;
+        move |id| Opening {
+            id,
+            tuple,
+            next_hop,
+            flow_label,
+            isn,
+            timestamp_offset,
+            hashes,
+            mtu,
+            now,
+        }
+    }
+
+    /// Ends with a free local port toward `remote`; the search begins at a keyed port (RFC 6056
+    /// §3.3.3).
+    pub(super) fn free_tuple(&mut self, local: IpAddr, remote: SocketAddr) -> Option<Tuple> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let offset = self.key.port_offset(remote);
+        (0..count).find_map(|_| {
+            let local_port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
+            self.next_port = self.next_port.wrapping_add(1);
+            let tuple = Tuple {
+                local,
+                remote: remote.ip(),
+                local_port,
+                remote_port: remote.port(),
+            };
+            (!self.demux.contains(&tuple) && !self.time_waits.contains(&tuple)).then_some(tuple)
+        })
+    }
+
+    /// A datagram socket on `local`; port 0 stands for any free port.
+    ///
+    /// # Errors
+    /// [`BindError`]: not an address of the host, or in use.
+    pub(super) fn bind_udp(
+        &mut self,
+        mut local: SocketAddr,
+        config: UdpConfig,
+        addressing: &Addressing,
+    ) -> Result<SocketId, BindError> {
+        local.set_ip(local.ip().to_canonical());
+        if !local.ip().is_unspecified() && !addressing.is_own(local.ip()) {
+            return Err(BindError::NotOurs(local));
+        }
+        if local.port() == 0 {
+            let port = self.free_udp_port(local, addressing);
+            local.set_port(port.ok_or(BindError::NoPort)?);
+        } else if self.is_udp_in_use(local, addressing) {
+            return Err(BindError::InUse(local));
+        }
+        let make = |id| Socket::Udp(Box::new(UdpSocket::new(id, local, config)));
+        let id = self.sockets.insert(make);
+        self.udp_ports.insert(udp_key(local), id);
+        Ok(id)
+    }
+
+    fn free_udp_port(&mut self, local: SocketAddr, addressing: &Addressing) -> Option<u16> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let offset = self.key.port_offset(local);
+        (0..count).find_map(|_| {
+            let port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
+            self.next_port = self.next_port.wrapping_add(1);
+            let local = SocketAddr::new(local.ip(), port);
+            (!self.is_udp_in_use(local, addressing)).then_some(port)
+        })
+    }
+
+    /// A socket on all addresses and one on a single address cannot share a port.
+    fn is_udp_in_use(&self, local: SocketAddr, addressing: &Addressing) -> bool {
+        let taken = |address: IpAddr| self.udp_ports.contains_key(&(address, local.port()));
+        taken(ALL)
+            || if local.ip().is_unspecified() {
+                addressing.own().any(taken)
+            } else {
+                taken(local.ip())
+            }
+    }
+
+    /// The datagram socket at `port` of `address`, or of all addresses.
+    pub(super) fn udp_at(&self, address: IpAddr, port: u16) -> Option<SocketId> {
+        let at = |address| self.udp_ports.get(&(address, port)).copied();
+        at(address).or_else(|| at(ALL))
+    }
+
+    /// Releases a datagram socket: its port becomes free, and queued datagrams are still sent.
+    pub(super) fn release_udp(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return;
+        };
+        socket.orphan = true;
+        let at = udp_key(socket.local);
+        if socket.finished() {
+            self.sockets.remove(id);
+        }
+        if self.udp_ports.get(&at) == Some(&id) {
+            self.udp_ports.remove(&at);
+        }
+    }
+
+    /// Handles an ICMP error about a datagram. Only a connected socket learns of it: it alone knows
+    /// its peer (RFC 1122 §4.1.3.3). False if no socket can have caused it.
+    pub(super) fn on_udp_error(&mut self, error: &IcmpError) -> bool {
+        let (local, remote) = error.ports();
+        let Some(id) = self.udp_at(error.source, local) else {
+            return false;
+        };
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return false;
+        };
+        if socket.remote() != Some(SocketAddr::new(error.destination, remote)) {
+            return false;
+        }
+        socket.fail(error.problem.into());
+        self.notify_udp(id);
+        true
+    }
+
+    /// Handles an ICMP error about a segment. False if no connection has it in flight.
+    pub(super) fn on_tcp_error(&mut self, error: &IcmpError) -> bool {
+        let (local_port, remote_port) = error.ports();
+        let tuple = Tuple {
+            local: error.source,
+            remote: error.destination,
+            local_port,
+            remote_port,
+        };
+        let Some(id) = self.demux.get(&tuple) else {
+            return false;
+        };
+        let connection = self.sockets.connection_mut(id);
+        let is_plausible = connection
+            .is_some_and(|connection| connection.on_icmp_error(error.problem, error.seq()));
+        if is_plausible {
+            self.mark_runnable(id);
+        }
+        is_plausible
+    }
+
+    /// Queues the events of a datagram socket for its application.
+    pub(super) fn notify_udp(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return;
+        };
+        let pending = std::mem::take(&mut socket.pending);
+        if !socket.orphan {
+            let events = [
+                pending.readable.then_some(Event::Readable(id)),
+                pending.writable.then_some(Event::Writable(id)),
+            ];
+            self.events.extend(events.into_iter().flatten());
+        }
+    }
+
+    /// The next socket to run: with frames in the pool, one that waited for a frame, else one from
+    /// the run queue.
+    pub(super) fn next_runnable(&mut self, has_frames: bool) -> Option<SocketId> {
+        let starved = if has_frames {
+            self.starved.pop_front()
+        } else {
+            None
+        };
+        let id = starved.or_else(|| self.runnable.pop())?;
+        if let Some((is_queued, is_starved)) = self.sockets.flags(id) {
+            *(if starved.is_some() {
+                is_starved
+            } else {
+                is_queued
+            }) = false;
+        }
+        Some(id)
+    }
+
+    /// Puts a socket back on the run queue.
+    pub(super) fn requeue(&mut self, id: SocketId) {
+        if let Some((is_queued, _)) = self.sockets.flags(id) {
+            self.runnable.add(id, is_queued);
+        }
+    }
+
+    /// Lets a socket wait for a free frame.
+    pub(super) fn wait_for_frame(&mut self, id: SocketId) {
+        if let Some((_, is_starved)) = self.sockets.flags(id)
+            && !std::mem::replace(is_starved, true)
+        {
+            self.starved.push_back(id);
+        }
+    }
+
+    /// Runs the timers that have expired at `now`.
+    pub(super) fn on_deadlines(&mut self, now: Instant) {
+        while let Some((at, id)) = self.deadlines.pop_due(now) {
+            let Some(connection) = self.sockets.connection_mut(id) else {
+                continue;
+            };
+            if connection.links.armed != Some(at) {
+                continue;
+            }
+            connection.links.armed = None;
+            if connection.next_deadline().is_some_and(|at| at <= now) {
+                connection.on_deadline(now);
+            }
+            self.mark_runnable(id);
+        }
+        while let Some((_, id)) = self.paced.pop_due(now) {
+            if let Some(connection) = self.sockets.connection_mut(id) {
+                connection.links.paced = false;
+                self.runnable.push(connection);
+            }
+        }
+        while let Some((_, id)) = self.idling.pop_due(now) {
+            if let Some(connection) = self.sockets.connection_mut(id) {
+                connection.links.idling = false;
+                connection.release_memory(now);
+                self.charge(id);
+                self.arm_memory_release(id);
+            }
+        }
+        self.time_waits.on_deadline(now);
+    }
+
+    /// Arms the release of an idle connection's buffers. An arrival only defers it, so one entry is
+    /// enough.
+    fn arm_memory_release(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id)
+            && !connection.links.idling
+            && let Some(at) = connection.release_at().filter(|at| *at < END_OF_TIME)
+        {
+            connection.links.idling = true;
+            self.idling.push(at, id);
+        }
+    }
+
+    /// Lets a socket run, and [reconciles](Self::reconcile) a connection.
+    pub(super) fn mark_runnable(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id) {
+            self.runnable.push(connection);
+            self.reconcile(id);
+        } else if let Some(socket) = self.sockets.udp_mut(id) {
+            socket.try_again();
+            self.runnable.add(id, &mut socket.links.queued);
+        }
+    }
+
+    /// Brings the host in line with a connection's state: events, memory, the armed deadline; frees
+    /// a finished one.
+    pub(super) fn reconcile(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        let is_unchanged = !connection.links.half_open
+            && !connection.pending.anything()
+            && connection.still_delivers()
+            && self.memory.is_charged(connection);
+        if !is_unchanged && !self.notify_owner(id) {
+            return;
+        }
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        // A saturated deadline would fire on every poll; do not arm it.
+        if let Some(at) = connection.next_deadline()
+            && at < END_OF_TIME
+            && connection.links.armed.is_none_or(|armed| at < armed)
+        {
+            connection.links.armed = Some(at);
+            self.deadlines.push(at, id);
+        }
+        if !connection.links.idling {
+            self.arm_memory_release(id);
+        }
+    }
+
+    /// Passes a connection's change on to its listener, its application and the memory account.
+    /// False if the connection is gone.
+    fn notify_owner(&mut self, id: SocketId) -> bool {
+        self.leave_backlog(id);
+        self.queue_events(id);
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return false;
+        };
+        if connection.finished() && connection.orphan {
+            self.remove(id);
+            return false;
+        }
+        if connection.state() == State::TimeWait && self.retire(id) {
+            return false;
+        }
+        self.charge(id);
+        true
+    }
+
+    /// Queues a connection's events for its application, unless the application released it.
+    fn queue_events(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        let pending = std::mem::take(&mut connection.pending);
+        if !connection.orphan {
+            let events = [
+                pending.established.then_some(Event::Connected(id)),
+                pending.readable.then_some(Event::Readable(id)),
+                pending.writable.then_some(Event::Writable(id)),
+                pending.closed.map(|why| Event::Closed { socket: id, why }),
+            ];
+            self.events.extend(events.into_iter().flatten());
+        }
+    }
+
+    /// Notifies a connection of a drop inside the host, if its profile says so.
+    pub(super) fn report_drop(
+        &mut self,
+        owner: Owner,
+        segments: u16,
+        stage: DropStage,
+        reason: DropReason,
+        now: Instant,
+    ) {
+        let Some(connection) = self.sockets.connection_mut(owner.socket) else {
+            return;
+        };
+        let is_reported = match connection.config.local_drop_reporting {
+            LocalDropReporting::Nothing => false,
+            // Linux's return code reaches only the socket whose packet was being enqueued.
+            LocalDropReporting::Enqueue => stage == DropStage::Enqueue(Some(owner.socket)),
+            LocalDropReporting::Everything => true,
+        };
+        if is_reported || reason == DropReason::Reset {
+            connection.on_local_drop(owner.segment, segments, reason, now);
+            self.runnable.push(connection);
+        }
+    }
+
+    /// Releases the credit of a packet that left the host, sent or dropped.
+    pub(super) fn on_settled(&mut self, settled: &Settled, is_sent: bool) {
+        let Some(owner) = settled.owner else { return };
+        if let Some(connection) = self.sockets.connection_mut(owner.socket) {
+            let was_refused = connection.left_host(owner.segment, settled.segments, is_sent);
+            let credit = settled.credit.as_ref();
+            let was_throttled = credit.is_some_and(|credit| connection.tsq.release(credit));
+            if was_refused || was_throttled {
+                self.runnable.push(connection);
+            }
+        } else if let Some((socket, credit)) = self
+            .sockets
+            .udp_mut(owner.socket)
+            .zip(settled.credit.as_ref())
+        {
+            if socket.release(credit, is_sent) {
+                self.runnable.add(owner.socket, &mut socket.links.queued);
+            }
+            self.notify_udp(owner.socket);
+        }
+    }
+
+    /// The latency attribution of the connection that sent a packet, if the packet carries sequence
+    /// space and the connection keeps attribution.
+    pub(super) fn attribution_of(&mut self, owner: Option<Owner>) -> Option<&mut Attribution> {
+        if !self.attributing {
+            return None;
+        }
+        let owner = owner.filter(|owner| owner.segment.is_some())?;
+        self.sockets.connection_mut(owner.socket)?.attribution_mut()
+    }
+
+    /// Keeps attribution from now on if `config` asks for it.
+    pub(super) fn note_attribution(&mut self, config: &TcpConfig) {
+        self.attributing |= config.attribution;
+    }
+}
+
+/// A datagram socket's key in the table of ports.
+fn udp_key(local: SocketAddr) -> (IpAddr, u16) {
+    let address = if local.ip().is_unspecified() {
+        ALL
+    } else {
+        local.ip()
+    };
+    (address, local.port())
+}

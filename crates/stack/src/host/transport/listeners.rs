@@ -1,0 +1,196 @@
+//! Listeners: their ports, their backlogs of half-open connections, their accept queues.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use tautline_base::{Instant, SocketId};
+
+use super::Transport;
+use crate::addressing::Addressing;
+use crate::config::{SynCookies, TcpConfig};
+use crate::socket::{Event, ListenAt, ListenError};
+use crate::sockets::{Listener, Socket};
+use crate::tcp::{Connection, State, Tuple};
+use crate::wire::Segment;
+
+/// The answer to a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::host) enum SynAction {
+    Open,
+    SendCookie,
+    Drop,
+}
+
+impl Transport {
+    /// Adds a listener.
+    ///
+    /// # Errors
+    /// [`ListenError`]: port 0, a port in use, an address that is not the host's.
+    pub(in crate::host) fn listen(
+        &mut self,
+        at: ListenAt,
+        config: Arc<TcpConfig>,
+        addressing: &Addressing,
+    ) -> Result<SocketId, ListenError> {
+        let address = at.address();
+        if address.port() == 0 {
+            return Err(ListenError::PortZero);
+        }
+        if !address.ip().is_unspecified() && !addressing.is_own(address.ip()) {
+            return Err(ListenError::NotOurs(address.ip()));
+        }
+        if self.listeners.contains_key(&at) {
+            return Err(ListenError::InUse(address.port()));
+        }
+        self.note_attribution(&config);
+        let listener = Listener::new(at, config, self.key);
+        let id = self
+            .sockets
+            .insert(|_| Socket::Listener(Box::new(listener)));
+        self.listeners.insert(at, id);
+        Ok(id)
+    }
+
+    /// Removes a listener; its half-open connections end by themselves.
+    pub(in crate::host) fn remove_listener(&mut self, id: SocketId) {
+        if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
+            self.listeners.remove(&listener.at);
+        }
+    }
+
+    /// The most specific listener for the local end of `tuple`: its address, its family, any.
+    pub(in crate::host) fn listener_for(&self, tuple: &Tuple) -> Option<SocketId> {
+        let family = match tuple.local {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut addresses = [tuple.local, family, Ipv6Addr::UNSPECIFIED.into()].into_iter();
+        addresses.find_map(|address| {
+            let at = (address, tuple.local_port).into();
+            self.listeners.get(&at).copied()
+        })
+    }
+
+    /// How listener `id` answers a SYN. One that `reopens` a connection in TIME-WAIT passes a full
+    /// backlog.
+    pub(in crate::host) fn syn_action(
+        &mut self,
+        id: SocketId,
+        tuple: &Tuple,
+        reopens: bool,
+    ) -> SynAction {
+        let Some(listener) = self.sockets.listener(id) else {
+            return SynAction::Drop;
+        };
+        if listener.has_enough_of(tuple.remote) {
+            self.stats.too_many_of_peer += 1;
+            return SynAction::Drop;
+        }
+        if listener.is_crowded() {
+            self.stats.accept_queue_full += 1;
+            return SynAction::Drop;
+        }
+        let is_full = listener.pending >= listener.config.backlog && !reopens;
+        self.stats.backlog_full += u64::from(is_full);
+        match listener.config.syn_cookies {
+            SynCookies::Always => SynAction::SendCookie,
+            SynCookies::WhenFull if is_full => SynAction::SendCookie,
+            SynCookies::Never if is_full => SynAction::Drop,
+            _ => SynAction::Open,
+        }
+    }
+
+    /// Adds the half-open connection of a SYN that listener `id` accepts.
+    pub(in crate::host) fn accept(
+        &mut self,
+        id: SocketId,
+        tuple: Tuple,
+        next_hop: IpAddr,
+        isn: Option<u32>,
+        now: Instant,
+    ) -> Option<SocketId> {
+        let listener = self.sockets.listener_mut(id)?;
+        listener.pending += 1;
+        let config = listener.config.clone();
+        let opening = self.opening(tuple, next_hop, isn, now);
+        let build = |new| Connection::accept(opening(new), config, id);
+        let connection = self.insert_connection(tuple, build);
+        self.count_at(connection, id);
+        Some(connection)
+    }
+
+    /// Whether the last acknowledgment of a handshake is dropped because the accept queue is full:
+    /// the SYN-ACK will be sent again.
+    pub(in crate::host) fn must_wait(&mut self, id: SocketId, segment: &Segment<'_>) -> bool {
+        let Some(connection) = self.sockets.connection(id) else {
+            return false;
+        };
+        let State::SynReceived {
+            listener: Some(listener),
+        } = connection.state()
+        else {
+            return false;
+        };
+        let listener = self.sockets.listener(listener);
+        let waits = segment.ack.is_some()
+            && !segment.syn
+            && !segment.rst
+            && listener.is_some_and(Listener::is_crowded);
+        self.stats.accept_queue_full += u64::from(waits);
+        waits
+    }
+
+    /// Queues an established connection for its listener's application. Without a listener no
+    /// application will serve it: it is reset.
+    pub(in crate::host) fn hand_over(&mut self, socket: SocketId, listener: SocketId) {
+        if let Some(at) = self.sockets.listener_mut(listener) {
+            at.waiting += 1;
+            self.events.push_back(Event::Accepted { listener, socket });
+        } else if let Some(connection) = self.sockets.connection_mut(socket) {
+            connection.orphan = true;
+            connection.abort();
+        }
+    }
+
+    /// The next event, oldest first.
+    pub(in crate::host) fn next_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Accepted { listener, .. } = event
+            && let Some(listener) = self.sockets.listener_mut(listener)
+        {
+            listener.waiting = listener.waiting.saturating_sub(1);
+        }
+        Some(event)
+    }
+
+    /// Takes a half-open connection that was established or failed out of its listener's backlog.
+    /// One that failed frees itself: no application had it.
+    pub(super) fn leave_backlog(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        if matches!(connection.state(), State::SynReceived { .. }) {
+            return;
+        }
+        if !std::mem::take(&mut connection.links.half_open) {
+            return;
+        }
+        connection.orphan |= connection.state() == State::Closed;
+        let listener = connection.links.counted_at;
+        if let Some(listener) = listener.and_then(|at| self.sockets.listener_mut(at)) {
+            listener.pending -= 1;
+        }
+    }
+
+    /// Counts a connection among those of its peer at a listener.
+    pub(in crate::host) fn count_at(&mut self, id: SocketId, at: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        connection.links.counted_at = Some(at);
+        let peer = connection.tuple.remote;
+        if let Some(listener) = self.sockets.listener_mut(at) {
+            listener.count_in(peer);
+        }
+    }
+}

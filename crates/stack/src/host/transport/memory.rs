@@ -1,0 +1,164 @@
+//! [`Memory`]: the buffers, orphans and TIME-WAIT states of all connections together, and the
+//! connections that are reset when they exceed [`Limits`].
+
+use std::collections::VecDeque;
+
+use tautline_base::SocketId;
+
+use super::Transport;
+use crate::limits::Limits;
+use crate::sockets::Socket;
+use crate::tcp::Connection;
+
+/// The account of what all connections hold.
+#[derive(Debug, Default)]
+pub(in crate::host) struct Memory {
+    limits: Limits,
+    /// Bytes in buffers.
+    buffered: u64,
+    orphans: usize,
+    /// Closed connections and those held back by the peer's window: the first to be reset when
+    /// memory is short, oldest first.
+    suspects: VecDeque<SocketId>,
+}
+
+impl Memory {
+    pub(in crate::host) fn buffered(&self) -> u64 {
+        self.buffered
+    }
+
+    fn is_full(&self) -> bool {
+        self.buffered > self.limits.memory.get()
+    }
+
+    /// Whether a connection is charged for what it holds and there is room: true after nearly every
+    /// segment.
+    #[inline]
+    pub(in crate::host) fn is_charged(&self, connection: &Connection) -> bool {
+        let is_listed = connection.links.suspect || !connection.is_suspect();
+        is_listed
+            && connection.memory() == connection.links.charged
+            && !connection.memory_pressure
+            && !self.is_full()
+    }
+}
+
+impl Transport {
+    /// Replaces the limits and enforces them.
+    pub(in crate::host) fn set_limits(&mut self, limits: Limits) {
+        self.memory.limits = limits;
+        self.shed_memory();
+    }
+
+    /// Charges a connection for its buffers unless it is charged already.
+    pub(in crate::host) fn charge_if_changed(&mut self, id: SocketId) {
+        let connection = self.sockets.connection(id);
+        if connection.is_some_and(|connection| !self.memory.is_charged(connection)) {
+            self.charge(id);
+        }
+    }
+
+    /// Charges a connection for its buffers, makes room if there is too little, and lets the
+    /// connection know whether memory is short.
+    pub(super) fn charge(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        let memory = connection.memory();
+        let is_new_suspect = !connection.links.suspect && connection.is_suspect();
+        let charged = std::mem::replace(&mut connection.links.charged, memory);
+        self.memory.buffered = (self.memory.buffered + memory).saturating_sub(charged);
+        if is_new_suspect {
+            connection.links.suspect = true;
+            self.memory.suspects.push_back(id);
+            self.prune_suspects();
+        }
+        self.shed_memory();
+        let is_full = self.memory.is_full();
+        if let Some(connection) = self.sockets.connection_mut(id) {
+            connection.memory_pressure = is_full;
+        }
+    }
+
+    /// Removes suspects that have ended, once more than half of the queue is stale.
+    fn prune_suspects(&mut self) {
+        if self.memory.suspects.len() > 2 * self.sockets.len() + 64 {
+            let sockets = &self.sockets;
+            self.memory
+                .suspects
+                .retain(|id| sockets.connection(*id).is_some());
+        }
+    }
+
+    /// Resets suspects, oldest first, until memory is within its limit.
+    fn shed_memory(&mut self) {
+        while self.memory.is_full() {
+            let Some(id) = self.memory.suspects.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.sockets.connection_mut(id) else {
+                continue;
+            };
+            connection.links.suspect = false;
+            if !connection.is_suspect() {
+                continue;
+            }
+            connection.starve();
+            self.stats.out_of_memory += 1;
+            let charged = std::mem::take(&mut connection.links.charged);
+            self.memory.buffered -= charged.min(self.memory.buffered);
+            self.runnable.push(connection);
+        }
+    }
+
+    /// Counts a connection that its application released. Beyond the limit of orphans it is reset
+    /// instead of delivered.
+    pub(in crate::host) fn adopt_orphan(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        if connection.finished() || std::mem::replace(&mut connection.links.counted_orphan, true) {
+            return;
+        }
+        self.memory.orphans += 1;
+        if self.memory.orphans > self.memory.limits.orphans && connection.still_delivers() {
+            connection.abort();
+            self.stats.too_many_orphans += 1;
+        }
+    }
+
+    /// Replaces a connection that is only in TIME-WAIT by a record. True if it did.
+    pub(super) fn retire(&mut self, id: SocketId) -> bool {
+        let Some(connection) = self.sockets.connection(id) else {
+            return false;
+        };
+        let Some(state) = connection.time_wait_state() else {
+            return false;
+        };
+        let tuple = connection.tuple;
+        self.remove(id);
+        let limit = self.memory.limits.time_wait;
+        if !self.demux.contains(&tuple) && !self.time_waits.insert(tuple, state, limit) {
+            self.stats.time_wait_full += 1;
+        }
+        true
+    }
+
+    /// Frees a connection's slot.
+    pub(super) fn remove(&mut self, id: SocketId) {
+        let Some(Socket::Connection(connection)) = self.sockets.remove(id) else {
+            return;
+        };
+        let Connection { tuple, links, .. } = &*connection;
+        // A newer connection may have taken the dead one's place.
+        if self.demux.get(tuple) == Some(id) {
+            self.demux.remove(tuple);
+        }
+        self.memory.buffered = self.memory.buffered.saturating_sub(links.charged);
+        self.memory.orphans -= usize::from(links.counted_orphan);
+        let listener = links.counted_at;
+        if let Some(listener) = listener.and_then(|at| self.sockets.listener_mut(at)) {
+            listener.count_out(tuple.remote);
+        }
+    }
+}
