@@ -75,6 +75,39 @@ pub mod units;
 #[path = "../tests/common/mod.rs"]
 mod testing;
 
+pub use aqm_fifo::{AqmFifo, FifoAqm, Peek};
+pub use bfifo::Bfifo;
+pub use blue::Blue;
+pub use cake::Cake;
+pub use class::ClassId;
+pub use classful::Classful;
+pub use cobalt::Cobalt;
+pub use codel::Codel;
+pub use drr::Drr;
+pub use dualpi2::DualPi2;
+pub use fifo::Fifo;
+pub use flow_key::{FlowInfo, FlowKey};
+pub use fq::Fq;
+pub use fq_codel::FqCodel;
+pub use fq_pie::FqPie;
+pub use htb::Htb;
+pub use ledger::Ledger;
+pub use mq::Mq;
+pub use netem::Netem;
+pub use parked::Parked;
+pub use pfifo::Pfifo;
+pub use pfifo_fast::PfifoFast;
+pub use pfifo_head_drop::PfifoHeadDrop;
+pub use pie::Pie;
+pub use prio::Prio;
+pub use queue::Queue;
+pub use rate::{Framing, LinkLayer};
+pub use red::Red;
+pub use sfq::Sfq;
+pub use stats::{Common, FlowStats, QueueStats, Stats};
+pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
+pub use tbf::Tbf;
+
 // The unit tests build queues from `tc`'s words: they compile the modules of `tautline-tc` against
 // this crate.
 #[cfg(test)]
@@ -114,36 +147,3 @@ mod dialect {
     pub(crate) use crate::tree::build;
     pub(crate) use crate::words::{Options, Words};
 }
-
-pub use aqm_fifo::{AqmFifo, FifoAqm, Peek};
-pub use bfifo::Bfifo;
-pub use blue::Blue;
-pub use cake::Cake;
-pub use class::ClassId;
-pub use classful::Classful;
-pub use cobalt::Cobalt;
-pub use codel::Codel;
-pub use drr::Drr;
-pub use dualpi2::DualPi2;
-pub use fifo::Fifo;
-pub use flow_key::{FlowInfo, FlowKey};
-pub use fq::Fq;
-pub use fq_codel::FqCodel;
-pub use fq_pie::FqPie;
-pub use htb::Htb;
-pub use ledger::Ledger;
-pub use mq::Mq;
-pub use netem::Netem;
-pub use parked::Parked;
-pub use pfifo::Pfifo;
-pub use pfifo_fast::PfifoFast;
-pub use pfifo_head_drop::PfifoHeadDrop;
-pub use pie::Pie;
-pub use prio::Prio;
-pub use queue::Queue;
-pub use rate::{Framing, LinkLayer};
-pub use red::Red;
-pub use sfq::Sfq;
-pub use stats::{Common, FlowStats, QueueStats, Stats};
-pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
-pub use tbf::Tbf;

@@ -1,4 +1,4 @@
-//! [`change_tree`]: changes to a running discipline and to all below it, in the words of a `tc`
+//! [`change_tree`]: changes to a running qdisc and to all below it, in the words of a `tc`
 //! script.
 
 use tautline_base::{Drops, Instant, Item};
@@ -19,8 +19,8 @@ const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
 ///
 /// - `qdisc change root fq_codel limit 500`, or just `limit 500`: options of the root;
 /// - `qdisc change parent 1:10 fq_codel target 10ms`, or `handle 10:` in place of `parent 1:10`:
-///   options of a discipline below;
-/// - `class change parent 1: classid 1:10 htb rate 5mbit`: options of a class, whichever discipline
+///   options of a qdisc below;
+/// - `class change parent 1: classid 1:10 htb rate 5mbit`: options of a class, whichever qdisc
 ///   it belongs to.
 ///
 /// Options that are not named keep their values. As in [`Change`], no packet is lost but those that
@@ -38,7 +38,7 @@ const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
 /// ```
 ///
 /// # Errors
-/// If a command cannot be read, names what is not there, or a discipline refuses a value. That
+/// If a command cannot be read, names what is not there, or a qdisc refuses a value. That
 /// command changes nothing; those before it have been carried out.
 pub fn change_tree<P: Item, Q: Inspect + Change<P> + ?Sized>(
     root: &mut Q,
@@ -105,7 +105,7 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
     }
 }
 
-/// The discipline that a command is about: the class above it, and its report. `None` for the root.
+/// The qdisc that a command is about: the class above it, and its report. `None` for the root.
 fn target<'a, 'r>(
     root: &'r Report,
     place: &Place<'a>,
@@ -122,7 +122,7 @@ fn target<'a, 'r>(
         let report::Place::Below(class) = shown.place else {
             return None;
         };
-        // The one class of a discipline that has one may go by the discipline's own name.
+        // The one class of a qdisc that has one may go by the qdisc's own name.
         let lone = wanted.minor == 0 && class == ClassId::new(wanted.major, 1);
         let meant = if place.parent.is_some() {
             class == wanted || lone

@@ -1,4 +1,4 @@
-//! [`Kind`]: a discipline and its configuration, from words and back.
+//! [`Kind`]: a qdisc and its configuration, from words and back.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -18,10 +18,10 @@ use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::report::Value;
 use crate::words::{Options, ParseError, Problem, Words};
 
-/// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
+/// Declares [`Kind`]: each line is a qdisc, its configuration, and how one becomes the other.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
-        /// A kind of discipline with its configuration. Parses from words and prints as the words
+        /// A kind of qdisc with its configuration. Parses from words and prints as the words
         /// that describe it in full.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
@@ -30,7 +30,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Makes the discipline.
+            /// Makes the qdisc.
             ///
             /// # Errors
             /// If a value is outside the range of its parameter.
@@ -39,7 +39,7 @@ macro_rules! kinds {
                 self.build_at(None).map_err(|error| ParseError::refused(kind, 0..0, error))
             }
 
-            /// Makes the discipline; one that has a name counts what passes it.
+            /// Makes the qdisc; one that has a name counts what passes it.
             pub(crate) fn build_at<P: Item + Send + 'static>(
                 self,
                 name: Option<ClassId>,
@@ -72,7 +72,7 @@ macro_rules! kinds {
     };
 }
 
-/// Handle of a classful discipline that stands alone.
+/// Handle of a classful qdisc that stands alone.
 const ALONE: u16 = 1;
 
 kinds! {
@@ -123,7 +123,7 @@ kinds! {
     FqPie(fq_pie::Config), FqPie::<P>::new;
     /// A classic and a low-latency queue, coupled.
     DualPi2(dualpi2::Config), DualPi2::<P>::new;
-    /// One discipline for each device queue, each three priorities.
+    /// One qdisc for each device queue, each three priorities.
     Mq(mq::Config), |config: mq::Config| {
         Mq::<P, Box<dyn DynQdisc<P>>>::with(ALONE, &config, || Box::new(PfifoFast::new(pfifo_fast::Config::default())))
     };
@@ -159,7 +159,7 @@ impl Kind {
         }
     }
 
-    /// The class of a discipline that has just one, which is there by itself.
+    /// The class of a qdisc that has just one, which is there by itself.
     pub(crate) fn lone_class(&self) -> Option<u16> {
         matches!(self, Self::Netem(_) | Self::Red(_) | Self::Tbf(_)).then_some(1)
     }

@@ -1,4 +1,4 @@
-//! Words in, disciplines out, and back again.
+//! Words in, qdiscs out, and back again.
 
 use super::*;
 use crate::testing::Probe;
@@ -188,7 +188,7 @@ fn help_names_every_option() {
     }
 }
 
-/// What a discipline was made from is what its report says of it.
+/// What a qdisc was made from is what its report says of it.
 #[test]
 fn kind_and_options_are_reported() {
     for mut kind in Kind::all() {

@@ -17,7 +17,7 @@ use tautline_qdisc::stats::{Flow, Sojourn};
 
 impl Serialize for Report {
     /// One object as in `tc -s -j qdisc`, with its classes (as in `tc -s -j class`) and the
-    /// disciplines below it inside.
+    /// qdiscs below it inside.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         qdisc(&mut map, self, Some(Place::Root))?;
@@ -38,7 +38,7 @@ impl Serialize for ClassShow<'_> {
     }
 }
 
-/// A discipline alone, without what is below it.
+/// A qdisc alone, without what is below it.
 struct Qdisc<'a>(Shown<'a>);
 
 impl Serialize for Qdisc<'_> {
@@ -60,7 +60,7 @@ impl Serialize for Class<'_> {
     }
 }
 
-/// A discipline within its parent's object, which says where it stands; with what is below it.
+/// A qdisc within its parent's object, which says where it stands; with what is below it.
 struct Below<'a>(&'a Report);
 
 impl Serialize for Below<'_> {
@@ -72,7 +72,7 @@ impl Serialize for Below<'_> {
     }
 }
 
-/// A class within its discipline's object, with what is below it.
+/// A class within its qdisc's object, with what is below it.
 struct Within<'a>(&'a Report);
 
 impl Serialize for Within<'_> {

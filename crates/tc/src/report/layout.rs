@@ -91,7 +91,7 @@ impl Layout {
             .any(|parameter| parameter.counter && parameter.name == name)
     }
 
-    /// The layout of the discipline `kind`; nothing known if `tc` has no such thing.
+    /// The layout of the qdisc `kind`; nothing known if `tc` has no such thing.
     pub(super) fn of(kind: &str) -> &'static Self {
         DISCIPLINES
             .iter()

@@ -1,4 +1,4 @@
-//! [`Report`]: what a discipline tells about itself, with everything that `tc -s -d qdisc show`
+//! [`Report`]: what a qdisc tells about itself, with everything that `tc -s -d qdisc show`
 //! prints and its JSON holds.
 //!
 //! It prints (`Display`) as `tc` 6.1 does and serializes (`serde::Serialize`) into the shape of `tc
@@ -25,22 +25,22 @@ use tautline_qdisc::{ClassId, Common, units};
 
 pub(crate) use tree::Place;
 
-/// A discipline's or a class's name, parameters and counters.
+/// A qdisc's or a class's name, parameters and counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// `tc`'s name of the kind: `fq_codel`.
     pub kind: &'static str,
-    /// The discipline's handle (`1:`) or the class's name (`1:10`), if it stands in a tree.
+    /// The qdisc's handle (`1:`) or the class's name (`1:10`), if it stands in a tree.
     pub id: Option<ClassId>,
-    /// Of a class: the class above it. `None` for a class right below its discipline, and where
+    /// Of a class: the class above it. `None` for a class right below its qdisc, and where
     /// classes are nested in `classes`.
     pub parent: Option<ClassId>,
     /// Parameters, in `tc`'s names, order and units.
     pub options: Vec<(&'static str, Value)>,
     /// The counters of everything that passes packets; filled in by [`Stats`](tautline_qdisc::Stats) around
-    /// the discipline.
+    /// the qdisc.
     pub common: Option<Common>,
-    /// Times it was tried to send while the discipline held packets back (shapers), or congestion
+    /// Times it was tried to send while the qdisc held packets back (shapers), or congestion
     /// was signalled (RED).
     pub overlimits: u64,
     /// Packets put back.
@@ -51,15 +51,15 @@ pub struct Report {
     pub sojourn: Option<Sojourn>,
     /// What passed flow by flow. Filled in by [`FlowStats`](tautline_qdisc::FlowStats).
     pub flows: Vec<Flow>,
-    /// Reports of its classes (HTB's classes, CAKE's tins), each with the discipline below it among
+    /// Reports of its classes (HTB's classes, CAKE's tins), each with the qdisc below it among
     /// its `children`.
     pub classes: Vec<Self>,
-    /// Reports of disciplines below or wrapped.
+    /// Reports of qdiscs below or wrapped.
     pub children: Vec<Self>,
 }
 
 impl Report {
-    /// The disciplines alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`,
+    /// The qdiscs alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`,
     /// an array of objects.
     pub fn qdisc_show(&self) -> QdiscShow<'_> {
         QdiscShow(self)
@@ -72,7 +72,7 @@ impl Report {
     }
 }
 
-/// The disciplines of a report in a row; see [`Report::qdisc_show`].
+/// The qdiscs of a report in a row; see [`Report::qdisc_show`].
 #[derive(Clone, Copy, Debug)]
 pub struct QdiscShow<'a>(&'a Report);
 

@@ -1,5 +1,5 @@
 //! Reports beside what `tc -s -d qdisc show`, `tc -s -d -j qdisc show` and `tc -s -d class show` of
-//! iproute2 6.1.0 print for the same disciplines on Linux 6.1.192, recorded by `recorded.txt`'s
+//! iproute2 6.1.0 print for the same qdiscs on Linux 6.1.192, recorded by `recorded.txt`'s
 //! commands on a device that is down.
 
 use super::*;
@@ -191,7 +191,7 @@ backlog queue emptied waits mtu 1514b law rfc8289
         (&json["options"]["ecn"], &json["options"]["law"]),
         (&false.into(), &"rfc8289".into())
     );
-    // Classes and disciplines below are nested in a report, in a row in a list.
+    // Classes and qdiscs below are nested in a report, in a row in a list.
     let tree = report(
         "qdisc root handle 1: drr; class classid 1:7 drr; qdisc parent 1:7 handle 70: codel",
     );

@@ -16,7 +16,7 @@ use tautline_qdisc::ClassId;
 use tautline_qdisc::stats::{Flow, FlowCounts, Sojourn};
 
 impl fmt::Display for Report {
-    /// The disciplines, then the classes, each as `tc` prints them.
+    /// The qdiscs, then the classes, each as `tc` prints them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.qdisc_show())?;
         let classes = self.class_show().to_string();
@@ -42,7 +42,7 @@ impl fmt::Display for ClassShow<'_> {
     }
 }
 
-/// The lines of one discipline.
+/// The lines of one qdisc.
 fn qdisc(shown: &Shown<'_>) -> Vec<String> {
     let (report, layout) = (shown.report, Layout::of(shown.report.kind));
     let place = match shown.place {

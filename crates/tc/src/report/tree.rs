@@ -1,4 +1,4 @@
-//! The disciplines and the classes of a [`Report`] in a row, as `tc` lists them.
+//! The qdiscs and the classes of a [`Report`] in a row, as `tc` lists them.
 
 use alloc::vec::Vec;
 
@@ -8,13 +8,13 @@ use tautline_qdisc::ClassId;
 /// Where something stands in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A discipline of a device, or a class right below its discipline.
+    /// A qdisc of a device, or a class right below its qdisc.
     Root,
     /// Below this class.
     Below(ClassId),
 }
 
-/// A discipline or a class, and its place.
+/// A qdisc or a class, and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) report: &'a Report,
@@ -22,7 +22,7 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Report {
-    /// This discipline and all below it, parents first.
+    /// This qdisc and all below it, parents first.
     pub(crate) fn qdiscs(&self) -> Vec<Shown<'_>> {
         let mut all = Vec::new();
         add_qdiscs(
@@ -35,11 +35,11 @@ impl Report {
         all
     }
 
-    /// All classes of all disciplines.
+    /// All classes of all qdiscs.
     pub(crate) fn shown_classes(&self) -> Vec<Shown<'_>> {
         let mut all = Vec::new();
         for Shown { report, .. } in self.qdiscs() {
-            // Bands are there by themselves, below their discipline; classes that were added are
+            // Bands are there by themselves, below their qdisc; classes that were added are
             // roots.
             let outer = report
                 .id
@@ -52,12 +52,12 @@ impl Report {
 }
 
 impl Report {
-    /// The name of the discipline below a class, if it has one.
+    /// The name of the qdisc below a class, if it has one.
     pub(crate) fn leaf(&self) -> Option<ClassId> {
         self.children.first()?.id
     }
 
-    /// The class `id`, of whichever discipline.
+    /// The class `id`, of whichever qdisc.
     pub(crate) fn find_class(&self, id: ClassId) -> Option<&Self> {
         self.shown_classes()
             .into_iter()
@@ -71,7 +71,7 @@ fn add_qdiscs<'a>(shown: Shown<'a>, all: &mut Vec<Shown<'a>>) {
     add_below(shown.report, all);
 }
 
-/// What stands below a discipline or a class: children without a class of their own are classes 1,
+/// What stands below a qdisc or a class: children without a class of their own are classes 1,
 /// 2, … by themselves. FIFOs without a name are parts of what holds them, as in Linux.
 fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
     let id = report.id.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! From a [`Tree`] to the discipline it describes.
+//! From a [`Tree`] to the qdisc it describes.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::{Class, ClassConfig, Node};
 use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::kind::{Kind, seat};
 
-/// A discipline refuses something.
+/// A qdisc refuses something.
 pub(super) struct Refusal {
     pub(super) kind: &'static str,
     pub(super) error: ConfigError,
@@ -38,12 +38,12 @@ pub(super) fn build<P: Item + Send + 'static>(nodes: &[Node]) -> Result<Boxed<P>
 
 struct Builder<'a> {
     nodes: &'a [Node],
-    /// The disciplines by the class they stand below.
+    /// The qdiscs by the class they stand below.
     below: BTreeMap<ClassId, usize>,
 }
 
 impl Builder<'_> {
-    /// The discipline at `at`, with all that is below it.
+    /// The qdisc at `at`, with all that is below it.
     fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
         let refused = |error| Refusal {
@@ -73,7 +73,7 @@ impl Builder<'_> {
             Kind::Htb(config) => {
                 let mut htb = Htb::new(node.handle, config).map_err(refused)?;
                 for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
-                    // A script gives a class the parameters of its discipline's kind.
+                    // A script gives a class the parameters of its qdisc's kind.
                     let ClassConfig::Htb(config) = config.clone() else {
                         continue;
                     };
@@ -164,7 +164,7 @@ fn three<P: Item + Send + 'static>() -> Boxed<P> {
     Box::new(PfifoFast::new(pfifo_fast::Config::default()))
 }
 
-/// A discipline in its place in the tree.
+/// A qdisc in its place in the tree.
 fn seated<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send + 'static>(
     qdisc: Q,
     node: &Node,

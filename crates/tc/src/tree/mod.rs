@@ -1,4 +1,4 @@
-//! [`Tree`]: a discipline with its classes, filters and the disciplines below, from the words of a
+//! [`Tree`]: a qdisc with its classes, filters and the qdiscs below, from the words of a
 //! `tc` script.
 //!
 //! Commands stand on lines of their own or between semicolons. The first names the root; each other
@@ -47,10 +47,10 @@ pub(crate) fn build<P: Item + Send + 'static>(
     Script::read(&joined(words))?.build()
 }
 
-/// A discipline with all that belongs to it: classes, filters, disciplines below. Parses from a
+/// A qdisc with all that belongs to it: classes, filters, qdiscs below. Parses from a
 /// script and prints as one that describes it in full.
 ///
-/// A tree that was parsed can be built: whatever a discipline refuses is refused when the script is
+/// A tree that was parsed can be built: whatever a qdisc refuses is refused when the script is
 /// read, at the word.
 ///
 /// ```
@@ -76,7 +76,7 @@ pub struct Tree {
     nodes: Vec<Node>,
 }
 
-/// One discipline of a tree.
+/// One qdisc of a tree.
 #[derive(Clone, Debug, PartialEq)]
 struct Node {
     /// The class it stands below; `None` for the root.
@@ -95,7 +95,7 @@ struct Class {
     config: ClassConfig,
 }
 
-/// A class's parameters, by the kind of its discipline.
+/// A class's parameters, by the kind of its qdisc.
 #[derive(Clone, Debug, PartialEq)]
 enum ClassConfig {
     Htb(htb::ClassConfig),
@@ -130,7 +130,7 @@ impl ClassConfig {
 
 /// Handle of a root that is given none.
 const ROOT_HANDLE: u16 = 1;
-/// Handle of the first other discipline that is given none, as in Linux.
+/// Handle of the first other qdisc that is given none, as in Linux.
 const FIRST_HANDLE: u16 = 0x8001;
 /// Disciplines may stand below each other so deep: what builds and drops them recurses.
 const MAX_DEPTH: usize = 16;
@@ -152,12 +152,12 @@ impl Tree {
         self.nodes[0].id()
     }
 
-    /// Makes the discipline. All below the root are within [`Stats`](tautline_qdisc::Stats): their reports
+    /// Makes the qdisc. All below the root are within [`Stats`](tautline_qdisc::Stats): their reports
     /// hold counters and times of stay. The root itself is not, so that whoever wants its own
     /// counters wraps it.
     ///
     /// # Errors
-    /// If a discipline refuses a value.
+    /// If a qdisc refuses a value.
     pub fn build<P: Item + Send + 'static>(&self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
         build::build(&self.nodes)
             .map_err(|refusal| ParseError::refused(refusal.kind, 0..0, refusal.error))
@@ -165,7 +165,7 @@ impl Tree {
 }
 
 impl From<Kind> for Tree {
-    /// A discipline without classes and filters of its own.
+    /// A qdisc without classes and filters of its own.
     fn from(kind: Kind) -> Self {
         let (classes, filters) = (Vec::new(), Filters::default());
         Self {

@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// Where a discipline, a class or a filter stands.
+/// Where a qdisc, a class or a filter stands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place<'a> {
     pub(crate) verb: Option<(Word<'a>, Verb)>,

@@ -27,9 +27,9 @@ pub(super) struct Script<'a> {
     handles: BTreeMap<u16, usize>,
     /// Classes that the script adds.
     classes: BTreeSet<ClassId>,
-    /// Classes with a discipline below.
+    /// Classes with a qdisc below.
     occupied: BTreeSet<ClassId>,
-    /// The class that a discipline without a place stands below.
+    /// The class that a qdisc without a place stands below.
     last: Option<ClassId>,
     device: Option<&'a str>,
 }
@@ -64,10 +64,10 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Makes the discipline.
+    /// Makes the qdisc.
     ///
     /// # Errors
-    /// If a discipline refuses a value; the error points at it.
+    /// If a qdisc refuses a value; the error points at it.
     pub(super) fn build<P: Item + Send + 'static>(
         &self,
     ) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
@@ -275,8 +275,8 @@ impl<'a> Script<'a> {
             .map_err(|error| command.refused("filter", error))
     }
 
-    /// The class that `parent` stands for: the one class of a discipline that has one may go by the
-    /// discipline's own name.
+    /// The class that `parent` stands for: the one class of a qdisc that has one may go by the
+    /// qdisc's own name.
     fn seat(&self, parent: ClassId) -> ClassId {
         let lone = self
             .node_of(parent.major)
@@ -287,7 +287,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Checks that a discipline can be put below `class`.
+    /// Checks that a qdisc can be put below `class`.
     fn vacant(&self, class: ClassId) -> Result<(), Problem> {
         let unknown = || Problem::NoClass {
             kind: "the tree",

@@ -38,7 +38,7 @@ fn report(text: &str) -> Report {
     tree(text).build::<Probe>().expect(text).report()
 }
 
-/// Which discipline stands where: `codel 11: 1:1`.
+/// Which qdisc stands where: `codel 11: 1:1`.
 fn places(text: &str) -> Vec<String> {
     let lines = report(text).qdisc_show().to_string();
     let first_words = |line: &str| {
@@ -97,7 +97,7 @@ fn a_kind_alone_stands_below_the_command_before() {
         tree("qdisc root handle 8: codel").handle(),
         ClassId::new(8, 0)
     );
-    // A discipline that has one class goes by that class's name too.
+    // A qdisc that has one class goes by that class's name too.
     assert_eq!(
         places("tbf rate 1mbit burst 5kb latency 1s; qdisc parent 1: pfifo")[1],
         "pfifo 8001: parent 1:1"
@@ -245,7 +245,7 @@ fn errors_point_at_the_word() {
             "`rate` is no option of drr, which takes: quantum SIZE",
             "rate",
         ),
-        // What a discipline refuses when it is made.
+        // What a qdisc refuses when it is made.
         (
             "drr; class classid 1:1 drr quantum 0b",
             "drr: `quantum` must be at least 1b, not 0b",

@@ -1,4 +1,4 @@
-//! [`Options`]: a configuration that can be written as `tc`'s words; every discipline's `Config`
+//! [`Options`]: a configuration that can be written as `tc`'s words; every qdisc's `Config`
 //! implements it in its own module.
 
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::report::Value;
 
 /// Parameters that `tc`'s words set and show.
 pub trait Options {
-    /// `tc`'s name of the discipline (or of the discipline whose class this is).
+    /// `tc`'s name of the qdisc (or of the qdisc whose class this is).
     fn kind(&self) -> &'static str;
 
     /// The words that can follow, for error messages: `limit PACKETS, target TIME`.
