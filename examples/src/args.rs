@@ -332,6 +332,9 @@ fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 }
 
 /// A time in seconds, fractions allowed.
+///
+/// # Errors
+/// If `text` is not a number of seconds.
 pub fn seconds(text: &str) -> Result<Duration, Misread> {
     let misread = || Misread {
         text: text.to_owned(),

@@ -30,12 +30,18 @@ pub struct Opened<D: Device> {
 /// Work that can be done on any device.
 pub trait Job {
     /// Does it.
+    ///
+    /// # Errors
+    /// Whatever ends the job early.
     fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd;
 }
 
 /// Opens the device that `args` describe and does `job` on it.
+///
+/// # Errors
+/// If the device cannot be opened, or the job fails.
 pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     match args.device {
         DeviceKind::AfXdp => with_af_xdp(args, job),

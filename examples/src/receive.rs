@@ -54,6 +54,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Receiving {
     /// Listens on `port`.
+    ///
+    /// # Errors
+    /// If the listener cannot be opened.
     pub fn start<Q, D, T, L>(
         host: &mut Host<Q, D, T, L>,
         port: u16,
@@ -90,6 +93,9 @@ impl Receiving {
     }
 
     /// How it ended: bytes, time, the connection, the digest.
+    ///
+    /// # Errors
+    /// If the transfer did not complete, or the output cannot be written.
     pub fn finish(mut self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
         match self.stage {
             Stage::Done(info, time) => {

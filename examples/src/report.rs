@@ -278,6 +278,9 @@ impl Interval {
 
 impl Summary {
     /// Prints it, and writes it to the file the options name.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
     pub fn publish(&self, output: &OutputArgs) -> Result<(), Failure> {
         if output.json {
             print_json(self)

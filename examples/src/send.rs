@@ -41,6 +41,9 @@ enum Stage {
 
 impl Sending {
     /// Begins to connect.
+    ///
+    /// # Errors
+    /// If the connection cannot be opened.
     pub fn start<Q, D, T, L>(
         host: &mut Host<Q, D, T, L>,
         remote: SocketAddr,
@@ -70,6 +73,9 @@ impl Sending {
     }
 
     /// How it ended: bytes, time, the connection, the digest.
+    ///
+    /// # Errors
+    /// If the transfer did not complete.
     pub fn finish(self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
         match self.stage {
             Stage::Done(info, time) => Ok((self.sent, time, *info, self.source.digest()?)),

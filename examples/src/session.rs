@@ -56,6 +56,9 @@ where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
     /// Puts a host on an open device. Signals end it in order from now on.
+    ///
+    /// # Errors
+    /// If the host or its event loop cannot be set up.
     pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
         let Opened {
             device,
@@ -100,6 +103,9 @@ where
 
     /// Runs `application` to its end. `socket` tells its connection, which is reset if the end
     /// comes from outside.
+    ///
+    /// # Errors
+    /// If the device fails, or a signal ends the run.
     pub fn run<A>(
         &mut self,
         application: &mut A,

@@ -47,6 +47,9 @@ impl Sink {
     }
 
     /// Takes a filled block.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn take(&mut self, block: Vec<u8>) -> io::Result<()> {
         self.kept.push_back(block);
         if self.kept.len() > self.budget
@@ -60,6 +63,9 @@ impl Sink {
     }
 
     /// Deals with everything that was kept. The digest in hexadecimal, if one was asked for.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<Option<String>> {
         while let Some(block) = self.kept.pop_front() {
             self.settle(&block)?;

@@ -66,6 +66,9 @@ pub enum Limit {
 
 impl Source {
     /// The contents of `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
     pub fn file(path: &Path, output: &OutputArgs) -> Result<Self, Failure> {
         let file = File::open(path).map_err(Failure::file(path))?;
         let metadata = file.metadata().map_err(Failure::file(path))?;
@@ -101,6 +104,9 @@ impl Source {
     }
 
     /// The next bytes to send; none at the end.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
     pub fn chunk(&mut self, now: Instant) -> io::Result<&[u8]> {
         match self {
             Self::File(source) => source.chunk(),
@@ -120,6 +126,9 @@ impl Source {
     }
 
     /// The SHA-256 of what was sent, if it was asked for.
+    ///
+    /// # Errors
+    /// If the rest of the file cannot be read.
     pub fn digest(self) -> io::Result<Option<String>> {
         match self {
             Self::File(source) => source.digest(),

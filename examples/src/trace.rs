@@ -31,6 +31,9 @@ impl Lines {
 
 impl Trace {
     /// Makes the file anew and writes its head.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         let file = BufWriter::new(File::create(path).map_err(Failure::file(path))?);
         let mut lines = Lines {
@@ -60,6 +63,9 @@ impl Trace {
     }
 
     /// Writes what is left; says what went wrong on the way.
+    ///
+    /// # Errors
+    /// If the file could not be written completely.
     pub fn finish(self) -> Result<(), Failure> {
         let mut lines = self
             .file
