@@ -282,23 +282,7 @@ fn run<D>(
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
-    let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
-    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
-        Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
-    };
-    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
-        Ok(Side::new(
-            device,
-            frames,
-            queue(words)?,
-            args.limit.build()?,
-        ))
-    };
-    let bridge = Bridge::new(
-        side(left, &words(&args.to_left))?,
-        side(right, &words(&args.to_right))?,
-        system_seed()?,
-    );
+    let bridge = bridge(args, left, right)?;
     let idle = if args.busy_poll {
         Idle::Spin
     } else {
@@ -310,23 +294,7 @@ where
     let end = args.seconds.map(|time| begun + time);
     let before = [Box::default(), Box::default()];
     eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
-    let stopper = event_loop.stopper();
-    let screen = match args.live {
-        true => Screen::open(
-            View::new(format!("{} <-> {}", args.left, args.right)),
-            move || stopper.stop(),
-        )?,
-        false => None,
-    };
-    let screen = screen.map(|screen| {
-        (
-            screen,
-            [
-                format!("to right ({})", args.right),
-                format!("to left ({})", args.left),
-            ],
-        )
-    });
+    let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {
         bridge,
         json: args.json,
@@ -355,6 +323,52 @@ where
             ))
         }
     }
+}
+
+fn bridge<D>(args: &Args, left: Open<D>, right: Open<D>) -> Result<Bridge<D, D>, Failure>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
+    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
+        Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
+    };
+    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
+        Ok(Side::new(
+            device,
+            frames,
+            queue(words)?,
+            args.limit.build()?,
+        ))
+    };
+    Ok(Bridge::new(
+        side(left, &words(&args.to_left))?,
+        side(right, &words(&args.to_right))?,
+        system_seed()?,
+    ))
+}
+
+/// The live view with its port names, if asked for.
+fn open_screen(
+    args: &Args,
+    stopper: tautline_rt::Stopper,
+) -> Result<Option<(Screen, [String; 2])>, Failure> {
+    let screen = match args.live {
+        true => Screen::open(
+            View::new(format!("{} <-> {}", args.left, args.right)),
+            move || stopper.stop(),
+        )?,
+        false => None,
+    };
+    Ok(screen.map(|screen| {
+        (
+            screen,
+            [
+                format!("to right ({})", args.right),
+                format!("to left ({})", args.left),
+            ],
+        )
+    }))
 }
 
 fn open_tap(args: &Args, interface: &str) -> Result<Open<Tap>, Failure> {

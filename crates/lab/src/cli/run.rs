@@ -125,18 +125,12 @@ impl RunArgs {
         }
     }
 
-    fn rows(&self, scenarios: &[Scenario], tree: &OutputDir) -> Result<Vec<RowResult>, Failure> {
-        let repetitions = if self.quick {
-            Some(1)
-        } else {
-            self.repetitions.map(usize::from)
-        };
-        let ask = PlanOptions {
-            seed: self.seed,
-            repetitions,
-            path: self.path,
-        };
-        // Of each row what is asked for, and the rest.
+    /// The points of each row: those asked for, and the rest.
+    fn plans(
+        &self,
+        scenarios: &[Scenario],
+        ask: PlanOptions,
+    ) -> Result<Vec<(Vec<Point>, Vec<Point>)>, Failure> {
         let parts = scenarios.iter().map(|scenario| {
             let chosen = if self.cell.is_empty() {
                 None
@@ -150,7 +144,17 @@ impl RunArgs {
             };
             Ok(plan(scenario, ask).into_iter().partition(wanted))
         });
-        let plans: Vec<(Vec<Point>, Vec<Point>)> = parts.collect::<Result<_, Failure>>()?;
+        parts.collect()
+    }
+
+    fn rows(&self, scenarios: &[Scenario], tree: &OutputDir) -> Result<Vec<RowResult>, Failure> {
+        let repetitions = self.repetitions.map(usize::from);
+        let ask = PlanOptions {
+            seed: self.seed,
+            repetitions: if self.quick { Some(1) } else { repetitions },
+            path: self.path,
+        };
+        let plans = self.plans(scenarios, ask)?;
         let points: Vec<Point> = plans
             .iter()
             .flat_map(|(wanted, _)| wanted)

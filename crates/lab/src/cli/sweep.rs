@@ -191,14 +191,25 @@ impl RunArgs {
                 Ok(())
             }
         };
+        let reported = reported
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.conclude(reported, all, all - entries.len(), clustered)
+    }
+
+    fn conclude(
+        &self,
+        reported: Reported,
+        all: usize,
+        before: usize,
+        clustered: Result<(), String>,
+    ) -> Result<ExitStatus, Failure> {
         let Reported {
             done,
             failed,
             unwritten,
             ..
-        } = reported
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        } = reported;
         if let Some(error) = unwritten {
             return Err(format!(
                 "{}: {error}",
@@ -209,10 +220,7 @@ impl RunArgs {
             )
             .into());
         }
-        eprintln!(
-            "{all} points: {} run before, {done} run now",
-            all - entries.len()
-        );
+        eprintln!("{all} points: {} run before, {done} run now", before);
         clustered?;
         match failed {
             0 => Ok(ExitStatus::Well),

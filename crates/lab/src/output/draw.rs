@@ -183,54 +183,6 @@ impl Figure {
                 .map(|color| facets.color_label(color))
                 .collect()
         };
-        let mut panels = Vec::new();
-        for (part, facets) in facets.panels() {
-            let categories = facets.categories();
-            let category = |shown: &[Shown<'_>]| {
-                let marks = |category: &str| -> Vec<Option<Mark>> {
-                    let at = |color: &str| facets.at(category, color).collect();
-                    shown
-                        .iter()
-                        .flat_map(|shown| {
-                            colors
-                                .iter()
-                                .map(|color| mark(shown, at(color)))
-                                .collect::<Vec<_>>()
-                        })
-                        .collect()
-                };
-                categories
-                    .iter()
-                    .map(|category| ((*category).to_owned(), marks(category)))
-                    .collect()
-            };
-            if as_groups {
-                panels.push(GroupedPanel {
-                    title: part,
-                    categories: category(shown),
-                });
-            } else {
-                for one in shown {
-                    let title = [
-                        part.clone(),
-                        if shown.len() > 1 {
-                            (look.title)(one)
-                        } else {
-                            String::new()
-                        },
-                    ];
-                    let title = title
-                        .into_iter()
-                        .filter(|text| !text.is_empty())
-                        .collect::<Vec<_>>()
-                        .join(" · ");
-                    panels.push(GroupedPanel {
-                        title,
-                        categories: category(std::slice::from_ref(one)),
-                    });
-                }
-            }
-        }
         let figure = Grouped {
             title: self.heading(&look.measure.name, ""),
             measure: look.measure.clone(),
@@ -239,7 +191,7 @@ impl Figure {
                 .into_iter()
                 .filter(|group| !group.is_empty())
                 .collect(),
-            panels,
+            panels: grouped_panels(shown, facets, &colors, as_groups, look, mark),
         };
         Ok(figure.svg()?)
     }
@@ -312,15 +264,16 @@ impl Figure {
                 let Some(run) = cell.runs().next() else {
                     continue;
                 };
-                range =
-                    Some(range.map_or((0.0, run.end), |(begin, end)| (begin, end.max(run.end))));
+                let end = range.map_or(run.end, |(_, end): (f64, f64)| end.max(run.end));
+                range = Some((0.0, end));
                 let number = facets.color_of(cell, &colors);
                 let matching: Vec<&Series> = matching(run, shown).collect();
                 if shown.quantity.adds_up() && matching.len() > 1 {
+                    let (name, points) = (facets.color_label(colors[number]), sum(&matching));
                     curves.push(Curve {
-                        name: facets.color_label(colors[number]),
+                        name,
                         color: number,
-                        points: sum(&matching),
+                        points,
                     });
                     continue;
                 }
@@ -333,10 +286,11 @@ impl Figure {
                         (false, _) => (String::new(), number),
                     };
                     most = most.max(color + 1);
+                    let points = series.points.clone();
                     curves.push(Curve {
                         name,
                         color,
-                        points: series.points.clone(),
+                        points,
                     });
                 }
             }
@@ -345,7 +299,7 @@ impl Figure {
                 curves,
             });
         }
-        let heading: Vec<String> = shown.iter().map(Shown::title).collect();
+        let heading = shown.iter().map(Shown::title).collect::<Vec<_>>();
         let figure = Curves {
             title: self.heading(&heading.join(", "), part),
             x: Measure::new("Time", "s"),
@@ -473,4 +427,65 @@ fn sum(all: &[&Series]) -> Vec<(f64, f64)> {
         }
     });
     points
+}
+
+/// The panels of a figure of boxes or bars: one for each part, and, unless colors tell apart what is
+/// shown (`as_groups`), for each shown quantity.
+fn grouped_panels(
+    shown: &[Shown<'_>],
+    facets: &Facets<'_>,
+    colors: &[&str],
+    as_groups: bool,
+    look: &Look,
+    mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
+) -> Vec<GroupedPanel> {
+    let mut panels = Vec::new();
+    for (part, facets) in facets.panels() {
+        let categories = facets.categories();
+        let category = |shown: &[Shown<'_>]| {
+            let marks = |category: &str| -> Vec<Option<Mark>> {
+                let at = |color: &str| facets.at(category, color).collect();
+                shown
+                    .iter()
+                    .flat_map(|shown| {
+                        colors
+                            .iter()
+                            .map(|color| mark(shown, at(color)))
+                            .collect::<Vec<_>>()
+                    })
+                    .collect()
+            };
+            categories
+                .iter()
+                .map(|category| ((*category).to_owned(), marks(category)))
+                .collect()
+        };
+        if as_groups {
+            panels.push(GroupedPanel {
+                title: part,
+                categories: category(shown),
+            });
+        } else {
+            for one in shown {
+                let title = [
+                    part.clone(),
+                    if shown.len() > 1 {
+                        (look.title)(one)
+                    } else {
+                        String::new()
+                    },
+                ];
+                let title = title
+                    .into_iter()
+                    .filter(|text| !text.is_empty())
+                    .collect::<Vec<_>>()
+                    .join(" · ");
+                panels.push(GroupedPanel {
+                    title,
+                    categories: category(std::slice::from_ref(one)),
+                });
+            }
+        }
+    }
+    panels
 }

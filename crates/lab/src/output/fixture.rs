@@ -79,6 +79,82 @@ fn run(bottleneck: &str, tsq: &str, seed: u64) -> Run {
 
 /// The row of these runs.
 pub(super) fn row() -> RowResult {
+    RowResult {
+        scenario: "001-F4".to_owned(),
+        title: "TSQ against NoTSQ <throughput & round trip>".to_owned(),
+        paper: "001".to_owned(),
+        claim: "With TSQ the round trip collapses on the local bottleneck only; throughput stays at 96 Mbit/s.".to_owned(),
+        path: Backend::Sim,
+        axes: vec!["bottleneck".to_owned(), "tsq".to_owned()],
+        table: vec!["goodput.total".to_owned(), "ping.p50".to_owned(), "rtt.p50".to_owned()],
+        note: Some("The paper's access point is a computer of 2012; here its delay is 0.1 ms.".to_owned()),
+        flent: Some(FlentTest { test: "tcp_2up".to_owned(), ..FlentTest::default() }),
+        figures: Vec::new(),
+        cells: cells(),
+        shapes: shapes(),
+        anova: vec![Anova {
+            metric: "ping.mean".to_owned(),
+            over: "tsq".to_owned(),
+            at: vec![("bottleneck".to_owned(), "L100M".to_owned())],
+            groups: vec![("TSQ".to_owned(), 1.95), ("NoTSQ".to_owned(), 117.0)],
+            f: 1234.5,
+            f_crit: 18.51,
+            p: 0.00081,
+            alpha: 0.05,
+        }],
+    }
+}
+
+fn shapes() -> Vec<ShapeResult> {
+    let seen = |name: &str, mean: f64| ObservedNumber {
+        name: name.to_owned(),
+        value: Estimate {
+            mean,
+            lo: mean * 0.9,
+            hi: mean * 1.1,
+            count: 2,
+        },
+    };
+    let verdict = |says: &str, check: &str, line, judged, seen| ShapeResult {
+        says: says.to_owned(),
+        check: check.to_owned(),
+        file: "001-f4.toml".to_owned(),
+        line,
+        judged,
+        seen,
+    };
+    vec![
+        verdict(
+            "with TSQ the round trip collapses on the local bottleneck",
+            "cell[\"L100M\"][\"NoTSQ\"].ping.p50 > 10.0 * cell[\"L100M\"][\"TSQ\"].ping.p50",
+            40,
+            Judgment::Holds,
+            vec![
+                seen("cell[\"L100M\"][\"NoTSQ\"].ping.p50", 117.0),
+                seen("cell[\"L100M\"][\"TSQ\"].ping.p50", 1.95),
+            ],
+        ),
+        verdict(
+            "and on the remote one",
+            "cell.R100M.NoTSQ.ping.p50 > cell.R100M.TSQ.ping.p50",
+            44,
+            Judgment::DoesNotHold,
+            vec![
+                seen("cell.R100M.NoTSQ.ping.p50", 117.0),
+                seen("cell.R100M.TSQ.ping.p50", 117.0),
+            ],
+        ),
+        verdict(
+            "and of page fetches",
+            "cell.R100M.TSQ.fetch.p50 < 1.0",
+            48,
+            Judgment::Error("no `fetch`".to_owned()),
+            vec![],
+        ),
+    ]
+}
+
+fn cells() -> Vec<CellResult> {
     let runs = runs();
     let result = |bottleneck, tsq| {
         let cell = cell(bottleneck, tsq);
@@ -110,72 +186,9 @@ pub(super) fn row() -> RowResult {
             seeds: SEEDS.to_vec(),
         }
     };
-    let cells: Vec<CellResult> = BOTTLENECKS
+    BOTTLENECKS
         .iter()
         .flat_map(|b| TSQ.iter().map(move |t| (b, t)))
         .map(|(b, t)| result(b, t))
-        .collect();
-    let seen = |name: &str, mean: f64| ObservedNumber {
-        name: name.to_owned(),
-        value: Estimate {
-            mean,
-            lo: mean * 0.9,
-            hi: mean * 1.1,
-            count: 2,
-        },
-    };
-    let verdict = |says: &str, check: &str, line, judged, seen| ShapeResult {
-        says: says.to_owned(),
-        check: check.to_owned(),
-        file: "001-f4.toml".to_owned(),
-        line,
-        judged,
-        seen,
-    };
-    RowResult {
-        scenario: "001-F4".to_owned(),
-        title: "TSQ against NoTSQ <throughput & round trip>".to_owned(),
-        paper: "001".to_owned(),
-        claim: "With TSQ the round trip collapses on the local bottleneck only; throughput stays at 96 Mbit/s.".to_owned(),
-        path: Backend::Sim,
-        axes: vec!["bottleneck".to_owned(), "tsq".to_owned()],
-        table: vec!["goodput.total".to_owned(), "ping.p50".to_owned(), "rtt.p50".to_owned()],
-        note: Some("The paper's access point is a computer of 2012; here its delay is 0.1 ms.".to_owned()),
-        flent: Some(FlentTest { test: "tcp_2up".to_owned(), ..FlentTest::default() }),
-        figures: Vec::new(),
-        cells,
-        shapes: vec![
-            verdict(
-                "with TSQ the round trip collapses on the local bottleneck",
-                "cell[\"L100M\"][\"NoTSQ\"].ping.p50 > 10.0 * cell[\"L100M\"][\"TSQ\"].ping.p50",
-                40,
-                Judgment::Holds,
-                vec![seen("cell[\"L100M\"][\"NoTSQ\"].ping.p50", 117.0), seen("cell[\"L100M\"][\"TSQ\"].ping.p50", 1.95)],
-            ),
-            verdict(
-                "and on the remote one",
-                "cell.R100M.NoTSQ.ping.p50 > cell.R100M.TSQ.ping.p50",
-                44,
-                Judgment::DoesNotHold,
-                vec![seen("cell.R100M.NoTSQ.ping.p50", 117.0), seen("cell.R100M.TSQ.ping.p50", 117.0)],
-            ),
-            verdict(
-                "and of page fetches",
-                "cell.R100M.TSQ.fetch.p50 < 1.0",
-                48,
-                Judgment::Error("no `fetch`".to_owned()),
-                vec![],
-            ),
-        ],
-        anova: vec![Anova {
-            metric: "ping.mean".to_owned(),
-            over: "tsq".to_owned(),
-            at: vec![("bottleneck".to_owned(), "L100M".to_owned())],
-            groups: vec![("TSQ".to_owned(), 1.95), ("NoTSQ".to_owned(), 117.0)],
-            f: 1234.5,
-            f_crit: 18.51,
-            p: 0.00081,
-            alpha: 0.05,
-        }],
-    }
+        .collect()
 }

@@ -13,6 +13,7 @@ use tautline_sim::app::{
     SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{Applications, ConfigError};
+use tautline_stack::TcpConfig;
 
 use super::tcp::tcp;
 use crate::scenario::Document;
@@ -63,93 +64,152 @@ pub(super) fn traffic(
             } else {
                 Flow::numbered(&flow.name, number as u32 + 1)
             };
-            let when = when(flow, &mut rng);
-            let remote = SocketAddr::new(server, port);
-            match flow.kind {
-                FlowKind::Tcp => {
-                    if flow.one_way {
-                        watched.insert(port, called.to_string());
-                    }
-                    let tcp = Arc::new(tcp(&flow.tcp, &document.tcp));
-                    let default = UploadConfig::new(called.clone(), remote);
-                    programs[from].upload(UploadConfig {
-                        when,
-                        bytes: flow.size.map(|size| size.0),
-                        message: flow.message.map_or(default.message, |size| size.0),
-                        tcp: Arc::clone(&tcp),
-                        ..default
-                    })?;
-                    programs[to].sink(SinkConfig {
-                        tcp,
-                        ..SinkConfig::new(called, port)
-                    })?;
-                }
-                FlowKind::Ping => {
-                    let default = PingConfig::new(called, server);
-                    programs[from].ping(PingConfig {
-                        when,
-                        interval: flow.every.map_or(default.interval, |time| time.0),
-                        size: flow.size.map_or(default.size, |size| size.0),
-                        tos: flow.tos.unwrap_or(default.tos),
-                        ..default
-                    })?;
-                }
-                FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
-                    let tcp = Arc::new(tcp(
-                        &Tcp {
-                            nagle: flow.tcp.nagle.or(Some(false)),
-                            ..flow.tcp.clone()
-                        },
-                        &document.tcp,
-                    ));
-                    let traffic = datagrams(flow, &mut rng);
-                    let default = MessagesConfig::new(called.clone(), remote, traffic);
-                    programs[from].messages(MessagesConfig {
-                        when,
-                        tcp: Arc::clone(&tcp),
-                        ..default
-                    })?;
-                    programs[to].message_sink(SinkConfig {
-                        tcp,
-                        ..SinkConfig::new(called, port)
-                    })?;
-                }
-                FlowKind::Udp | FlowKind::Onoff => {
-                    let traffic = datagrams(flow, &mut rng);
-                    programs[from].datagrams(DatagramsConfig {
-                        when,
-                        ..DatagramsConfig::new(called.clone(), remote, traffic)
-                    })?;
-                    programs[to].datagram_sink(DatagramSinkConfig::new(called, port))?;
-                }
-                FlowKind::Web => {
-                    let tcp = Arc::new(tcp(
-                        &Tcp {
-                            nagle: flow.tcp.nagle.or(Some(false)),
-                            ..flow.tcp.clone()
-                        },
-                        &document.tcp,
-                    ));
-                    let total = flow.size.map_or(Bytes::new(1), |size| size.0);
-                    let default = WebConfig::new(called.clone(), remote);
-                    programs[from].web(WebConfig {
-                        when,
-                        page: Page::falling(flow.objects.unwrap_or(1), total),
-                        connections: flow.connections.unwrap_or(default.connections),
-                        pause: flow.every.map_or(default.pause, |time| time.0),
-                        tcp: Arc::clone(&tcp),
-                        ..default
-                    })?;
-                    programs[to].web_server(WebServerConfig {
-                        tcp,
-                        ..WebServerConfig::new(called, port)
-                    })?;
-                }
+            if flow.kind == FlowKind::Tcp && flow.one_way {
+                watched.insert(port, called.to_string());
             }
+            let ends = Ends {
+                from,
+                to,
+                server,
+                port,
+                called,
+            };
+            add(&mut programs, flow, ends, &document.tcp, &mut rng)?;
             port = port.wrapping_add(1).max(FIRST_PORT);
         }
     }
     Ok((programs, watched))
+}
+
+/// One instance of a flow: numbers of its hosts, address and port of its server, and its name.
+struct Ends {
+    from: usize,
+    to: usize,
+    server: IpAddr,
+    port: u16,
+    called: Flow,
+}
+
+/// Adds the applications of both ends of a flow.
+fn add(
+    programs: &mut [Applications<'static>],
+    flow: &Wanted,
+    ends: Ends,
+    defaults: &Tcp,
+    rng: &mut Pcg32,
+) -> Result<(), ConfigError> {
+    let when = when(flow, rng);
+    let remote = SocketAddr::new(ends.server, ends.port);
+    match flow.kind {
+        FlowKind::Tcp => upload(programs, flow, when, ends, defaults)?,
+        FlowKind::Ping => {
+            let default = PingConfig::new(ends.called, ends.server);
+            programs[ends.from].ping(PingConfig {
+                when,
+                interval: flow.every.map_or(default.interval, |time| time.0),
+                size: flow.size.map_or(default.size, |size| size.0),
+                tos: flow.tos.unwrap_or(default.tos),
+                ..default
+            })?;
+        }
+        FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
+            let tcp = Arc::new(without_nagle(flow, defaults));
+            let traffic = datagrams(flow, rng);
+            let default = MessagesConfig::new(ends.called.clone(), remote, traffic);
+            programs[ends.from].messages(MessagesConfig {
+                when,
+                tcp: Arc::clone(&tcp),
+                ..default
+            })?;
+            programs[ends.to].message_sink(SinkConfig {
+                tcp,
+                ..SinkConfig::new(ends.called, ends.port)
+            })?;
+        }
+        FlowKind::Udp | FlowKind::Onoff => {
+            let traffic = datagrams(flow, rng);
+            programs[ends.from].datagrams(DatagramsConfig {
+                when,
+                ..DatagramsConfig::new(ends.called.clone(), remote, traffic)
+            })?;
+            programs[ends.to].datagram_sink(DatagramSinkConfig::new(ends.called, ends.port))?;
+        }
+        FlowKind::Web => web(programs, flow, when, ends, defaults)?,
+    }
+    Ok(())
+}
+
+fn upload(
+    programs: &mut [Applications<'static>],
+    flow: &Wanted,
+    when: When,
+    ends: Ends,
+    defaults: &Tcp,
+) -> Result<(), ConfigError> {
+    let Ends {
+        from,
+        to,
+        server,
+        port,
+        called,
+    } = ends;
+    let remote = SocketAddr::new(server, port);
+    let tcp = Arc::new(tcp(&flow.tcp, defaults));
+    let default = UploadConfig::new(called.clone(), remote);
+    programs[from].upload(UploadConfig {
+        when,
+        bytes: flow.size.map(|size| size.0),
+        message: flow.message.map_or(default.message, |size| size.0),
+        tcp: Arc::clone(&tcp),
+        ..default
+    })?;
+    programs[to].sink(SinkConfig {
+        tcp,
+        ..SinkConfig::new(called, port)
+    })?;
+    Ok(())
+}
+
+fn web(
+    programs: &mut [Applications<'static>],
+    flow: &Wanted,
+    when: When,
+    ends: Ends,
+    defaults: &Tcp,
+) -> Result<(), ConfigError> {
+    let Ends {
+        from,
+        to,
+        server,
+        port,
+        called,
+    } = ends;
+    let remote = SocketAddr::new(server, port);
+    let tcp = Arc::new(without_nagle(flow, defaults));
+    let total = flow.size.map_or(Bytes::new(1), |size| size.0);
+    let default = WebConfig::new(called.clone(), remote);
+    programs[from].web(WebConfig {
+        when,
+        page: Page::falling(flow.objects.unwrap_or(1), total),
+        connections: flow.connections.unwrap_or(default.connections),
+        pause: flow.every.map_or(default.pause, |time| time.0),
+        tcp: Arc::clone(&tcp),
+        ..default
+    })?;
+    programs[to].web_server(WebServerConfig {
+        tcp,
+        ..WebServerConfig::new(called, port)
+    })?;
+    Ok(())
+}
+
+/// TCP of a flow of small messages, which disables Nagle's algorithm by default.
+fn without_nagle(flow: &Wanted, defaults: &Tcp) -> TcpConfig {
+    let own = Tcp {
+        nagle: flow.tcp.nagle.or(Some(false)),
+        ..flow.tcp.clone()
+    };
+    tcp(&own, defaults)
 }
 
 /// The send pattern of a source of datagrams or messages.

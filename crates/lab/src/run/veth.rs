@@ -102,13 +102,9 @@ fn run_traced<T: Tracer + Send>(
     let (nodes, mut begin) = (document.host.len() + document.router.len(), Vec::new());
     let outcome = thread::scope(|scope| {
         let mut threads = Vec::new();
-        let hosts = document.host.iter().map(|host| (host.name.as_str(), true));
-        for (name, is_host) in hosts.chain(
-            document
-                .router
-                .iter()
-                .map(|router| (router.name.as_str(), false)),
-        ) {
+        let hosts = document.host.iter().map(|host| (&host.name, true));
+        let routers = document.router.iter().map(|router| (&router.name, false));
+        for (name, is_host) in hosts.chain(routers) {
             let (begins, when) = mpsc::channel();
             begin.push(begins);
             let (say_ready, namespaces, tracer) = (say_ready.clone(), &namespaces, &tracer);
@@ -118,34 +114,20 @@ fn run_traced<T: Tracer + Send>(
                 name,
                 clock,
             };
-            threads.push(scope.spawn(move || {
-                let outcome = namespaces.enter(name).and_then(|()| match is_host {
-                    true => host::run(&node, tracer, namespaces, &say_ready, &when),
-                    false => router::run(&node, tracer, namespaces, &say_ready, &when),
-                });
-                // The first to fail before it is ready says why here; afterwards nobody listens.
-                let _ = outcome
-                    .as_ref()
-                    .is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
-                outcome
-            }));
+            threads
+                .push(scope.spawn(move || {
+                    run_node(&node, is_host, tracer, namespaces, &say_ready, &when)
+                }));
         }
         let stoppers = (0..nodes)
             .map(|_| ready.recv().map_err(|_| GONE.to_owned())?)
             .collect::<Result<Vec<_>, _>>();
-        let started = stoppers.and_then(|stoppers| {
-            for stopper in stoppers {
-                stop_on_signals(stopper)
-                    .map_err(|error| format!("signals cannot be handled: {error}"))?;
-            }
-            Ok(clock.now() + START)
-        });
+        let started = stoppers.and_then(|stoppers| start(stoppers, clock));
         // Without a beginning the nodes end at once.
         let pings = started.as_ref().ok().map(|origin| {
-            for begin in begin.drain(..) {
-                // A node that is gone has said why.
-                let _ = begin.send(*origin);
-            }
+            // A node that is gone has reported why.
+            let send = |begin: mpsc::Sender<Instant>| drop(begin.send(*origin));
+            begin.drain(..).for_each(send);
             kernel_ping(document, &namespaces, times.duration.0)
         });
         begin.clear();
@@ -162,14 +144,43 @@ fn run_traced<T: Tracer + Send>(
         }
         Ok(watch)
     });
-    let told = |why: String| {
-        if why == INTERRUPTED {
-            RunError::Interrupted
-        } else {
-            RunError::Wire(why)
-        }
-    };
-    Ok(outcome.map_err(told)?.finish(point, times))
+    Ok(outcome.map_err(run_error)?.finish(point, times))
+}
+
+fn run_error(why: String) -> RunError {
+    if why == INTERRUPTED {
+        RunError::Interrupted
+    } else {
+        RunError::Wire(why)
+    }
+}
+
+/// Runs a host or a router and reports an error on `say_ready` too.
+fn run_node<T: Tracer>(
+    node: &Node<'_>,
+    is_host: bool,
+    tracer: impl Fn(&str) -> T,
+    namespaces: &Namespaces,
+    say_ready: &mpsc::Sender<Ready>,
+    when: &mpsc::Receiver<Instant>,
+) -> Result<Sampler, String> {
+    let outcome = namespaces.enter(node.name).and_then(|()| match is_host {
+        true => host::run(node, tracer, namespaces, say_ready, when),
+        false => router::run(node, tracer, namespaces, say_ready, when),
+    });
+    // The first failure before all are ready is reported here; afterwards nobody listens.
+    let _ = outcome
+        .as_ref()
+        .is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
+    outcome
+}
+
+/// Stops the nodes on signals; returns the start time of the run.
+fn start(stoppers: Vec<Stopper>, clock: Clock) -> Result<Instant, String> {
+    for stopper in stoppers {
+        stop_on_signals(stopper).map_err(|error| format!("signals cannot be handled: {error}"))?;
+    }
+    Ok(clock.now() + START)
 }
 
 /// Error for a thread that panicked.

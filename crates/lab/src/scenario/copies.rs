@@ -9,32 +9,7 @@ const MOST_COPIES: i64 = 10_000;
 
 /// Replaces every host of several copies by them.
 pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
-    let Some(hosts) = root.get("host").and_then(Node::array) else {
-        return Ok(());
-    };
-    let mut several = Vec::new();
-    for host in hosts {
-        let (Some(copies), Some(name)) =
-            (host.get("copies"), host.get("name").and_then(Node::string))
-        else {
-            continue;
-        };
-        let Value::Integer(count @ 1..=MOST_COPIES) = copies.value else {
-            let message = format!("a number from 1 to {MOST_COPIES} is wanted");
-            return Err(Fault::new(message)
-                .at(copies.place)
-                .under("copies")
-                .under(name)
-                .under("host"));
-        };
-        several.push((
-            name.to_owned(),
-            (1..=count)
-                .map(|number| format!("{name}{number}"))
-                .collect::<Vec<_>>(),
-        ));
-    }
-    for (name, copies) in &several {
+    for (name, copies) in &several(root)? {
         each(root, "host", |host| {
             let mut host = host.clone();
             let is_it = host.get("name").and_then(Node::string) == Some(name);
@@ -74,6 +49,36 @@ pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// The hosts of several copies, with the names of the copies.
+fn several(root: &Node) -> Result<Vec<(String, Vec<String>)>, Fault> {
+    let Some(hosts) = root.get("host").and_then(Node::array) else {
+        return Ok(Vec::new());
+    };
+    let mut several = Vec::new();
+    for host in hosts {
+        let (Some(copies), Some(name)) =
+            (host.get("copies"), host.get("name").and_then(Node::string))
+        else {
+            continue;
+        };
+        let Value::Integer(count @ 1..=MOST_COPIES) = copies.value else {
+            let message = format!("a number from 1 to {MOST_COPIES} is wanted");
+            return Err(Fault::new(message)
+                .at(copies.place)
+                .under("copies")
+                .under(name)
+                .under("host"));
+        };
+        several.push((
+            name.to_owned(),
+            (1..=count)
+                .map(|number| format!("{name}{number}"))
+                .collect::<Vec<_>>(),
+        ));
+    }
+    Ok(several)
 }
 
 /// Replaces every entry of the array `part` by those that `make` makes of it.

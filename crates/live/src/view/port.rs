@@ -68,6 +68,11 @@ pub(super) fn draw(
     );
     self::ring(frame, ring, port);
     self::tokens(frame, tokens, port);
+    sojourn(frame, stay, history, number, port);
+    drop_counters(frame, [drops, more], port);
+}
+
+fn sojourn(frame: &mut Frame<'_>, area: Rect, history: &History, number: usize, port: &PortState) {
     let stayed = history.sojourn(number);
     let [half, most] = [50, 99].map(|percent| time(stayed.percentile(percent)));
     let shares = if stayed.count() > 0 {
@@ -77,10 +82,13 @@ pub(super) fn draw(
     };
     line(
         frame,
-        stay,
+        area,
         "sojourn",
         format!("last {}{shares}", time(port.sojourn.last)),
     );
+}
+
+fn drop_counters(frame: &mut Frame<'_>, [drops, more]: [Rect; 2], port: &PortState) {
     let all: u64 = port.drops.iter().map(|(_, count)| count).sum();
     line(
         frame,

@@ -10,7 +10,7 @@ use super::axis::Axis;
 use super::{Measure, PlotError};
 
 pub(super) type Error = DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>;
-pub(super) type ReportRow<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// plotters places everything on whole units: a tenth of a pixel each, so that curves are smooth.
 pub(super) const PIXEL: i32 = 10;
@@ -91,7 +91,7 @@ pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
 
 /// Writes `text` with its middle line at `y`; positions in pixels.
 pub(super) fn write(
-    sheet: &ReportRow<'_>,
+    sheet: &Canvas<'_>,
     text: &str,
     style: &TextStyle<'_>,
     at: (f64, f64),
@@ -128,7 +128,7 @@ pub(super) fn units((x, y): (f64, f64)) -> (i32, i32) {
 pub(super) fn draw(
     title: &str,
     height: i32,
-    paint: impl FnOnce(&ReportRow<'_>, f64) -> Result<(), Error>,
+    paint: impl FnOnce(&Canvas<'_>, f64) -> Result<(), Error>,
 ) -> Result<String, PlotError> {
     const TITLE: f64 = 15.0;
     let mut text = String::new();
@@ -217,7 +217,7 @@ impl Panel {
     /// `label_x`, of the others if `label_y`.
     pub(super) fn grid(
         &self,
-        sheet: &ReportRow<'_>,
+        sheet: &Canvas<'_>,
         label_x: bool,
         label_y: bool,
     ) -> Result<(), Error> {
@@ -267,7 +267,7 @@ impl Panel {
 
 /// A line through points in pixels.
 pub(super) fn line(
-    sheet: &ReportRow<'_>,
+    sheet: &Canvas<'_>,
     points: &[(f64, f64)],
     style: ShapeStyle,
 ) -> Result<(), Error> {
@@ -279,7 +279,7 @@ pub(super) fn line(
 
 /// Fills the rectangle between two corners in pixels.
 pub(super) fn fill(
-    sheet: &ReportRow<'_>,
+    sheet: &Canvas<'_>,
     corners: [(f64, f64); 2],
     color: RGBAColor,
 ) -> Result<(), Error> {
@@ -287,7 +287,7 @@ pub(super) fn fill(
 }
 
 /// Writes what a panel's height measures above its left edge.
-pub(super) fn caption(sheet: &ReportRow<'_>, room: Room, measure: &Measure) -> Result<(), Error> {
+pub(super) fn caption(sheet: &Canvas<'_>, room: Room, measure: &Measure) -> Result<(), Error> {
     write(
         sheet,
         &measure.caption(),
@@ -298,7 +298,7 @@ pub(super) fn caption(sheet: &ReportRow<'_>, room: Room, measure: &Measure) -> R
 }
 
 /// Writes in the middle of an empty panel that it is empty.
-pub(super) fn nothing(sheet: &ReportRow<'_>, room: Room) -> Result<(), Error> {
+pub(super) fn nothing(sheet: &Canvas<'_>, room: Room) -> Result<(), Error> {
     let middle = (room.left + room.width / 2.0, room.top + room.height / 2.0);
     write(
         sheet,
@@ -340,7 +340,7 @@ impl Legend {
     }
 
     /// Draws it from `top` down.
-    pub(super) fn draw(&self, sheet: &ReportRow<'_>, top: f64) -> Result<(), Error> {
+    pub(super) fn draw(&self, sheet: &Canvas<'_>, top: f64) -> Result<(), Error> {
         for (name, color, left, row) in &self.0 {
             let middle = top + row + Self::ROW / 2.0;
             fill(

@@ -5,8 +5,8 @@ use plotters::style::{Color as _, RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::canvas::{
-    self, Anchor, Error, Legend, MUTED, PIXEL, Panel, ReportRow, Room, TEXT, WIDTH, fit, line,
-    spread, type_of, width_of, write,
+    self, Anchor, Canvas, Error, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit, line, spread,
+    type_of, width_of, write,
 };
 use super::quantile::sorted;
 use super::{Measure, PlotError};
@@ -68,6 +68,16 @@ const WIDEST_NAME: f64 = 150.0;
 /// With more curves than this in a panel they are drawn thin, and one name stands for all.
 const DISTINCT: usize = 9;
 
+impl CurvesPanel {
+    /// The frame of the panel in `room`, over the range of its values.
+    fn frame(&self, room: Room, x: Axis) -> Panel {
+        let points = self.curves.iter().flat_map(|curve| &curve.points);
+        let ticks = if room.height > 200.0 { 5 } else { 3 };
+        let y = Axis::over(points.map(|(_, value)| *value), self.y.log, true, ticks);
+        Panel { room, x, y }
+    }
+}
+
 impl Curves {
     /// The figure.
     ///
@@ -99,30 +109,14 @@ impl Curves {
             legend.draw(sheet, top)?;
             let mut below = top + legend.height();
             for (number, panel) in self.panels.iter().enumerate() {
-                let width = f64::from(WIDTH) - MARGIN_LEFT - right;
                 let room = Room {
                     left: MARGIN_LEFT,
                     top: below + HEAD,
-                    width,
+                    width: f64::from(WIDTH) - MARGIN_LEFT - right,
                     height: tall,
                 };
-                let values = panel
-                    .curves
-                    .iter()
-                    .flat_map(|curve| &curve.points)
-                    .map(|(_, value)| *value);
-                let y = Axis::over(values, panel.y.log, true, if tall > 200.0 { 5 } else { 3 });
                 let last = number + 1 == self.panels.len();
-                self.panel(
-                    sheet,
-                    &Panel {
-                        room,
-                        x: x.clone(),
-                        y,
-                    },
-                    panel,
-                    last,
-                )?;
+                self.panel(sheet, &panel.frame(room, x.clone()), panel, last)?;
                 below += HEAD + tall;
             }
             if self.panels.is_empty() {
@@ -180,7 +174,7 @@ impl Curves {
 
     fn panel(
         &self,
-        sheet: &ReportRow<'_>,
+        sheet: &Canvas<'_>,
         frame: &Panel,
         panel: &CurvesPanel,
         last: bool,
@@ -249,7 +243,7 @@ fn darker(color: RGBColor) -> RGBColor {
 
 /// Draws the runs of finite points; at which height the last one ends.
 fn draw_curve(
-    sheet: &ReportRow<'_>,
+    sheet: &Canvas<'_>,
     frame: &Panel,
     points: &[(f64, f64)],
     style: ShapeStyle,

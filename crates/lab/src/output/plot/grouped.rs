@@ -1,10 +1,10 @@
 //! [`Grouped`]: boxes or bars, side by side in categories, categories side by side in panels.
 
-use plotters::style::{Color as _, RGBColor};
+use plotters::style::{Color as _, RGBColor, ShapeStyle};
 
 use super::axis::{Axis, short};
 use super::canvas::{
-    self, Anchor, BASELINE, Error, Legend, MUTED, PIXEL, Panel, ReportRow, Room, TEXT, WIDTH, fit,
+    self, Anchor, BASELINE, Canvas, Error, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit,
     line, type_of, write,
 };
 use super::quantile::Quantiles;
@@ -149,7 +149,7 @@ impl Grouped {
     }
 
     /// Draws panels side by side, each as wide as its categories are many.
-    fn row(&self, sheet: &ReportRow<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
+    fn row(&self, sheet: &Canvas<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
         let values = self
             .panels
             .iter()
@@ -185,7 +185,7 @@ impl Grouped {
 
     fn panel(
         &self,
-        sheet: &ReportRow<'_>,
+        sheet: &Canvas<'_>,
         frame: &Panel,
         panel: &GroupedPanel,
         first: bool,
@@ -221,22 +221,7 @@ impl Grouped {
                 (middle, room.bottom() + 13.0),
                 Anchor::Middle,
             )?;
-            for (group, mark) in marks.iter().enumerate() {
-                let at = middle + (group as f64 - (marks.len() - 1) as f64 / 2.0) * slot;
-                let color = canvas::color(group, self.groups.len().max(1));
-                match mark {
-                    Some(mark) => {
-                        draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), color)?
-                    }
-                    None => write(
-                        sheet,
-                        "–",
-                        &type_of(11.0, MUTED),
-                        (at, room.bottom() - 8.0),
-                        Anchor::Middle,
-                    )?,
-                }
-            }
+            self.marks(sheet, frame, marks, middle, slot)?;
         }
         if panel.categories.is_empty() {
             canvas::nothing(sheet, room)
@@ -244,75 +229,49 @@ impl Grouped {
             Ok(())
         }
     }
+
+    /// Draws the marks of a category around `middle`, each in a slot of that width.
+    fn marks(
+        &self,
+        sheet: &Canvas<'_>,
+        frame: &Panel,
+        marks: &[Option<Mark>],
+        middle: f64,
+        slot: f64,
+    ) -> Result<(), Error> {
+        for (group, mark) in marks.iter().enumerate() {
+            let at = middle + (group as f64 - (marks.len() - 1) as f64 / 2.0) * slot;
+            let color = canvas::color(group, self.groups.len().max(1));
+            match mark {
+                Some(mark) => {
+                    draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), color)?
+                }
+                None => write(
+                    sheet,
+                    "–",
+                    &type_of(11.0, MUTED),
+                    (at, frame.room.bottom() - 8.0),
+                    Anchor::Middle,
+                )?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Draws one mark around `at`, with its middle value above it where there is room.
 fn draw_mark(
-    sheet: &ReportRow<'_>,
+    sheet: &Canvas<'_>,
     frame: &Panel,
     mark: &Mark,
     at: f64,
     width: f64,
     color: RGBColor,
 ) -> Result<(), Error> {
-    let stroke =
-        |width: f64, color: RGBColor| color.stroke_width((width * f64::from(PIXEL)) as u32);
-    let half = width / 2.0;
     let (value, top) = match *mark {
-        Mark::Box(q) => {
-            let [whisker_low, low, median, high, whisker_high] =
-                [q.whisker_low, q.low, q.median, q.high, q.whisker_high].map(|v| frame.height(v));
-            for (from, to) in [(whisker_low, low), (high, whisker_high)] {
-                line(sheet, &[(at, from), (at, to)], stroke(1.2, color))?;
-            }
-            for end in [whisker_low, whisker_high] {
-                line(
-                    sheet,
-                    &[(at - half * 0.4, end), (at + half * 0.4, end)],
-                    stroke(1.2, color),
-                )?;
-            }
-            canvas::fill(
-                sheet,
-                [(at - half, high), (at + half, low)],
-                color.mix(0.22),
-            )?;
-            let corners = [
-                (at - half, high),
-                (at + half, high),
-                (at + half, low),
-                (at - half, low),
-                (at - half, high),
-            ];
-            line(sheet, &corners, stroke(1.2, color))?;
-            line(
-                sheet,
-                &[(at - half, median), (at + half, median)],
-                stroke(2.6, color),
-            )?;
-            (q.median, whisker_high)
-        }
+        Mark::Box(quantiles) => draw_box(sheet, frame, quantiles, at, width / 2.0, color)?,
         Mark::Bar { mean, low, high } => {
-            let ends @ [_, to] = [low, high].map(|v| frame.height(v));
-            canvas::fill(
-                sheet,
-                [
-                    (at - half, frame.height(mean)),
-                    (at + half, frame.height(0.0)),
-                ],
-                color.mix(0.8),
-            )?;
-            if (ends[0] - to).abs() > 0.5 {
-                line(sheet, &[(at, ends[0]), (at, to)], stroke(1.2, TEXT))?;
-                for end in ends {
-                    line(
-                        sheet,
-                        &[(at - 4.0, end), (at + 4.0, end)],
-                        stroke(1.2, TEXT),
-                    )?;
-                }
-            }
-            (mean, to.min(frame.height(mean)))
+            draw_bar(sheet, frame, [mean, low, high], at, width / 2.0, color)?
         }
     };
     let text = short(value);
@@ -326,4 +285,81 @@ fn draw_mark(
         (at, top - 7.0),
         Anchor::Middle,
     )
+}
+
+fn stroke(width: f64, color: RGBColor) -> ShapeStyle {
+    color.stroke_width((width * f64::from(PIXEL)) as u32)
+}
+
+/// Draws a box with whiskers; returns its median and the height of its top.
+fn draw_box(
+    sheet: &Canvas<'_>,
+    frame: &Panel,
+    q: Quantiles,
+    at: f64,
+    half: f64,
+    color: RGBColor,
+) -> Result<(f64, f64), Error> {
+    let [whisker_low, low, median, high, whisker_high] =
+        [q.whisker_low, q.low, q.median, q.high, q.whisker_high].map(|v| frame.height(v));
+    for (from, to) in [(whisker_low, low), (high, whisker_high)] {
+        line(sheet, &[(at, from), (at, to)], stroke(1.2, color))?;
+    }
+    for end in [whisker_low, whisker_high] {
+        line(
+            sheet,
+            &[(at - half * 0.4, end), (at + half * 0.4, end)],
+            stroke(1.2, color),
+        )?;
+    }
+    canvas::fill(
+        sheet,
+        [(at - half, high), (at + half, low)],
+        color.mix(0.22),
+    )?;
+    let corners = [
+        (at - half, high),
+        (at + half, high),
+        (at + half, low),
+        (at - half, low),
+        (at - half, high),
+    ];
+    line(sheet, &corners, stroke(1.2, color))?;
+    line(
+        sheet,
+        &[(at - half, median), (at + half, median)],
+        stroke(2.6, color),
+    )?;
+    Ok((q.median, whisker_high))
+}
+
+/// Draws a bar with its confidence interval; returns its mean and the height of its top.
+fn draw_bar(
+    sheet: &Canvas<'_>,
+    frame: &Panel,
+    [mean, low, high]: [f64; 3],
+    at: f64,
+    half: f64,
+    color: RGBColor,
+) -> Result<(f64, f64), Error> {
+    let ends @ [_, to] = [low, high].map(|v| frame.height(v));
+    canvas::fill(
+        sheet,
+        [
+            (at - half, frame.height(mean)),
+            (at + half, frame.height(0.0)),
+        ],
+        color.mix(0.8),
+    )?;
+    if (ends[0] - to).abs() > 0.5 {
+        line(sheet, &[(at, ends[0]), (at, to)], stroke(1.2, TEXT))?;
+        for end in ends {
+            line(
+                sheet,
+                &[(at - 4.0, end), (at + 4.0, end)],
+                stroke(1.2, TEXT),
+            )?;
+        }
+    }
+    Ok((mean, to.min(frame.height(mean))))
 }

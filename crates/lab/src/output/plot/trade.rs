@@ -2,11 +2,12 @@
 //! arms as long as a confidence interval, cells of a group joined in order.
 
 use plotters::element::Circle;
-use plotters::style::Color as _;
+use plotters::style::{Color as _, RGBColor};
 
 use super::axis::Axis;
 use super::canvas::{
-    self, Anchor, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit, line, type_of, units, write,
+    self, Anchor, Canvas, Error, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit, line,
+    type_of, units, write,
 };
 use super::{Measure, PlotError};
 
@@ -74,43 +75,7 @@ impl Trade {
                 Anchor::Middle,
             )?;
             for (number, (_, spots)) in self.groups.iter().enumerate() {
-                let color = canvas::color(number, count);
-                let place = |spot: &Spot| (frame.across(spot.x[0]), frame.height(spot.y[0]));
-                let shown: Vec<&Spot> = spots
-                    .iter()
-                    .filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite())
-                    .collect();
-                let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(spot)).collect();
-                if path.len() > 1 {
-                    line(sheet, &path, color.mix(0.45).stroke_width(PIXEL as u32))?;
-                }
-                for (spot, at) in shown.iter().zip(path) {
-                    let arm = color.stroke_width(PIXEL as u32);
-                    line(
-                        sheet,
-                        &[
-                            (frame.across(spot.x[1]), at.1),
-                            (frame.across(spot.x[2]), at.1),
-                        ],
-                        arm,
-                    )?;
-                    line(
-                        sheet,
-                        &[
-                            (at.0, frame.height(spot.y[1])),
-                            (at.0, frame.height(spot.y[2])),
-                        ],
-                        arm,
-                    )?;
-                    sheet.draw(&Circle::new(units(at), 4 * PIXEL, color.filled()))?;
-                    write(
-                        sheet,
-                        &fit(&spot.name, 10.5, 120.0),
-                        &type_of(10.5, TEXT),
-                        (at.0 + 7.0, at.1 - 8.0),
-                        Anchor::Left,
-                    )?;
-                }
+                group(sheet, &frame, spots, canvas::color(number, count))?;
             }
             if spots().next().is_none() {
                 canvas::nothing(sheet, room)
@@ -119,4 +84,45 @@ impl Trade {
             }
         })
     }
+}
+
+/// Draws the spots of one group with their intervals, joined by a line.
+fn group(sheet: &Canvas<'_>, frame: &Panel, spots: &[Spot], color: RGBColor) -> Result<(), Error> {
+    let place = |spot: &Spot| (frame.across(spot.x[0]), frame.height(spot.y[0]));
+    let shown: Vec<&Spot> = spots
+        .iter()
+        .filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite())
+        .collect();
+    let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(spot)).collect();
+    if path.len() > 1 {
+        line(sheet, &path, color.mix(0.45).stroke_width(PIXEL as u32))?;
+    }
+    for (spot, at) in shown.iter().zip(path) {
+        let arm = color.stroke_width(PIXEL as u32);
+        line(
+            sheet,
+            &[
+                (frame.across(spot.x[1]), at.1),
+                (frame.across(spot.x[2]), at.1),
+            ],
+            arm,
+        )?;
+        line(
+            sheet,
+            &[
+                (at.0, frame.height(spot.y[1])),
+                (at.0, frame.height(spot.y[2])),
+            ],
+            arm,
+        )?;
+        sheet.draw(&Circle::new(units(at), 4 * PIXEL, color.filled()))?;
+        write(
+            sheet,
+            &fit(&spot.name, 10.5, 120.0),
+            &type_of(10.5, TEXT),
+            (at.0 + 7.0, at.1 - 8.0),
+            Anchor::Left,
+        )?;
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ use super::{INTERRUPTED, Node, Ready, address, beginning, links_of};
 use crate::run::traffic::traffic;
 use crate::run::watch::Sampler;
 use crate::run::world;
+use crate::scenario::document;
 
 /// The qdisc of a host: any, counted.
 type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
@@ -46,6 +47,84 @@ pub(super) fn run<T: Tracer>(
         .iter()
         .position(|host| host.name == name)
         .ok_or("no such host")?;
+    let at = |error: &dyn std::fmt::Display| format!("host {name}: {error}");
+    let mut host = open(node, number, tracer(name), namespaces)?;
+    let (mut all, _) =
+        traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
+    let programs = all.swap_remove(number);
+    let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
+    // The receiver is gone if another node failed.
+    let _ = say_ready.send(Ok(event_loop.stopper()));
+    let times = document.run.as_ref().ok_or("nothing to run")?;
+    let (duration, sample) = (times.duration.0, times.sample.0);
+    let Some(origin) = beginning(when) else {
+        return Ok(Sampler::new(Instant::ZERO, sample));
+    };
+    let sends = |flow: &document::Flow| flow.from.0.iter().any(|from| from == name);
+    let head_start = document.flow.iter().any(sends);
+    let watch = Sampler::new(origin, sample);
+    let mut live = Live {
+        name,
+        programs,
+        watch,
+        origin,
+        begins: if head_start {
+            origin + HEAD_START
+        } else {
+            origin
+        },
+        end: origin + duration,
+        sample,
+        next_sample: origin + sample,
+        begun: false,
+    };
+    let ended = event_loop
+        .run(&mut host, &mut live)
+        .map_err(|error| at(&error))?;
+    conclude(ended, live, &mut host, duration)
+}
+
+/// Adds the measurements of the applications after the run.
+fn conclude<T: Tracer>(
+    ended: Ended,
+    live: Live<'_>,
+    host: &mut WireHost<T>,
+    duration: Duration,
+) -> Result<Sampler, String> {
+    let at = |error: &dyn std::fmt::Display| format!("host {}: {error}", live.name);
+    match ended {
+        Ended::Application => {}
+        Ended::Stopped => return Err(INTERRUPTED.to_owned()),
+        Ended::DeviceFailed => return Err(at(&Wire::failure(host.device_mut()))),
+    }
+    if let Some(failure) = live.programs.failure() {
+        return Err(at(failure));
+    }
+    let Live {
+        programs,
+        mut watch,
+        origin,
+        sample,
+        ..
+    } = live;
+    let samples = u32::try_from(duration.as_nanos() / sample.as_nanos()).unwrap_or(u32::MAX);
+    watch.applications(&programs, host, origin + sample * samples);
+    Ok(watch)
+}
+
+/// Opens the device of host `number` and builds the host on it.
+fn open<T: Tracer>(
+    node: &Node<'_>,
+    number: usize,
+    tracer: T,
+    namespaces: &Namespaces,
+) -> Result<WireHost<T>, String> {
+    let Node {
+        document,
+        seed,
+        name,
+        ..
+    } = *node;
     let own = address(document, name).ok_or("too many hosts for the wire")?;
     let (link, _) = links_of(document, name)
         .next()
@@ -62,58 +141,7 @@ pub(super) fn run<T: Tracer>(
     )
     .address(Cidr::new(own, 24));
     let port = Port::new(queue, Ring::new(device, limit));
-    let mut host: WireHost<T> = Host::new(config, port, Pool::new(frames), tracer(name));
-    let (mut all, _) =
-        traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
-    let programs = all.swap_remove(number);
-    let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
-    // Whoever waits for it has gone if another node failed.
-    let _ = say_ready.send(Ok(event_loop.stopper()));
-    let times = document.run.as_ref().ok_or("nothing to run")?;
-    let (duration, sample) = (times.duration.0, times.sample.0);
-    let Some(origin) = beginning(when) else {
-        return Ok(Sampler::new(Instant::ZERO, sample));
-    };
-    let begins = if document
-        .flow
-        .iter()
-        .any(|flow| flow.from.0.iter().any(|from| from == name))
-    {
-        origin + HEAD_START
-    } else {
-        origin
-    };
-    let watch = Sampler::new(origin, sample);
-    let mut live = Live {
-        name,
-        programs,
-        watch,
-        origin,
-        begins,
-        end: origin + duration,
-        sample,
-        next_sample: origin + sample,
-        begun: false,
-    };
-    match event_loop
-        .run(&mut host, &mut live)
-        .map_err(|error| at(&error))?
-    {
-        Ended::Application => {}
-        Ended::Stopped => return Err(INTERRUPTED.to_owned()),
-        Ended::DeviceFailed => return Err(at(&Wire::failure(host.device_mut()))),
-    }
-    if let Some(failure) = live.programs.failure() {
-        return Err(at(failure));
-    }
-    let Live {
-        programs,
-        mut watch,
-        ..
-    } = live;
-    let samples = u32::try_from(duration.as_nanos() / sample.as_nanos()).unwrap_or(u32::MAX);
-    watch.applications(&programs, &host, origin + sample * samples);
-    Ok(watch)
+    Ok(Host::new(config, port, Pool::new(frames), tracer))
 }
 
 /// The programs of a host in real time, sampled periodically.

@@ -36,28 +36,14 @@ pub(super) fn run<T: Tracer>(
         clock,
     } = *node;
     let at = |error: &dyn std::fmt::Display| format!("router {name}: {error}");
-    let side = |number: usize, link: &Link| -> Result<(String, Side<Nic, T>), String> {
-        let (device, frames) =
-            <Nic as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
-        let port = way_out(name, link);
-        let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
-        let limit = world::ring_limit(port)
-            .build()
-            .map_err(|error| at(&error))?;
-        let port_name = port_name(name, link);
-        let tracer = tracer(&port_name);
-        Ok((
-            port_name,
-            Side::new(device, frames, queue, limit).traced(tracer),
-        ))
-    };
-    let mut sides = links_of(document, name).map(|(number, link)| side(number, link));
+    let side = |(number, link)| open(name, number, link, &tracer, namespaces);
+    let mut sides = links_of(document, name).map(side);
     let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
         return Err(at(&"two cables are wanted"));
     };
     let ((left_name, left), (right_name, right)) = (left?, right?);
     let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
-    // Whoever waits for it has gone if another node failed.
+    // The receiver is gone if another node failed.
     let _ = say_ready.send(Ok(event_loop.stopper()));
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
@@ -82,6 +68,27 @@ pub(super) fn run<T: Tracer>(
         Ended::Stopped => Err(INTERRUPTED.to_owned()),
         Ended::DeviceFailed => Err(at(&"a device receives no more")),
     }
+}
+
+/// Opens the port of `router` at `link`, which has that number; returns its name with it.
+fn open<T: Tracer>(
+    router: &str,
+    number: usize,
+    link: &Link,
+    tracer: impl Fn(&str) -> T,
+    namespaces: &Namespaces,
+) -> Result<(String, Side<Nic, T>), String> {
+    let at = |error: &dyn std::fmt::Display| format!("router {router}: {error}");
+    let (device, frames) =
+        <Nic as Wire>::open(namespaces, router, number, None).map_err(|error| at(&error))?;
+    let port = way_out(router, link);
+    let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
+    let limit = world::ring_limit(port)
+        .build()
+        .map_err(|error| at(&error))?;
+    let name = port_name(router, link);
+    let tracer = tracer(&name);
+    Ok((name, Side::new(device, frames, queue, limit).traced(tracer)))
 }
 
 /// Name of the port of `router` at `link`: `router>server`.

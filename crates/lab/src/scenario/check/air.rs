@@ -10,25 +10,16 @@ use Step::{Key, Number};
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
     let document = subject.document;
-    let wifi = document.wifi.iter().map(|cell| {
-        (
-            "wifi",
-            "access_point",
-            &cell.name,
-            &cell.access_point,
-            &cell.stations,
-        )
-    });
-    let lte = document
-        .lte
-        .iter()
-        .map(|cell| ("lte", "base", &cell.name, &cell.base, &cell.stations));
+    let wifi = document.wifi.iter();
+    let wifi = wifi.map(|cell| (&cell.name, &cell.access_point, &cell.stations));
+    let lte = document.lte.iter();
+    let lte = lte.map(|cell| (&cell.name, &cell.base, &cell.stations));
     let mut placed: Vec<&String> = Vec::new();
     for (kind, role, cells) in [
         ("wifi", "access_point", wifi.collect::<Vec<_>>()),
         ("lte", "base", lte.collect()),
     ] {
-        for (number, (_, _, name, base, stations)) in cells.into_iter().enumerate() {
+        for (number, (name, base, stations)) in cells.into_iter().enumerate() {
             let at = |key| [Key(kind), Number(number), Key(key)];
             check_name(subject, name, &at("name"))?;
             let routers = || listed(document.router.iter().map(|router| &router.name));
