@@ -256,7 +256,7 @@ impl Figure {
         let colors = facets.colors();
         let alone = facets.cells().len() == 1;
         let mut most = colors.len();
-        let mut range: Option<(f64, f64)> = None;
+        let mut end = f64::NEG_INFINITY;
         let mut panels = Vec::new();
         for shown in shown {
             let mut curves: Vec<Curve> = Vec::new();
@@ -264,8 +264,7 @@ impl Figure {
                 let Some(run) = cell.runs().next() else {
                     continue;
                 };
-                let end = range.map_or(run.end, |(_, end): (f64, f64)| end.max(run.end));
-                range = Some((0.0, end));
+                end = end.max(run.end);
                 let number = facets.color_of(cell, &colors);
                 let matching: Vec<&Series> = matching(run, shown).collect();
                 if shown.quantity.adds_up() && matching.len() > 1 {
@@ -294,16 +293,14 @@ impl Figure {
                     });
                 }
             }
-            panels.push(CurvesPanel {
-                y: self.measure(shown.title(), shown.quantity.unit()),
-                curves,
-            });
+            let y = self.measure(shown.title(), shown.quantity.unit());
+            panels.push(CurvesPanel { y, curves });
         }
         let heading = shown.iter().map(Shown::title).collect::<Vec<_>>();
         let figure = Curves {
             title: self.heading(&heading.join(", "), part),
             x: Measure::new("Time", "s"),
-            range,
+            range: end.is_finite().then_some((0.0, end)),
             names: Names::AtEnds,
             colors: most,
             panels,

@@ -126,8 +126,9 @@ fn run_traced<T: Tracer + Send>(
         // Without a beginning the nodes end at once.
         let pings = started.as_ref().ok().map(|origin| {
             // A node that is gone has reported why.
-            let send = |begin: mpsc::Sender<Instant>| drop(begin.send(*origin));
-            begin.drain(..).for_each(send);
+            for begin in begin.drain(..) {
+                begin.send(*origin).ok();
+            }
             kernel_ping(document, &namespaces, times.duration.0)
         });
         begin.clear();
