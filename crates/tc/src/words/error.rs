@@ -145,7 +145,9 @@ impl fmt::Display for ParseError {
                     f,
                     "`{word}` is no queueing discipline: choose {}",
                     known.join(", ")
-                )
+                )?;
+                closest(word, known.iter().copied())
+                    .map_or(Ok(()), |name| write!(f, "; did you mean `{name}`?"))
             }
             Problem::UnknownOption { kind, word, help } => {
                 write!(f, "`{word}` is no option of {kind}, which takes: {help}")
@@ -188,5 +190,47 @@ impl Error for ParseError {
             Problem::Refused { error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+/// The known word with the fewest edits from `word`, at most a third of its letters.
+fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|name| (edits(word, name), name))
+        .filter(|(edits, name)| *edits <= name.len().div_ceil(3).min(3) && *edits < name.len())
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace to make `from` into `to`.
+fn edits(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, other) in to.bytes().enumerate() {
+            let replaced = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_word_is_suggested() {
+        let known = ["codel", "fq_codel", "fq", "cake"];
+        for (word, name) in [
+            ("fq_code", Some("fq_codel")),
+            ("cak", Some("cake")),
+            ("", None),
+        ] {
+            assert_eq!(closest(word, known.into_iter()), name, "{word}");
+        }
+        assert_eq!((edits("kitten", "sitting"), edits("", "ab")), (3, 2));
     }
 }
