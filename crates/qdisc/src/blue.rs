@@ -76,6 +76,19 @@ impl Config {
 }
 
 /// One FIFO under BLUE.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Blue, Drops, Qdisc, blue::Config};
+///
+/// let mut blue = Blue::new(Config { limit: 1, ..Config::default() })?;
+/// let mut drops = Drops::new();
+/// for _ in 0..2 {
+///     blue.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// }
+/// assert_eq!(blue.aqm().probability(), 0.02); // one overflow
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 pub type Blue<P> = AqmFifo<P, Control>;
 
 /// BLUE and its random number generator.

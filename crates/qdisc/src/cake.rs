@@ -50,6 +50,21 @@ use tin::Tin;
 const FIRST_CAPACITY: usize = 256;
 
 /// Shaper, classes of service, fair queues and COBALT in one.
+///
+/// ```
+/// use tautline_base::{Instant, Packet, Rate};
+/// use tautline_qdisc::{Cake, Drops, Qdisc, cake::{Bandwidth, Config}};
+///
+/// let bandwidth = Bandwidth::Shaped(Rate::mbit(20));
+/// let mut cake = Cake::new(Config { bandwidth, ..Config::default() })?;
+/// let (mut drops, now) = (Drops::new(), Instant::from_secs(1));
+/// for flow in 1..=2 {
+///     cake.enqueue(Packet::new((), 1514).with_hashes(flow, 1, 2), now, &mut drops);
+/// }
+/// assert!(cake.dequeue(now, &mut drops).is_some());
+/// assert!(cake.ready_at() > Some(now)); // the shaper holds the second packet
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Cake<P> {
     config: Config,

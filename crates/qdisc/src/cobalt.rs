@@ -1,5 +1,5 @@
-//! [`Cobalt`]: one FIFO under COBALT, the AQM of CAKE ("CoDel and BLUE alternate"; `net/sched/sch_cake.c`
-//! `cobalt_should_drop`).
+//! [`Cobalt`]: one FIFO under COBALT, the AQM of CAKE ("CoDel and BLUE alternate";
+//! `net/sched/sch_cake.c` `cobalt_should_drop`).
 //!
 //! CoDel signals senders that answer; its count decays step by step when the delay falls, so that
 //! signals to a queue that returns soon resume at its former pace. BLUE cuts back senders that do
@@ -73,6 +73,20 @@ impl Config {
 }
 
 /// One FIFO under COBALT.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Cobalt, Drops, Qdisc, cobalt::Config};
+///
+/// let mut cobalt = Cobalt::new(Config { limit: 1, ..Config::default() })?;
+/// let mut drops = Drops::new();
+/// for _ in 0..2 {
+///     cobalt.enqueue(Packet::new((), 1514), Instant::from_secs(1), &mut drops);
+/// }
+/// assert_eq!(cobalt.drop_overlimit(), 1);
+/// assert!(cobalt.state().is_unresponsive()); // BLUE begins to drop
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 pub type Cobalt<P> = AqmFifo<P, Control>;
 
 /// COBALT and the state of its one queue.

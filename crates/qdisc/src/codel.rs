@@ -48,6 +48,22 @@ impl Config {
 }
 
 /// One FIFO under CoDel.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Codel, Drops, Qdisc, codel::Config};
+///
+/// let mut codel = Codel::new(Config::default())?;
+/// let mut drops = Drops::new();
+/// for _ in 0..100 {
+///     codel.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// }
+/// for n in 1..=20 { // a slow link: every packet waits longer than the target of 5 ms
+///     codel.dequeue(Instant::from_millis(10 * n), &mut drops);
+/// }
+/// assert!(codel.stats().dropped > 0);
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 pub type Codel<P> = AqmFifo<P, Control>;
 
 /// CoDel and the state of its one queue.

@@ -26,6 +26,19 @@ use crate::ticker::Ticker;
 use controller::{Controller, Delays, ONE};
 
 /// Two coupled queues.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, DualPi2, Qdisc, dualpi2::Config};
+///
+/// let (mut queue, mut drops) = (DualPi2::new(Config::default())?, Drops::new());
+/// for tos in [0, 1] { // ECT(1) identifies L4S packets
+///     queue.enqueue(Packet::new((), 1514).with_tos(tos, 0), Instant::ZERO, &mut drops);
+/// }
+/// let first = queue.dequeue(Instant::ZERO, &mut drops);
+/// assert_eq!(first.map(|packet| packet.tos()), Some(1)); // low latency first
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct DualPi2<P> {
     config: Config,

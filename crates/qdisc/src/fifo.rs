@@ -35,6 +35,19 @@ pub enum Victim {
 }
 
 /// A bounded FIFO.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Fifo, Qdisc, fifo::Config};
+///
+/// let mut fifo = Fifo::new(Config { packets: Some(1), ..Config::default() });
+/// let mut drops = Drops::new();
+/// for _ in 0..2 {
+///     fifo.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// }
+/// assert_eq!((fifo.backlog().packets, drops.len()), (1, 1));
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Fifo<P, B = Config> {
     config: B,

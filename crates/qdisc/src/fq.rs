@@ -1,7 +1,10 @@
 //! [`Fq`]: flow queueing that keeps departure times (`net/sched/sch_fq.c`; `tc`'s `fq`).
 //!
-//! Each flow has a queue of its own, in order of departure: of
-//! [`Item::departure`], or of arrival if the packet names none. Deficit round robin shares the link by bytes among the flows whose first packet is due. A flow whose first packet must wait is throttled: it costs nothing until its time has come. This is the qdisc for a stack that paces by departure times; it can also pace every flow itself, by `maxrate`.
+//! Each flow has a queue of its own, in order of departure: of [`Item::departure`], or of arrival
+//! if the packet names none. Deficit round robin shares the link by bytes among the flows whose
+//! first packet is due. A flow whose first packet must wait is throttled: it costs nothing until
+//! its time has come. This is the qdisc for a stack that paces by departure times; it can also pace
+//! every flow itself, by `maxrate`.
 //!
 //! Flows are served in three bands by weight. A packet that finds every queue empty or throttled
 //! takes a short cut past all flows. [`Config::linux`] is the older form, which the kernel had up
@@ -48,6 +51,20 @@ const MAX_DEBT: Bytes = Bytes::mib(1);
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Fair queues that keep departure times.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Fq, Qdisc, fq::Config};
+///
+/// let mut queue = Fq::new(Config::default())?;
+/// let (mut drops, departure) = (Drops::new(), Instant::from_millis(3));
+/// let packet = Packet::new((), 1514).with_hashes(1, 0, 0).with_departure(departure);
+/// queue.enqueue(packet, Instant::from_millis(1), &mut drops);
+/// assert!(queue.dequeue(Instant::from_millis(2), &mut drops).is_none());
+/// assert!(queue.ready_at() >= Some(departure)); // `timer_slack` later at most
+/// assert!(queue.dequeue(departure, &mut drops).is_some());
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Fq<P> {
     config: Config,
@@ -367,8 +384,8 @@ impl<P: Item> Fq<P> {
     /// of all flows in turn.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `orphan_mask` differs or bands are wanted where there were
-    /// none, or the reverse: packets of a flow would no longer stand in one queue. Then nothing
+    /// As [`new`](Self::new), or if `orphan_mask` differs or bands are configured where there were
+    /// no bands, or the reverse: packets of a flow would no longer stand in one queue. Then nothing
     /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;

@@ -135,6 +135,20 @@ impl Config {
 }
 
 /// Fair queues under CoDel.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, FqCodel, Qdisc, fq_codel::Config};
+///
+/// let mut queue = FqCodel::new(Config::default())?;
+/// let mut drops = Drops::new();
+/// for flow in [1, 1, 1, 2] {
+///     queue.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);
+/// }
+/// let order = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops));
+/// assert!(order.map(|packet| packet.flow_hash()).eq([1, 2, 1, 1]));
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct FqCodel<P> {
     config: Config,

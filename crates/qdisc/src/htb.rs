@@ -1,5 +1,5 @@
-//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (`net/sched/sch_htb.c`;
-//! `tc`'s `htb`).
+//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes
+//! (`net/sched/sch_htb.c`; `tc`'s `htb`).
 //!
 //! Each class has a rate that it is guaranteed and a ceiling. A leaf below its rate sends by its
 //! own right; above it, up to its ceiling, what its ancestors lend, the nearest first, lower
@@ -45,6 +45,24 @@ const PRIORITIES: usize = 8;
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A tree of classes that share a link.
+///
+/// ```
+/// use tautline_base::{Instant, Packet, Rate};
+/// use tautline_qdisc::htb::{ClassConfig, Config};
+/// use tautline_qdisc::{ClassId, Drops, Htb, Pfifo, Qdisc, pfifo};
+///
+/// let mut htb = Htb::new(1, Config { default: Some(0x10), ..Config::default() })?;
+/// let (link, class) = (ClassId::new(1, 1), ClassId::new(1, 0x10));
+/// let fifo = || Pfifo::new(pfifo::Config::default());
+/// let rate = |mbit| ClassConfig { rate: Rate::mbit(mbit), ..ClassConfig::default() };
+/// htb.add_class(link, None, rate(10), fifo())?;
+/// let borrowing = ClassConfig { ceil: Some(Rate::mbit(10)), ..rate(2) };
+/// htb.add_class(class, Some(link), borrowing, fifo())?;
+/// let mut drops = Drops::new();
+/// htb.enqueue(Packet::new((), 1514), Instant::from_secs(1), &mut drops);
+/// assert!(htb.dequeue(Instant::from_secs(1), &mut drops).is_some());
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Htb<P, Q> {
     config: Config,
@@ -129,9 +147,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
     ///
     /// # Errors
     /// If the class exists or is not of this qdisc, there is no such parent, the parent holds
-    /// packets (let it run empty or
-    /// [`graft`](Self::graft) an empty qdisc), the tree would be deeper than eight classes, or a value of `config`
-    /// is out of its range. Then nothing changes.
+    /// packets (let it run empty or [`graft`](Self::graft) an empty qdisc), the tree would be
+    /// deeper than eight classes, or a value of `config` is out of its range. Then nothing changes.
     pub fn add_class(
         &mut self,
         class: ClassId,

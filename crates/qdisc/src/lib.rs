@@ -1,9 +1,9 @@
 //! Queueing disciplines as a library: what `tc qdisc` offers, outside a kernel.
 //!
-//! A qdisc is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`,
-//! `backlog`; one that can show its next packet without giving it up has a fifth, `peek_len`. It is
-//! generic over the packet (anything that is an
-//! [`Item`](tautline_base::Item)), takes the time as an argument, and gives dropped packets back in [`Drops`].
+//! A qdisc is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`, `backlog`; one that can
+//! show its next packet without giving it up has a fifth, `peek_len`. It is generic over the packet
+//! (anything that is an [`Item`](tautline_base::Item)), takes the time as an argument, and gives
+//! dropped packets back in [`Drops`].
 //!
 //! ```
 //! use tautline_base::{Instant, Packet};

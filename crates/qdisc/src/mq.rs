@@ -8,10 +8,9 @@
 //! root queue disc):
 //!
 //! - **The child** (wake-child), for which this qdisc is made: each device queue is fed from its
-//!   own child and from no other.
-//!   [`queue_of`](MultiQueue::queue_of) says which one a packet goes to, [`dequeue_from`](MultiQueue::dequeue_from)
-//!   and [`ready_at_of`](MultiQueue::ready_at_of) serve one device queue. A queue that is full does
-//!   not hold up the others.
+//!   own child and from no other. [`queue_of`](MultiQueue::queue_of) says which one a packet goes
+//!   to, [`dequeue_from`](MultiQueue::dequeue_from) and [`ready_at_of`](MultiQueue::ready_at_of)
+//!   serve one device queue. A queue that is full does not hold up the others.
 //! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet
 //!   each, for a device with one queue, or one that spreads packets by itself. A device queue that
 //!   is full then stops the packets for all.
@@ -65,7 +64,7 @@ impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
     /// A qdisc called `handle` that spreads flows over `children`, one for each device queue.
     ///
     /// # Errors
-    /// If there are none, or more than 4096.
+    /// Without children, or with more than 4096.
     pub fn new(handle: u16, children: Vec<Q>) -> Result<Self, ConfigError> {
         Self::choosing(handle, children, by_flow)
     }

@@ -1,5 +1,5 @@
-//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows (`net/sched/sch_netem.c`;
-//! `tc`'s `netem`).
+//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows
+//! (`net/sched/sch_netem.c`; `tc`'s `netem`).
 //!
 //! For every packet, in this order: it may come twice; it may be lost, or marked instead; one bit
 //! of it may be flipped; it is dropped if the path is full; then it is given the time at which it
@@ -35,6 +35,20 @@ pub use params::{
 };
 
 /// An emulated path, with or without a qdisc at its end.
+///
+/// ```
+/// use core::time::Duration;
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Netem, Pfifo, Qdisc, netem::Config, pfifo};
+///
+/// let config = Config { delay: Duration::from_millis(20), ..Config::default() };
+/// let mut path = Netem::with_child(config, Pfifo::new(pfifo::Config::default()))?;
+/// let mut drops = Drops::new();
+/// path.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// assert!(path.dequeue(Instant::from_millis(19), &mut drops).is_none());
+/// assert!(path.dequeue(Instant::from_millis(20), &mut drops).is_some());
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Netem<P, Q> {
     handle: u16,

@@ -2,11 +2,9 @@
 //! need its length.
 //!
 //! FIFOs and strict priorities can be peeked ([`Qdisc::peek_len`]), and a packet of a higher band
-//! that comes meanwhile still goes first. There is no way to look into a qdisc that drops at
-//! dequeue without letting it decide. There, looking takes the packet out for good and keeps it
-//! here, counted in the backlog here but not in the limits of the qdisc; taking it later asks the
-//! qdisc nothing. Its sojourn time was judged when it was looked at: while it waits here it ages
-//! unmeasured, as in Linux.
+//! that comes meanwhile still goes first. A qdisc that drops at dequeue must decide first:
+//! its packet is dequeued for the peek and kept here, counted in this backlog but not in the limits
+//! of the qdisc. Its sojourn time is judged at the peek, as in Linux.
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 

@@ -1,5 +1,5 @@
-//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default qdisc for a single-queue device (`tc`'s
-//! `pfifo_fast`).
+//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default qdisc for a single-queue device
+//! (`tc`'s `pfifo_fast`).
 //!
 //! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3
 //! shares one limit among them. This follows Linux. The priomap is fixed, as it is there.
@@ -103,6 +103,19 @@ impl Ring {
 }
 
 /// Three FIFOs in strict priority.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, PfifoFast, Qdisc, pfifo_fast::Config};
+///
+/// let (mut queue, mut drops) = (PfifoFast::new(Config::default()), Drops::new());
+/// for priority in [0, 6] { // best effort, interactive
+///     queue.enqueue(Packet::new((), 100).with_tos(0, priority), Instant::ZERO, &mut drops);
+/// }
+/// let first = queue.dequeue(Instant::ZERO, &mut drops);
+/// assert_eq!(first.map(|packet| packet.priority()), Some(6));
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct PfifoFast<P> {
     config: Config,

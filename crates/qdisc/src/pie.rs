@@ -55,6 +55,22 @@ impl Config {
 }
 
 /// One FIFO under PIE.
+///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Pie, Qdisc, pie::Config};
+///
+/// let mut pie = Pie::new(Config::default())?;
+/// let mut drops = Drops::new();
+/// for n in 0..400 { // twice the capacity of the link
+///     let now = Instant::from_millis(5 * n);
+///     pie.enqueue(Packet::new((), 1514), now, &mut drops);
+///     pie.enqueue(Packet::new((), 1514), now, &mut drops);
+///     pie.dequeue(now, &mut drops);
+/// }
+/// assert!(pie.state().probability() > 0.0 && pie.stats().dropped > 0);
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 pub type Pie<P> = AqmFifo<P, Control>;
 
 /// PIE and the state of its one queue.

@@ -25,6 +25,17 @@ use crate::classful::Classful;
 use crate::random::Random;
 
 /// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant, Packet};
+/// use tautline_qdisc::{Drops, Qdisc, Red, red::Config};
+///
+/// let mut red = Red::new(Config { limit: Bytes::kib(400), ..Config::default() })?;
+/// let mut drops = Drops::new();
+/// red.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// assert_eq!((red.stats().overlimits, red.backlog().packets), (0, 1));
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Red<P, Q = Bfifo<P>> {
     handle: u16,

@@ -34,6 +34,19 @@ use packets::{Packets, Queue};
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
 /// Flows served in turn, the longest of which pays for overload.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, Qdisc, Sfq, sfq::Config};
+///
+/// let mut queue = Sfq::new(Config { limit: 3, ..Config::default() })?;
+/// let mut drops = Drops::new();
+/// for flow in [1, 1, 1, 2] {
+///     queue.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);
+/// }
+/// assert!(drops.drain().all(|(packet, _)| packet.flow_hash() == 1)); // the longest flow pays
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Sfq<P> {
     config: Config,

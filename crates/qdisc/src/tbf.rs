@@ -2,7 +2,7 @@
 //!
 //! Time fills a bucket; a packet leaves when the bucket holds the time it takes at the rate. A
 //! pause so earns a burst, never more than the bucket. A second bucket, if there is one, bounds the
-//! speed within a burst. The arithmetic is Linux's to the nanosecond.
+//! rate within a burst. The arithmetic is Linux's to the nanosecond.
 
 mod params;
 #[cfg(test)]
@@ -62,6 +62,23 @@ impl Bucket {
 }
 
 /// A shaper around one qdisc, which decides what leaves next.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant, Packet, Rate};
+/// use tautline_qdisc::{Bfifo, Drops, Qdisc, Tbf, bfifo, tbf::Config};
+///
+/// let config = Config { rate: Rate::mbit(8), burst: Bytes::new(1514), ..Config::default() };
+/// let child = Bfifo::new(bfifo::Config { limit: config.limit() });
+/// let (mut shaper, mut drops) = (Tbf::new(config, child)?, Drops::new());
+/// let now = Instant::from_secs(1);
+/// for _ in 0..2 {
+///     shaper.enqueue(Packet::new((), 1514), now, &mut drops);
+/// }
+/// assert!(shaper.dequeue(now, &mut drops).is_some()); // the burst
+/// assert!(shaper.dequeue(now, &mut drops).is_none());
+/// assert_eq!(shaper.ready_at(), Some(Instant::from_micros(1_001_514))); // a byte a microsecond
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Tbf<P, Q> {
     handle: u16,

@@ -1,6 +1,5 @@
-//! Every qdisc through
-//! [`Ledger`], under random traffic and clocks that stand, leap and step back, beside a plain model (`net/sched/sch_fifo.c`,
-//! §5, §6, §18).
+//! Every qdisc through [`Ledger`], under random traffic and clocks that stand, leap and step back,
+//! beside a plain model (`net/sched/sch_fifo.c`,.
 
 #[path = "../../qdisc/tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous (`net/sched/sch_cake.c`).
+//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous
+//! (`net/sched/sch_cake.c`).
 //!
 //! On links with much less room upwards than downwards, acknowledgements of a download fill the
 //! queue. Each says all that the ones before it said, and more; so an older one may go, as long as
@@ -224,7 +225,7 @@ pub(super) fn is_pure_ack(packet: &impl Item) -> bool {
 }
 
 /// The packet before the acknowledgement that `newest` makes superfluous among `older`, the packets
-/// ahead of it in its queue; `Some(None)` if that is the first; `None` if there is none.
+/// ahead of it in its queue; `Some(None)` if that is the first; `None` without one.
 ///
 /// The oldest goes, and only if a second one could; `aggressive` lets a single one go too if the
 /// newest follows it directly and repeats its ECN flags.

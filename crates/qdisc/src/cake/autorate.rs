@@ -152,8 +152,8 @@ mod tests {
         );
     }
 
-    /// Spec §10.5: the mean interval moves up by a quarter and down by a 256th of the way, pauses
-    /// count as a second at most.
+    /// `net/sched/sch_cake.c` `cake_enqueue`: the mean interval moves up by a quarter and down by a
+    /// 256th of the way, pauses count as a second at most.
     #[test]
     fn the_interval_follows_pauses_at_once_and_bursts_slowly() {
         let (mut autorate, pause) = (Autorate::default(), Instant::from_secs(1024));

@@ -1,5 +1,5 @@
-//! [`Tins`]: into how many classes of service CAKE divides the link, and which packet goes into which (`net/sched/sch_cake.c`
-//! `cake_config_diffserv4` and its siblings).
+//! [`Tins`]: into how many classes of service CAKE divides the link, and which packet goes into
+//! which (`net/sched/sch_cake.c` `cake_config_diffserv4` and its siblings).
 
 use core::fmt;
 
@@ -285,7 +285,7 @@ mod tests {
     }
 
     /// ARP counts as network control, IPX as best effort; behind VLAN tags as well (a kernel bug
-    /// looked at the tag's type).
+    /// read the tag's type).
     #[test]
     fn the_link_header_decides_what_has_a_code_point() {
         let frame = |tags: &[u8], offset, ethertype: [u8; 2]| {

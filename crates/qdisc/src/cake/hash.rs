@@ -1,5 +1,5 @@
-//! [`Hashes`]: which queue a packet belongs to; the ways of a set that a hash may use (`net/sched/sch_cake.c`
-//! `cake_hash`).
+//! [`Hashes`]: which queue a packet belongs to; the ways of a set that a hash may use
+//! (`net/sched/sch_cake.c` `cake_hash`).
 
 use tautline_base::Item;
 

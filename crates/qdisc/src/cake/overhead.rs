@@ -1,5 +1,5 @@
-//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not see (`net/sched/sch_cake.c`
-//! `cake_calc_overhead`).
+//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not
+//! see (`net/sched/sch_cake.c` `cake_calc_overhead`).
 
 use core::fmt;
 

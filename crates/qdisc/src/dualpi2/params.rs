@@ -14,8 +14,8 @@ pub enum Native {
     /// A packet that leaves more than so many in its queue is marked.
     Packets(u32),
     /// The probability of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the
-    /// coupled probability counts if it is larger, and marks are spread evenly instead of at random,
-    /// in both queues (RFC 9332 appendix A).
+    /// coupled probability counts if it is larger, and marks are spread evenly instead of at
+    /// random, in both queues (RFC 9332 appendix A).
     Ramp {
         /// Delays up to this are not marked. RFC 9332: 800 µs.
         min: Duration,

@@ -545,8 +545,8 @@ fn limits_hold() {
     assert_eq!(config.memory(), Bytes::new(2 * 100 * 1514));
 }
 
-/// Packets that fit the memory to the byte are let in; the counters say for each queue what came, and of
-/// both how much they held at most.
+/// Packets that fit the memory to the byte are let in; the counters say for each queue what came,
+/// and of both how much they held at most.
 #[test]
 fn the_counters_tell_what_came() {
     let memory_limit = Some(Bytes::new(3 * 1514));

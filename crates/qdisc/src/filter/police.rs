@@ -1,4 +1,5 @@
-//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate conversion (`net/sched/act_police.c`).
+//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers
+//! of Linux's rate conversion (`net/sched/act_police.c`).
 
 use tautline_base::{Bytes, ConfigError, Instant, Rate};
 
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Spec §12's TBF example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B
+    /// TBF's example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B
     /// (12 ms): three at once, the next conforms at 8 ms.
     #[test]
     fn a_burst_then_the_rate() {

@@ -536,8 +536,9 @@ fn bursts_pass_unharmed() {
     }
 }
 
-/// Linux's first update comes 500 ms after creation, the next ones after
-/// `tupdate`, each rounded up to ticks and one more: on a timer of 100 ticks per second 510 and 30 ms (as measured: `overload_blacks_linux_out`).
+/// Linux's first update comes 500 ms after creation, the next ones after `tupdate`, each rounded up
+/// to ticks and one more: on a timer of 100 ticks per second 510 and 30 ms (as measured:
+/// `overload_blacks_linux_out`).
 #[test]
 fn updates_come_when_the_timer_would_fire() {
     for (hz, first, period) in [

@@ -53,7 +53,7 @@ impl Flow {
 /// The table does not grow: a flow has eight possible places, and when all are taken the one that
 /// was silent longest gives way. What was counted of it goes to the [`others`](Self::others), so
 /// that the sum over the table and the others is exact at any time. Nothing is allocated after
-/// construction, and a packet costs a look at eight places however many flows there are.
+/// construction, and a packet costs a search of eight places however many flows there are.
 #[derive(Debug)]
 pub struct FlowStats<Q> {
     inner: Q,

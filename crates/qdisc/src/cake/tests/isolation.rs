@@ -323,8 +323,8 @@ fn a_collision_moves_the_count_from_host_to_host() {
     }
 }
 
-/// Spec §10.3: who finds an idle queue of its own, or takes over one in use, counts there for its
-/// hosts, not for those before.
+/// `net/sched/sch_cake.c` `cake_hash`: a flow that finds an idle queue of its own, or takes over
+/// one in use, counts there for its hosts, not for those before.
 #[test]
 fn a_queue_counts_for_the_hosts_of_its_flow() {
     let mut queue = cake("besteffort triple-isolate");
