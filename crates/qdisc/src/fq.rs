@@ -229,6 +229,27 @@ impl<P> Fq<P> {
         self.bands[band].old_flows.push_back(&mut self.flows, at);
     }
 
+    /// Marks a packet that leaves later than `ce_threshold` after its time.
+    fn mark_late(&mut self, packet: &mut impl Item, late: Duration) {
+        let threshold = self.config.ce_threshold;
+        if threshold.is_some_and(|threshold| late > threshold) && packet.set_ce() {
+            self.counters.ce_mark += 1;
+        }
+    }
+
+    /// Takes a flow that ran empty off its list. A new one waits once among the old flows, or it
+    /// could come back ahead of them for ever.
+    fn retire(&mut self, at: Index, list: FlowStatus, now: Instant) {
+        let band = usize::from(self.flows[at].band);
+        let waits = list == FlowStatus::New && !self.bands[band].old_flows.is_empty();
+        let to = if waits {
+            FlowStatus::Old
+        } else {
+            FlowStatus::Idle { since: now }
+        };
+        self.move_head(at, list, to);
+    }
+
     /// Puts back the throttled flows whose time has come.
     fn release(&mut self, now: Instant) {
         let Some(earliest) = self.throttled.earliest() else {
@@ -602,18 +623,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 continue;
             }
             let Some((time, packet)) = self.packets.front(flow.queue) else {
-                // A new flow that ran empty waits once among the old flows, or it could come back
-                // ahead of them for ever.
-                let waits = list == FlowStatus::New && !self.bands[band].old_flows.is_empty();
-                self.move_head(
-                    at,
-                    list,
-                    if waits {
-                        FlowStatus::Old
-                    } else {
-                        FlowStatus::Idle { since: now }
-                    },
-                );
+                self.retire(at, list, now);
                 continue;
             };
             let (due, names_departure) = (due(packet, time), packet.departure() != Instant::ZERO);
@@ -634,15 +644,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 continue;
             }
             let mut packet = self.pop(at)?;
-            let late = now - time.max(time_next);
-            if self
-                .config
-                .ce_threshold
-                .is_some_and(|threshold| late > threshold)
-                && packet.set_ce()
-            {
-                self.counters.ce_mark += 1;
-            }
+            self.mark_late(&mut packet, now - time.max(time_next));
             let cost = cost(packet.len());
             self.flows[at].credit -= cost;
             self.bands[band].credit = self.bands[band].credit.saturating_sub(cost);

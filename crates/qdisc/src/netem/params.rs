@@ -226,12 +226,6 @@ impl Config {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let shares = |name, shares: &[f64]| {
-            let bad = shares.iter().find(|share| !(0.0..=1.0).contains(*share));
-            bad.map_or(Ok(()), |bad| {
-                ConfigError::check(false, name, bad, "shares from 0% to 100%")
-            })
-        };
         shares("delay", &[self.delay_correlation])?;
         let spread = self.distribution == Distribution::Uniform || !self.jitter.is_zero();
         ConfigError::check(
@@ -240,6 +234,21 @@ impl Config {
             self.distribution,
             "uniform where there is no jitter",
         )?;
+        self.check_loss()?;
+        for (
+            name,
+            Chance {
+                probability,
+                correlation,
+            },
+        ) in [("duplicate", self.duplicate), ("corrupt", self.corrupt)]
+        {
+            shares(name, &[probability, correlation])?;
+        }
+        self.check_order_and_link()
+    }
+
+    fn check_loss(&self) -> Result<(), ConfigError> {
         match self.loss {
             Loss::Random(Chance {
                 probability,
@@ -267,17 +276,10 @@ impl Config {
                 bad_loss,
                 good_loss,
             }) => shares("loss", &[to_bad, to_good, bad_loss, good_loss]),
-        }?;
-        for (
-            name,
-            Chance {
-                probability,
-                correlation,
-            },
-        ) in [("duplicate", self.duplicate), ("corrupt", self.corrupt)]
-        {
-            shares(name, &[probability, correlation])?;
         }
+    }
+
+    fn check_order_and_link(&self) -> Result<(), ConfigError> {
         if let Some(Reorder { chance, gap }) = self.reorder {
             shares("reorder", &[chance.probability, chance.correlation])?;
             ConfigError::check(gap >= 1, "gap", gap, "at least 1")?;
@@ -325,3 +327,11 @@ impl Config {
 
 /// Excess of a sum of percentages over one that rounding explains.
 const SLIP: f64 = 1e-9;
+
+/// Refuses the first of `shares` that is no share of one.
+fn shares(name: &'static str, shares: &[f64]) -> Result<(), ConfigError> {
+    let bad = shares.iter().find(|share| !(0.0..=1.0).contains(*share));
+    bad.map_or(Ok(()), |bad| {
+        ConfigError::check(false, name, bad, "shares from 0% to 100%")
+    })
+}
