@@ -14,3 +14,5 @@ pub mod sink;
 pub mod sockets;
 pub mod source;
 pub mod trace;
+#[cfg(any(feature = "af-xdp", test))]
+mod umem_share;

@@ -10,6 +10,8 @@ use tautline_rt::Tap;
 use crate::args::Mode;
 use crate::args::{DeviceKind, StackArgs};
 use crate::failure::Failure;
+#[cfg(feature = "af-xdp")]
+use crate::umem_share::{packet_limit, transmit_frames};
 
 /// An open device.
 pub struct Opened<D: Device> {
@@ -58,7 +60,10 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         Mode::Native => Driver::Native,
         Mode::Skb => Driver::Skb,
     };
+    let qdisc = args.qdisc.build::<tautline_base::Packet<()>>()?;
+    let limit = packet_limit(&qdisc.report());
     let config = Config {
+        transmit_frames: transmit_frames(limit, Config::default().transmit_frames)?,
         interface: args.iface.clone(),
         queue: args.queue,
         take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
