@@ -171,7 +171,7 @@ where
         let on_wire = u32::try_from(packet.len().get()).ok();
         let credit = on_wire
             .and_then(NonZeroU32::new)
-            .filter(|_| plan.occupies())
+            .filter(|_| plan.has_sequence_space())
             .map(|len| connection.tsq.charge(&connection.config.tsq, len));
         let (flow, source, destination) = connection.hashes;
         let owner = Owner {

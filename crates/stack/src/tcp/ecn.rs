@@ -20,7 +20,7 @@ use classic::Classic;
 use handshake::{EcnPolicy, Feedback};
 
 pub(super) use accurate::NewMarks;
-pub(super) use classic::{AckState, Earlier};
+pub(super) use classic::{AckState, EarlierAck};
 
 use crate::config::EcnMode;
 use crate::wire::{EchoedBytes, EcnFlags};
@@ -68,14 +68,14 @@ pub(super) enum AckUrgency {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentClass {
     /// Data that was never sent before.
-    Fresh,
+    NewData,
     /// Data again, only a FIN, or a probe.
-    Again,
+    Retransmission,
     /// Nothing but an acknowledgement. `bare`: without SACK blocks.
-    Nothing { bare: bool },
+    PureAck { bare: bool },
     /// An acknowledgement of data that arrived before the marks changed, with the flag of that
     /// time.
-    Past(Earlier),
+    EarlierAck(EarlierAck),
 }
 
 /// Congestion marks that an acknowledgement reports.
@@ -302,12 +302,12 @@ impl Ecn {
     /// The codepoint of a segment.
     pub(super) fn codepoint(&self, carries: SegmentClass) -> Codepoint {
         let capable = match carries {
-            SegmentClass::Fresh => true,
+            SegmentClass::NewData => true,
             // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for
             // networks that mark early and drop what they cannot mark (Linux: controllers that need
             // ECN).
-            SegmentClass::Again => self.need != Need::Classic,
-            SegmentClass::Nothing { .. } | SegmentClass::Past(_) => self.need == Need::Dctcp,
+            SegmentClass::Retransmission => self.need != Need::Classic,
+            SegmentClass::PureAck { .. } | SegmentClass::EarlierAck(_) => self.need == Need::Dctcp,
         };
         match self.need {
             _ if !self.capable || !capable => Codepoint::NotEct,
@@ -321,12 +321,12 @@ impl Ecn {
     pub(super) fn flags(&self, carries: SegmentClass, cwr: bool) -> EcnFlags {
         match (&self.mode, carries) {
             (Mode::Off, _) => EcnFlags::NONE,
-            (Mode::Classic(_), SegmentClass::Past(Earlier { marked, .. })) => {
+            (Mode::Classic(_), SegmentClass::EarlierAck(EarlierAck { marked, .. })) => {
                 EcnFlags::new(false, false, marked)
             }
-            (Mode::Classic(classic), _) => classic.flags(cwr && carries == SegmentClass::Fresh),
+            (Mode::Classic(classic), _) => classic.flags(cwr && carries == SegmentClass::NewData),
             (Mode::Accurate(accurate), _) => {
-                accurate.flags(carries == SegmentClass::Nothing { bare: true })
+                accurate.flags(carries == SegmentClass::PureAck { bare: true })
             }
         }
     }
@@ -336,21 +336,21 @@ impl Ecn {
         match &mut self.mode {
             Mode::Off => {}
             Mode::Classic(classic) => {
-                if let SegmentClass::Past(_) = carries {
-                    classic.sent_earlier();
+                if let SegmentClass::EarlierAck(_) = carries {
+                    classic.sent_earlier_ack();
                 }
             }
             Mode::Accurate(accurate) => match carries {
-                SegmentClass::Nothing { bare } => accurate.sent_bare(bare),
-                SegmentClass::Fresh | SegmentClass::Again | SegmentClass::Past(_) => {
-                    accurate.sent()
-                }
+                SegmentClass::PureAck { bare } => accurate.sent_bare(bare),
+                SegmentClass::NewData
+                | SegmentClass::Retransmission
+                | SegmentClass::EarlierAck(_) => accurate.sent(),
             },
         }
     }
 
     /// An acknowledgement of what came before the marks changed waits to be sent.
-    pub(super) fn earlier(&self) -> Option<Earlier> {
+    pub(super) fn earlier(&self) -> Option<EarlierAck> {
         match &self.mode {
             Mode::Classic(classic) => classic.earlier(),
             Mode::Off | Mode::Accurate(_) => None,
@@ -428,11 +428,14 @@ mod tests {
     #[test]
     fn cwr_is_said_only_on_new_data_and_only_with_classic_feedback() {
         let mut ecn = Ecn::new(EcnMode::Request, Need::Classic);
-        assert_eq!(ecn.flags(SegmentClass::Fresh, true), EcnFlags::NONE);
+        assert_eq!(ecn.flags(SegmentClass::NewData, true), EcnFlags::NONE);
         ecn.on_syn_ack(EcnFlags::ECE, None, Codepoint::NotEct);
-        assert_eq!(ecn.flags(SegmentClass::Fresh, true), EcnFlags::CWR);
-        assert_eq!(ecn.flags(SegmentClass::Fresh, false), EcnFlags::NONE);
-        for carries in [SegmentClass::Again, SegmentClass::Nothing { bare: true }] {
+        assert_eq!(ecn.flags(SegmentClass::NewData, true), EcnFlags::CWR);
+        assert_eq!(ecn.flags(SegmentClass::NewData, false), EcnFlags::NONE);
+        for carries in [
+            SegmentClass::Retransmission,
+            SegmentClass::PureAck { bare: true },
+        ] {
             assert_eq!(ecn.flags(carries, true), EcnFlags::NONE);
         }
     }

@@ -206,7 +206,7 @@ impl Connection {
         {
             self.note_progress(now);
         }
-        self.send.note_life(self.orphan);
+        self.send.on_peer_alive(self.orphan);
         let una = self.send.una();
         self.process_acknowledgement(ack, segment, now);
         if self.send.una() > una {

@@ -56,10 +56,10 @@ impl Connection {
     /// ECN's class of `plan`.
     fn carries(&self, plan: &Plan) -> SegmentClass {
         match plan.kind {
-            Kind::Past(earlier) => SegmentClass::Past(earlier),
-            Kind::New if !plan.payload().is_empty() => SegmentClass::Fresh,
-            Kind::New | Kind::Again(_) | Kind::Probe => SegmentClass::Again,
-            Kind::Ack | Kind::Reset => SegmentClass::Nothing {
+            Kind::EarlierAck(earlier) => SegmentClass::EarlierAck(earlier),
+            Kind::New if !plan.payload().is_empty() => SegmentClass::NewData,
+            Kind::New | Kind::Retransmit(_) | Kind::Probe => SegmentClass::Retransmission,
+            Kind::Ack | Kind::Reset => SegmentClass::PureAck {
                 bare: self.receiver.out_of_order() == 0,
             },
         }

@@ -69,13 +69,13 @@ impl Connection {
             (Pacing::Qdisc, Some(next)) => next.max(now),
             _ => now,
         };
-        if plan.occupies() {
+        if plan.has_sequence_space() {
             let (rate, last) = self.send.load();
             let request = TsqRequest {
                 rate,
                 segment: self.full_frame() * u64::from(plan.segments),
                 paced: pacing != Pacing::Off,
-                again: matches!(plan.kind, Kind::Again(_)),
+                again: matches!(plan.kind, Kind::Retransmit(_)),
                 last,
             };
             if !self.tsq.admits(&self.config.tsq, request) {
@@ -120,7 +120,7 @@ impl Connection {
         let past = self
             .ecn
             .earlier()
-            .map(|earlier| self.bare(Kind::Past(earlier)));
+            .map(|earlier| self.bare(Kind::EarlierAck(earlier)));
         past.or_else(|| self.ecn.owes_reflection().then(|| self.bare(Kind::Ack)))
     }
 
@@ -142,15 +142,15 @@ impl Connection {
             .as_ref()
             .map_or_else(|| self.own_scale(), |negotiated| negotiated.own_scale);
         let offset = match plan.kind {
-            Kind::New | Kind::Again(_) => plan.range.start,
-            Kind::Ack | Kind::Past(_) | Kind::Reset => self.send.nxt(),
+            Kind::New | Kind::Retransmit(_) => plan.range.start,
+            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => self.send.nxt(),
             // One below what is acknowledged: out of the window, so the peer must answer with its
             // own.
             Kind::Probe => self.send.una().saturating_sub(1),
         };
         let answering = self.negotiated.is_some();
         let next = match plan.kind {
-            Kind::Past(earlier) => earlier.next,
+            Kind::EarlierAck(earlier) => earlier.next,
             _ => self.receiver.next(),
         };
         let (ecn_flags, codepoint) = self.ecn_fields(plan);
@@ -196,7 +196,9 @@ impl Connection {
             Kind::Reset => Flags::Rst,
             _ if syn => Flags::Syn,
             _ if plan.fin => Flags::Fin,
-            Kind::New | Kind::Again(_) if plan.range.end >= self.send.buffer().end() => Flags::Psh,
+            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.buffer().end() => {
+                Flags::Psh
+            }
             _ => Flags::None,
         }
     }
@@ -242,7 +244,7 @@ impl Connection {
 
     /// The payload of `plan`.
     pub(crate) fn payload(&self, plan: &Plan) -> Payload<'_> {
-        if plan.occupies() {
+        if plan.has_sequence_space() {
             self.send.payload(plan.payload())
         } else {
             Payload::EMPTY
@@ -253,7 +255,7 @@ impl Connection {
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
         self.note_born(plan, now);
         // An acknowledgement of the past leaves the present one owed.
-        if self.negotiated.is_some() && !matches!(plan.kind, Kind::Past(_)) {
+        if self.negotiated.is_some() && !matches!(plan.kind, Kind::EarlierAck(_)) {
             self.receiver.acknowledged();
         }
         self.note_ecn_sent(plan);
@@ -271,7 +273,7 @@ impl Connection {
                 }
                 Some(id)
             }
-            Kind::Again(id) => {
+            Kind::Retransmit(id) => {
                 self.send.commit_again(id, plan, now);
                 Some(id)
             }
@@ -280,7 +282,7 @@ impl Connection {
                 self.liveness.probed(now);
                 None
             }
-            Kind::Ack | Kind::Past(_) => None,
+            Kind::Ack | Kind::EarlierAck(_) => None,
             Kind::Reset => {
                 self.reset_due = false;
                 None

@@ -28,13 +28,13 @@ enum Echo {
     /// ECE tells what the data it acknowledges carried.
     Exact {
         marked: bool,
-        earlier: VecDeque<Earlier>,
+        earlier: VecDeque<EarlierAck>,
     },
 }
 
 /// An acknowledgement of what came before the marks changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Earlier {
+pub(crate) struct EarlierAck {
     /// Offset it acknowledges.
     pub(crate) next: u64,
     /// The data up to there was marked.
@@ -92,7 +92,7 @@ impl Classic {
             Echo::Exact { marked, .. } if *marked == (codepoint == Ecn::Ce) => AckUrgency::None,
             Echo::Exact { marked, earlier } => {
                 if standing.owes && earlier.len() < MOST_EARLIER {
-                    earlier.push_back(Earlier {
+                    earlier.push_back(EarlierAck {
                         next: standing.next,
                         marked: *marked,
                     });
@@ -104,7 +104,7 @@ impl Classic {
     }
 
     /// The oldest acknowledgement of the past that waits.
-    pub(super) fn earlier(&self) -> Option<Earlier> {
+    pub(super) fn earlier(&self) -> Option<EarlierAck> {
         match &self.echo {
             Echo::UntilCwr { .. } => None,
             Echo::Exact { earlier, .. } => earlier.front().copied(),
@@ -112,7 +112,7 @@ impl Classic {
     }
 
     /// It was sent.
-    pub(super) fn sent_earlier(&mut self) {
+    pub(super) fn sent_earlier_ack(&mut self) {
         if let Echo::Exact { earlier, .. } = &mut self.echo {
             earlier.pop_front();
         }
@@ -203,7 +203,7 @@ mod tests {
         );
         assert_eq!(
             exact.earlier(),
-            Some(Earlier {
+            Some(EarlierAck {
                 next: 1001,
                 marked: false
             })
@@ -215,7 +215,7 @@ mod tests {
             "CWR changes nothing"
         );
         assert_eq!(exact.flags(false), EcnFlags::ECE);
-        exact.sent_earlier();
+        exact.sent_earlier_ack();
         assert_eq!(
             exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(3001, false)),
             AckUrgency::Now
@@ -235,7 +235,7 @@ mod tests {
             exact.on_data(codepoint, EcnFlags::NONE, AckState { next, owes: true });
         }
         assert_eq!(
-            std::iter::from_fn(|| exact.earlier().inspect(|_| exact.sent_earlier())).count(),
+            std::iter::from_fn(|| exact.earlier().inspect(|_| exact.sent_earlier_ack())).count(),
             MOST_EARLIER
         );
     }

@@ -55,7 +55,7 @@ impl SendHalf {
             prior_in_flight,
         };
         if self.segments.is_empty() && !advanced {
-            self.judge_tail_probe(&summary);
+            self.on_tail_probe_ack(&summary);
             self.repair(&summary);
             return None;
         }
@@ -84,8 +84,8 @@ impl SendHalf {
             self.sampler.delivered(),
             self.config.loss_recovery.reordering,
         );
-        self.judge_tail_probe(summary);
-        let assumed = self.assume_arrivals(summary);
+        self.on_tail_probe_ack(summary);
+        let assumed = self.count_deliveries(summary);
         let lost = self.repair(summary);
         if marks.congestion {
             self.reduce_for_marks(recoverable, now);
@@ -116,17 +116,17 @@ impl SendHalf {
     /// Bytes that proportional rate reduction counts as delivered: without SACK, a duplicate
     /// acknowledgement stands for a segment, which is not counted again when it is acknowledged
     /// (RFC 9937 §6.1).
-    fn assume_arrivals(&mut self, summary: &AckSummary) -> Bytes {
+    fn count_deliveries(&mut self, summary: &AckSummary) -> Bytes {
         if self.sack {
             return summary.delivery.bytes;
         }
         if summary.repeats {
-            let arrived = self.segments.arrived_unnamed(self.mss);
+            let arrived = self.segments.add_reno_sack(self.mss);
             return Bytes::new(if arrived { self.mss } else { 0 });
         }
         let before = self
             .segments
-            .named(summary.delivery.packets, self.phase.repairs());
+            .remove_reno_sacks(summary.delivery.packets, self.phase.repairs());
         summary.delivery.bytes.saturating_sub(Bytes::new(before))
     }
 
@@ -202,7 +202,7 @@ impl SendHalf {
         let delivered = self.sampler.delivered();
         let round_start =
             rate.is_some_and(|sample| sample.prior_delivered >= self.flight.round_end);
-        let cwnd_limited = self.window_limited() && self.may_grow(delivery);
+        let cwnd_limited = self.window_limited() && self.opens_window(delivery);
         if round_start {
             self.flight.round_end = delivered;
             self.flight.largest = self.segments.in_flight();
@@ -233,7 +233,7 @@ impl SendHalf {
     /// (Linux `tcp_is_cwnd_limited`).
     pub(in crate::tcp) fn window_limited(&self) -> bool {
         let slow_start = self.congestion.verdict().cwnd < self.congestion.verdict().ssthresh;
-        // What a timeout condemned waits to be sent again: the window alone limits that.
+        // Segments that a timeout marked lost wait to be sent again: only the window limits that.
         matches!(self.phase, Phase::Loss { .. })
             || self
                 .flight
@@ -245,7 +245,7 @@ impl SendHalf {
     /// Whether the delivery opens the window. Selective acknowledgements before a loss is sure do
     /// not: in place of each one segment may leave, not two (RFC 3042 §2, RFC 5681 §3.2), unless
     /// the path is known to reorder (Linux). Controllers that need no window count everything.
-    fn may_grow(&self, delivery: &Delivery) -> bool {
+    fn opens_window(&self, delivery: &Delivery) -> bool {
         let reorders = self.segments.reordering().0 > DUP_THRESHOLD;
         delivery.cumulative || reorders || !self.congestion.uses_prr()
     }
@@ -375,7 +375,7 @@ impl SendHalf {
     /// The peer answers. While its window is closed neither probes nor retransmissions into it
     /// count against it, unless the connection is an `orphan`: no application waits for the window
     /// to open.
-    pub(in crate::tcp) fn note_life(&mut self, orphan: bool) {
+    pub(in crate::tcp) fn on_peer_alive(&mut self, orphan: bool) {
         if let Some(persist) = &mut self.timers.persist {
             persist.answered();
         }

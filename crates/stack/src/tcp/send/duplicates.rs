@@ -29,9 +29,9 @@ impl SendHalf {
         if u64::from(counts.duplicates) > self.totals.retransmits {
             return None;
         }
-        let known = range.end <= self.una || self.segments.was_sent_again(range.end);
+        let known = range.end <= self.una || self.segments.is_retransmitted(range.end);
         if let Some(undo) = self.repair.undo.as_mut().filter(|_| known) {
-            undo.came_twice(range.end, segments);
+            undo.on_duplicate(range.end, segments);
         }
         let of_probe = segments == 1
             && matches!(self.repair.tail, TailProbe::Sent { high, again: Some(_), .. } if high == range.end);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tautline_base::{Instant, SegmentId};
 
-use crate::tcp::ecn::Earlier;
+use crate::tcp::ecn::EarlierAck;
 
 /// A segment that may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub(crate) enum Kind {
     /// Sequence space never sent before.
     New,
     /// A lost segment again.
-    Again(SegmentId),
+    Retransmit(SegmentId),
     /// A pure acknowledgement.
     Ack,
     /// A pure acknowledgement of what arrived before the marks changed.
-    Past(Earlier),
+    EarlierAck(EarlierAck),
     /// A zero-window probe.
     Probe,
     /// A reset.
@@ -40,15 +40,15 @@ pub(crate) enum Kind {
 
 impl Plan {
     /// The plan carries sequence space: it is paced, charged and answered for.
-    pub(crate) fn occupies(&self) -> bool {
-        matches!(self.kind, Kind::New | Kind::Again(_))
+    pub(crate) fn has_sequence_space(&self) -> bool {
+        matches!(self.kind, Kind::New | Kind::Retransmit(_))
     }
 
     /// A segment again: its number, its range, whether it carries the FIN.
     pub(in crate::tcp) fn again((id, range, fin): (SegmentId, Range<u64>, bool)) -> Self {
         Self {
             fin,
-            ..Self::new(Kind::Again(id), range)
+            ..Self::new(Kind::Retransmit(id), range)
         }
     }
 
@@ -66,7 +66,7 @@ impl Plan {
 
     /// It opens the connection.
     pub(in crate::tcp) fn syn(&self) -> bool {
-        self.occupies() && self.range.start == 0
+        self.has_sequence_space() && self.range.start == 0
     }
 
     /// The bytes of the application's stream in it.

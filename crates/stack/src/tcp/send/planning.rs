@@ -29,7 +29,7 @@ impl SendHalf {
     /// Cheap test that spares a connection without losses the full one.
     #[inline]
     pub(in crate::tcp) fn may_have_something_urgent(&self) -> bool {
-        self.repair.tail == TailProbe::Due || self.tries_new_data() || self.segments.any_lost()
+        self.repair.tail == TailProbe::Due || self.is_trying_new_data() || self.segments.any_lost()
     }
 
     /// Probe of the tail, forward RTO recovery's new data, or a retransmission.
@@ -61,7 +61,7 @@ impl SendHalf {
     fn next_retransmission(&self) -> Option<Plan> {
         // The acknowledgement of forward RTO recovery's new data decides, once there is some.
         let trial_sent = matches!(self.phase, Phase::Loss { high, .. } if self.nxt != high);
-        if self.flight.refused || (self.tries_new_data() && trial_sent) {
+        if self.flight.refused || (self.is_trying_new_data() && trial_sent) {
             return None;
         }
         let lost = self.segments.next_lost()?;
@@ -77,7 +77,7 @@ impl SendHalf {
 
     /// Forward RTO recovery sends new data first, if any may leave.
     fn next_trial(&self, context: &SendContext) -> Option<Plan> {
-        if !self.tries_new_data() {
+        if !self.is_trying_new_data() {
             return None;
         }
         self.next_data(None, context).ok()
@@ -176,7 +176,7 @@ impl SendHalf {
         if self.repair.tail == TailProbe::Due && self.next_tail_probe(context.open).is_none() {
             self.repair.tail = TailProbe::None;
         }
-        if self.tries_new_data() && self.next_trial(context).is_none() {
+        if self.is_trying_new_data() && self.next_trial(context).is_none() {
             self.end_trial();
         }
         match blocked {
@@ -200,7 +200,7 @@ impl SendHalf {
     /// Earliest departure that the pacer grants to `plan`; `None` if it has no say.
     #[inline]
     pub(in crate::tcp) fn paced(&self, plan: &Plan) -> Option<Instant> {
-        let has_say = plan.occupies() && !plan.syn() && self.config.pacing != Pacing::Off;
+        let has_say = plan.has_sequence_space() && !plan.syn() && self.config.pacing != Pacing::Off;
         has_say.then(|| self.pacer.next())
     }
 
@@ -208,7 +208,7 @@ impl SendHalf {
     pub(in crate::tcp) fn note_sent(&mut self, plan: &Plan, now: Instant) {
         let totals = &mut self.totals;
         totals.segments_out += u64::from(plan.segments);
-        if !plan.occupies() {
+        if !plan.has_sequence_space() {
             return;
         }
         let payload = plan.payload();
@@ -287,7 +287,7 @@ impl SendHalf {
         self.totals.retransmits += 1;
         self.count_in_recovery(len);
         if let Some(undo) = &mut self.repair.undo {
-            undo.sent_again(timestamp);
+            undo.on_retransmit(timestamp);
         }
         self.note_tail_probe(plan.tail_probe, Some(timestamp));
         self.end_trial();

@@ -135,27 +135,27 @@ impl Undo {
     }
 
     /// A segment was sent again with our timestamp `stamp`.
-    pub(in crate::tcp) fn sent_again(&mut self, stamp: u32) {
+    pub(in crate::tcp) fn on_retransmit(&mut self, stamp: u32) {
         self.unexplained = Some(self.unexplained.unwrap_or(0).saturating_add(1));
         self.first.get_or_insert(stamp);
     }
 
     /// The peer received `segments` segments up to offset `end` twice (RFC 2883).
-    pub(in crate::tcp) fn came_twice(&mut self, end: u64, segments: u32) {
+    pub(in crate::tcp) fn on_duplicate(&mut self, end: u64, segments: u32) {
         if end > self.marker {
             self.unexplained = self.unexplained.map(|left| left.saturating_sub(segments));
         }
     }
 
     /// Everything that was sent again had arrived before (RFC 3708).
-    pub(in crate::tcp) fn all_came_twice(&self) -> bool {
+    pub(in crate::tcp) fn all_duplicated(&self) -> bool {
         self.unexplained == Some(0)
     }
 
     /// Data believed lost is acknowledged, and no retransmission caused that: the acknowledgement
     /// echoes a timestamp older than our first one (Eifel detection, RFC 3522), or nothing was sent
     /// again.
-    pub(in crate::tcp) fn was_late(&self, proof: Proof) -> bool {
+    pub(in crate::tcp) fn is_late(&self, proof: Proof) -> bool {
         match self.first {
             None => proof.believed_lost,
             // A segment that an earlier episode sent again is acknowledged with an older echo
@@ -193,19 +193,19 @@ mod tests {
     #[test]
     fn a_reduction_is_needless_when_every_retransmission_came_twice() {
         let mut undo = Undo::new(5000, None, true);
-        assert!(!undo.all_came_twice(), "nothing was sent again");
-        undo.came_twice(6000, 1);
-        undo.sent_again(100);
-        undo.sent_again(101);
-        undo.came_twice(5000, 9);
+        assert!(!undo.all_duplicated(), "nothing was sent again");
+        undo.on_duplicate(6000, 1);
+        undo.on_retransmit(100);
+        undo.on_retransmit(101);
+        undo.on_duplicate(5000, 9);
         assert!(
-            !undo.all_came_twice(),
+            !undo.all_duplicated(),
             "a duplicate from before the reduction"
         );
-        undo.came_twice(6000, 1);
-        assert!(!undo.all_came_twice());
-        undo.came_twice(7000, 1);
-        assert!(undo.all_came_twice());
+        undo.on_duplicate(6000, 1);
+        assert!(!undo.all_duplicated());
+        undo.on_duplicate(7000, 1);
+        assert!(undo.all_duplicated());
     }
 
     #[test]
@@ -216,22 +216,22 @@ mod tests {
             retransmission: Some(101),
             echo: Some(echo),
         };
-        assert!(!undo.was_late(proof(50)), "nothing lost was acknowledged");
-        assert!(undo.was_late(Proof {
+        assert!(!undo.is_late(proof(50)), "nothing lost was acknowledged");
+        assert!(undo.is_late(Proof {
             believed_lost: true,
             ..proof(50)
         }));
-        undo.sent_again(100);
-        undo.sent_again(101);
-        assert!(undo.was_late(proof(99)) && !undo.was_late(proof(100)));
+        undo.on_retransmit(100);
+        undo.on_retransmit(101);
+        assert!(undo.is_late(proof(99)) && !undo.is_late(proof(100)));
         assert!(
-            !undo.was_late(Proof {
+            !undo.is_late(Proof {
                 retransmission: Some(99),
                 ..proof(98)
             }),
             "sent again in an earlier episode"
         );
-        assert!(!undo.was_late(Proof {
+        assert!(!undo.is_late(Proof {
             echo: None,
             ..proof(98)
         }));
@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn a_probe_of_the_tail_counts_as_sent_again() {
         let mut undo = Undo::new(5000, Some(90), true);
-        assert!(undo.was_late(Proof {
+        assert!(undo.is_late(Proof {
             believed_lost: false,
             retransmission: Some(90),
             echo: Some(89)
         }));
-        undo.came_twice(9000, 1);
-        assert!(undo.all_came_twice());
+        undo.on_duplicate(9000, 1);
+        assert!(undo.all_duplicated());
     }
 }

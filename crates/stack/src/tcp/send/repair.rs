@@ -47,7 +47,7 @@ impl SendHalf {
         let detect = match self.phase {
             Phase::Recovery(episode) if episode.is_cwr() => true,
             Phase::Open => {
-                self.undo_if_all_came_twice(summary.now);
+                self.undo_if_all_duplicated(summary.now);
                 true
             }
             Phase::Recovery(episode) => self.advance_recovery(episode.high, summary),
@@ -56,13 +56,13 @@ impl SendHalf {
         if !detect {
             return Bytes::ZERO;
         }
-        let head = self.condemn_head(summary);
-        let successive = repaired && self.phase == Phase::Open && self.leaves_losses_behind();
+        let head = self.mark_head_lost_without_sack(summary);
+        let successive = repaired && self.phase == Phase::Open && self.has_unrepaired_losses();
         self.find_losses(head, successive, summary.recoverable, summary.now)
     }
 
     /// Unrepaired losses begin the next recovery although nothing more is lost.
-    fn leaves_losses_behind(&self) -> bool {
+    fn has_unrepaired_losses(&self) -> bool {
         let losses = self.segments.any_lost() || self.segments.again() > 0;
         losses && self.config.loss_recovery.successive == Successive::AtOnce
     }
@@ -84,12 +84,12 @@ impl SendHalf {
             && self
                 .repair
                 .undo
-                .is_some_and(|undo| undo.was_late(summary.proof()));
+                .is_some_and(|undo| undo.is_late(summary.proof()));
         if self.is_past(high) {
             if late {
                 self.undo(summary.now);
             } else {
-                self.undo_if_all_came_twice(summary.now);
+                self.undo_if_all_duplicated(summary.now);
                 if self.phase.repairs() {
                     self.end_recovery();
                 }
@@ -100,7 +100,7 @@ impl SendHalf {
             }
             self.undo(summary.now);
         } else {
-            self.undo_if_all_came_twice(summary.now);
+            self.undo_if_all_duplicated(summary.now);
         }
         true
     }
@@ -121,7 +121,7 @@ impl SendHalf {
         let needless = self
             .repair
             .undo
-            .is_some_and(|undo| undo.all_came_twice() || undo.was_late(summary.proof()));
+            .is_some_and(|undo| undo.all_duplicated() || undo.is_late(summary.proof()));
         let original = summary.delivery.original.is_some_and(|end| end <= high);
         if (summary.advanced && needless) || (frto != Frto::Off && original) {
             self.repair.counts.spurious_timeouts += 1;
@@ -156,8 +156,8 @@ impl SendHalf {
 
     /// Undoes a reduction after which everything that was sent again turned out to have arrived
     /// before.
-    fn undo_if_all_came_twice(&mut self, now: Instant) {
-        if self.repair.undo.is_some_and(|undo| undo.all_came_twice()) {
+    fn undo_if_all_duplicated(&mut self, now: Instant) {
+        if self.repair.undo.is_some_and(|undo| undo.all_duplicated()) {
             self.undo(now);
         }
     }
@@ -170,7 +170,7 @@ impl SendHalf {
         let late = undo
             .filter(|_| matches!(self.phase, Phase::Recovery(_)))
             .map(|undo| undo.marker());
-        self.segments.nothing_lost(late, self.mss);
+        self.segments.undo_losses(late, self.mss);
         // Nothing was lost; but if marks came too, the network was congested all the same.
         if undo.is_some_and(|undo| undo.restores) {
             self.congestion.update(|controller| controller.on_undo(now));
@@ -181,16 +181,16 @@ impl SendHalf {
 
     /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn
     /// the oldest, and so does a partial acknowledgement in recovery (RFC 6582 §3.2).
-    fn condemn_head(&mut self, summary: &AckSummary) -> Bytes {
+    fn mark_head_lost_without_sack(&mut self, summary: &AckSummary) -> Bytes {
         let repairing = self.phase.repairs();
-        let mut condemned = summary.advanced && repairing;
+        let mut head_lost = summary.advanced && repairing;
         if self.sack {
             return Bytes::ZERO;
         }
         if summary.repeats {
-            condemned = !repairing && self.segments.unnamed() >= self.segments.reordering().0;
+            head_lost = !repairing && self.segments.reno_sacked() >= self.segments.reordering().0;
         }
-        if condemned {
+        if head_lost {
             self.lose_head(summary.now)
         } else {
             Bytes::ZERO
@@ -323,7 +323,7 @@ impl SendHalf {
     }
 
     /// Retransmissions wait while forward RTO recovery tries new data.
-    pub(in crate::tcp) fn tries_new_data(&self) -> bool {
+    pub(in crate::tcp) fn is_trying_new_data(&self) -> bool {
         matches!(
             self.phase,
             Phase::Loss {
@@ -335,7 +335,7 @@ impl SendHalf {
 
     /// Forward RTO recovery finds no new data to send: unless some has left, retransmissions go on.
     pub(in crate::tcp) fn end_trial(&mut self) {
-        if self.tries_new_data()
+        if self.is_trying_new_data()
             && let Phase::Loss { high, frto } = &mut self.phase
             && self.nxt == *high
         {

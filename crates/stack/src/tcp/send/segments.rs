@@ -148,10 +148,10 @@ pub(in crate::tcp) struct Segments {
     sacked_bytes: u64,
     /// Segments that must have arrived out of order, of a size each, at a peer that does not say
     /// which.
-    unnamed: (u32, u32),
-    /// How many more of them are believed: no more than were outstanding at the first one (RFC 5681
+    reno_sacked: (u32, u32),
+    /// How many more of them count: no more than were outstanding at the first one (RFC 5681
     /// §3.2).
-    believed: Option<u32>,
+    reno_limit: Option<u32>,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
@@ -162,7 +162,7 @@ pub(in crate::tcp) struct Segments {
 impl Segments {
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
     pub(in crate::tcp) fn in_flight(&self) -> u64 {
-        let (count, size) = self.unnamed;
+        let (count, size) = self.reno_sacked;
         self.in_flight
             .saturating_sub(u64::from(count) * u64::from(size))
     }
@@ -232,34 +232,37 @@ impl Segments {
 
     /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived
     /// beyond the hole (RFC 3042). False if that is one more than can be.
-    pub(in crate::tcp) fn arrived_unnamed(&mut self, size: u64) -> bool {
+    pub(in crate::tcp) fn add_reno_sack(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
-        let believed = self.believed.get_or_insert(outstanding);
-        if *believed == 0 {
+        let reno_limit = self.reno_limit.get_or_insert(outstanding);
+        if *reno_limit == 0 {
             return false;
         }
-        *believed -= 1;
-        self.unnamed = ((self.unnamed.0 + 1).min(self.beyond_a_hole()), size as u32);
+        *reno_limit -= 1;
+        self.reno_sacked = (
+            (self.reno_sacked.0 + 1).min(self.most_reno_sacked()),
+            size as u32,
+        );
         true
     }
 
     /// How many segments can have arrived if at least one has not.
-    fn beyond_a_hole(&self) -> u32 {
+    fn most_reno_sacked(&self) -> u32 {
         (self.records.len() as u32).saturating_sub(self.lost_count.max(1))
     }
 
     /// Segments that must have arrived out of order at a peer that does not say which.
-    pub(in crate::tcp) fn unnamed(&self) -> u32 {
-        self.unnamed.0
+    pub(in crate::tcp) fn reno_sacked(&self) -> u32 {
+        self.reno_sacked.0
     }
 
     /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole,
     /// and the others had arrived before; else nobody waits behind a hole any more. Returns how
     /// many bytes had been accounted before.
-    pub(in crate::tcp) fn named(&mut self, packets: u64, repairing: bool) -> u64 {
-        let (count, size) = self.unnamed;
+    pub(in crate::tcp) fn remove_reno_sacks(&mut self, packets: u64, repairing: bool) -> u64 {
+        let (count, size) = self.reno_sacked;
         if packets > 0 {
-            self.believed = None;
+            self.reno_limit = None;
         }
         let holes = u32::try_from(packets.saturating_sub(1)).unwrap_or(u32::MAX);
         let left = if repairing {
@@ -267,12 +270,12 @@ impl Segments {
         } else {
             0
         };
-        self.unnamed.0 = left.min(self.beyond_a_hole());
+        self.reno_sacked.0 = left.min(self.most_reno_sacked());
         u64::from(count - left) * u64::from(size)
     }
 
     /// The segment before offset `end` was sent more than once.
-    pub(in crate::tcp) fn was_sent_again(&self, end: u64) -> bool {
+    pub(in crate::tcp) fn is_retransmitted(&self, end: u64) -> bool {
         let at = self
             .records
             .partition_point(|record| record.range.end < end);
@@ -498,7 +501,7 @@ impl Segments {
         }
         self.sacked.remove_below(una);
         self.drop_stale_lost();
-        self.forget_past_transmissions();
+        self.prune_transmissions();
         delivery
     }
 
@@ -632,9 +635,9 @@ impl Segments {
         window: ReorderingWindow,
         losses: &mut Losses<'_>,
     ) {
-        self.unnamed.0 = 0;
+        self.reno_sacked.0 = 0;
         if self.reneged() {
-            self.forget_sacks();
+            self.clear_sacks();
         }
         if !window.in_recovery {
             self.rack.timed_out(self.sacked_count);
@@ -655,7 +658,7 @@ impl Segments {
         Bytes::new(if newly { len } else { 0 })
     }
 
-    fn forget_sacks(&mut self) {
+    fn clear_sacks(&mut self) {
         self.sacked.clear();
         for at in 0..self.records.len() {
             if self.records[at].state == State::Sacked {
@@ -668,7 +671,7 @@ impl Segments {
     /// The last congestion signal was spurious: what is believed lost is in flight after all.
     /// `late`: since what was found lost from offset `late` on came late, the path reorders
     /// segments of size `mss`.
-    pub(in crate::tcp) fn nothing_lost(&mut self, late: Option<u64>, mss: u64) {
+    pub(in crate::tcp) fn undo_losses(&mut self, late: Option<u64>, mss: u64) {
         for at in 0..self.records.len() {
             if self.records[at].state == State::Lost {
                 self.turn(at, State::Outstanding);
@@ -767,7 +770,7 @@ impl Segments {
     }
 
     /// Without SACK nobody walks the list of transmissions; it must not grow for ever.
-    fn forget_past_transmissions(&mut self) {
+    fn prune_transmissions(&mut self) {
         while let Some(&(number, sent_at)) = self.order.front()
             && self.in_flight_since(number, sent_at).is_none()
         {

@@ -112,7 +112,7 @@ impl SendHalf {
 
     /// Evaluates the outstanding probe (RFC 8985 §7.4). When a repetition of the last segment was
     /// needed and nothing else revealed the loss, the congestion window is reduced all the same.
-    pub(super) fn judge_tail_probe(&mut self, summary: &AckSummary) {
+    pub(super) fn on_tail_probe_ack(&mut self, summary: &AckSummary) {
         let ack = summary.ack;
         let TailProbe::Sent { high, again } = self.repair.tail else {
             if summary.advanced {
@@ -132,11 +132,11 @@ impl SendHalf {
         } else if ack > high {
             self.repair.tail = TailProbe::None;
             self.repair.counts.tail_losses += 1;
-            self.pay_for_tail(summary);
+            self.reduce_for_tail_loss(summary);
         }
     }
 
-    fn pay_for_tail(&mut self, summary: &AckSummary) {
+    fn reduce_for_tail_loss(&mut self, summary: &AckSummary) {
         if self.phase == Phase::Open && self.congestion.uses_prr() {
             self.repair.undo = None;
             self.report_congestion(

@@ -246,9 +246,9 @@ fn accounts_agree_with_the_records() {
         (1, false, 4000)
     );
     assert!(
-        segments.was_sent_again(1001)
-            && !segments.was_sent_again(2001)
-            && !segments.was_sent_again(9001)
+        segments.is_retransmitted(1001)
+            && !segments.is_retransmitted(2001)
+            && !segments.is_retransmitted(9001)
     );
     // A probe of the tail is sent although nothing is lost.
     segments.retransmitted(id(3), again, 50);
@@ -279,16 +279,16 @@ fn the_list_of_transmissions_does_not_grow_for_ever() {
 fn unnamed_arrivals_leave_room_for_a_hole() {
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
-    for (believed, in_flight) in [(true, 3000), (true, 2000), (true, 1000), (false, 1000)] {
+    for (reno_limit, in_flight) in [(true, 3000), (true, 2000), (true, 1000), (false, 1000)] {
         assert_eq!(
-            (segments.arrived_unnamed(1000), segments.in_flight()),
-            (believed, in_flight)
+            (segments.add_reno_sack(1000), segments.in_flight()),
+            (reno_limit, in_flight)
         );
     }
-    // The hole is filled by a retransmission: it and one of the unnamed are acknowledged.
+    // The hole is filled by a retransmission: it and one of the unnamed segments are acknowledged.
     segments.acknowledge(2001, at(60), &mut sampler);
-    assert_eq!(segments.named(2, true), 1000);
+    assert_eq!(segments.remove_reno_sacks(2, true), 1000);
     assert_eq!(segments.in_flight(), 1000, "one hole of two segments");
-    assert_eq!(segments.named(0, false), 1000);
+    assert_eq!(segments.remove_reno_sacks(0, false), 1000);
     assert_eq!(segments.in_flight(), 2000);
 }
