@@ -19,9 +19,10 @@ const ETHERNET_HEADER: Bytes = Bytes::new(headers::ETHERNET_HEADER as u64);
 /// A recorded link.
 ///
 /// ```
-/// use tautline_sim::Trace; // Two packets at 5 ms, one at 10 ms, repeated: 3 × 1500 bytes in 10
-/// ms. let trace: Trace = "5\n5\n10\n".parse()?; assert_eq!(trace.mean_rate().as_bits_per_sec(),
-/// 3_600_000);
+/// use tautline_sim::Trace;
+/// // Two packets at 5 ms, one at 10 ms, repeated: 3 × 1500 bytes in 10 ms.
+/// let trace: Trace = "5\n5\n10\n".parse()?;
+/// assert_eq!(trace.mean_rate().as_bits_per_sec(), 3_600_000);
 /// # Ok::<(), tautline_sim::TraceError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
