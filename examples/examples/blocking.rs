@@ -13,12 +13,12 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_rt::blocking::{TcpListener, TcpStream};
 use tautline_rt::handle::Config;
-use tautline_rt::{Cable, HostThread, Idle, Stack, cable, system_seed};
+use tautline_rt::{Cable, HostThread, Idle, StackHandle, cable, system_seed};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 7);
 
-fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
+fn host(number: u8, device: Cable) -> io::Result<(HostThread, StackHandle)> {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let config = HostConfig::new([2, 0, 0, 0, 0, number], system_seed()?);
         let config = config.address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));

@@ -13,7 +13,7 @@ use tautline_base::{Bytes, Instant, Item, Rate};
 use tautline_qdisc::cake::{self, Bandwidth, Cake};
 use tautline_qdisc::{Drops, Qdisc};
 use tautline_rt::wait::Waiter;
-use tautline_rt::{Bell, Clock};
+use tautline_rt::{Clock, EventFd};
 
 /// A datagram on its way out.
 struct Datagram {
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         bandwidth,
         ..cake::Config::default()
     })?;
-    let (clock, waiter, bell) = (Clock::start(), Waiter::new(), Bell::new()?);
+    let (clock, waiter, event_fd) = (Clock::start(), Waiter::new(), EventFd::new()?);
     let (start, mut drops, mut received) = (clock.now(), Drops::new(), 0);
     let (mut next, mut longest) = ([start; 2], [Duration::ZERO; 2]);
     while clock.now() - start < Duration::from_secs(2) {
@@ -95,7 +95,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .chain(next)
             .min()
             .unwrap_or(now);
-        waiter.wait(&[], bell.as_fd(), Some(wake - now))?;
+        waiter.wait(&[], event_fd.as_fd(), Some(wake - now))?;
     }
     println!(
         "received {:.2} Mbit/s of 8",

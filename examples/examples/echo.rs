@@ -11,14 +11,16 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::FqCodel;
 use tautline_qdisc::fq_codel::Config as FqCodelConfig;
 use tautline_rt::handle::Config;
-use tautline_rt::{Cable, HostThread, Idle, Stack, TcpListener, TcpStream, cable, system_seed};
+use tautline_rt::{
+    Cable, HostThread, Idle, StackHandle, TcpListener, TcpStream, cable, system_seed,
+};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 7);
 
 /// A host with address 10.7.0.`number` on a thread of its own.
-fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
+fn host(number: u8, device: Cable) -> io::Result<(HostThread, StackHandle)> {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let (mac, address) = ([2, 0, 0, 0, 0, number], Ipv4Addr::new(10, 7, 0, number));
         let config = HostConfig::new(mac, system_seed()?).address(Cidr::new(address, 24));

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use tautline_examples::args::StackArgs;
 use tautline_examples::failure::exit_code;
 use tautline_examples::sockets::{Sockets, with_sockets};
-use tautline_rt::{Stack, TcpStream};
+use tautline_rt::{StackHandle, TcpStream};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -61,7 +61,7 @@ impl FromStr for Page {
     }
 }
 
-async fn fetch(stack: Stack, page: Page, together: Arc<Barrier>) -> io::Result<String> {
+async fn fetch(stack: StackHandle, page: Page, together: Arc<Barrier>) -> io::Result<String> {
     let stream = TcpStream::connect(&stack, page.server).await?;
     together.wait().await;
     let (mut requests, connection) = http1::handshake(TokioIo::new(stream))
@@ -96,7 +96,7 @@ async fn fetch(stack: Stack, page: Page, together: Arc<Barrier>) -> io::Result<S
         .collect())
 }
 
-async fn fetch_all(stack: Stack, page: Page, connections: usize) -> io::Result<()> {
+async fn fetch_all(stack: StackHandle, page: Page, connections: usize) -> io::Result<()> {
     let together = Arc::new(Barrier::new(connections));
     let mut fetches = JoinSet::new();
     for _ in 0..connections {

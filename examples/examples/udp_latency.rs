@@ -12,7 +12,7 @@ use tautline_base::{HeapFrame, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_rt::handle::Config;
 use tautline_rt::{
-    ByWords, Cable, Clock, HostThread, Idle, Stack, TcpListener, TcpStream, UdpSocket, cable,
+    ByWords, Cable, Clock, HostThread, Idle, StackHandle, TcpListener, TcpStream, UdpSocket, cable,
     system_seed,
 };
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace, TsqLimit};
@@ -28,7 +28,7 @@ const QUEUES: [&str; 2] = [
 ];
 const PINGS: usize = 100;
 
-fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
+fn host(number: u8, device: Cable) -> io::Result<(HostThread, StackHandle)> {
     let mut config = Config::default();
     // TSQ alone would keep most of the upload out of the queue: this shows what a host without it
     // does.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tautline_base::{Device, Frame};
 use tautline_rt::handle::Config;
-use tautline_rt::{Ended, Stack};
+use tautline_rt::{Ended, StackHandle};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub struct Sockets {
     /// The handle that opens them.
-    pub stack: Stack,
+    pub stack: StackHandle,
     /// Our own addresses.
     pub addresses: Vec<IpAddr>,
 }
@@ -62,7 +62,8 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
             tcp: args.tcp.config(),
             ..Config::default()
         };
-        let (stack, mut sockets) = Stack::new(config, Waker::from(session.event_loop.bell()));
+        let (stack, mut sockets) =
+            StackHandle::new(config, Waker::from(session.event_loop.event_fd()));
         session.announce("sockets");
         let (stopper, addresses) = (
             session.event_loop.stopper(),

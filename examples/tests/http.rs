@@ -13,14 +13,14 @@ use tautline_base::{HeapFrame, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_rt::handle::Config;
-use tautline_rt::{Cable, HostThread, Idle, Stack, TcpListener, TcpStream, cable};
+use tautline_rt::{Cable, HostThread, Idle, StackHandle, TcpListener, TcpStream, cable};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 use tokio::task::JoinSet;
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
 const CONNECTIONS: usize = 100;
 
-fn host(number: u8, device: Cable) -> (HostThread, Stack) {
+fn host(number: u8, device: Cable) -> (HostThread, StackHandle) {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
             .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
@@ -57,7 +57,7 @@ async fn serve(listener: TcpListener) {
 }
 
 /// Several requests on one connection, small and large.
-async fn ask(stack: Stack, number: usize) {
+async fn ask(stack: StackHandle, number: usize) {
     let stream = TcpStream::connect(&stack, SERVER).await.expect("connected");
     let (mut requests, connection) = client::conn::http1::handshake(TokioIo::new(stream))
         .await

@@ -13,71 +13,51 @@ use std::time::Duration;
 use tautline_base::{Device, Instant, Packet, Wake};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Event, Host, Tracer};
+use tautline_stack::{Host, Tracer};
 
-use crate::bell::Bell;
+use crate::application::{Application, Next};
 use crate::clock::Clock;
+use crate::event_fd::EventFd;
 use crate::wait::Waiter;
 
-/// A program on a host `H`.
-pub trait Application<H> {
-    /// The host tells of `event`.
-    fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
+/// Forwards frames between two devices.
+pub trait Forwarder {
+    /// Forwards the frames that can be forwarded now.
+    fn turn(&mut self, now: Instant) -> Progress;
 
-    /// Called in every turn of the loop, after the events and before the poll; says what to wait
-    /// for.
-    fn turn(&mut self, host: &mut H, now: Instant) -> Next;
-}
-
-/// What an application waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// An event, or somebody who wakes the loop.
-    Event,
-    /// That, or this moment.
-    At(Instant),
-    /// Nothing: it is done.
-    Done,
-}
-
-/// Work between two devices: a bridge.
-pub trait Between {
-    /// Moves what can be moved now.
-    fn turn(&mut self, now: Instant) -> Turn;
-
-    /// Descriptors that become readable when something was received.
+    /// Descriptors that become readable when a frame was received.
     fn devices(&self) -> [BorrowedFd<'_>; 2];
 }
 
-/// What [`Between::turn`] says.
+/// Result of [`Forwarder::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// There may be more to move at once.
+pub enum Progress {
+    /// More frames may be ready.
     Again,
-    /// Nothing until this moment, or until something is received.
+    /// No frame is ready before this deadline or the next reception.
     Wait(Option<Instant>),
-    /// The work is done.
+    /// Forwarding has ended; the loop returns.
     Done,
 }
 
-/// How the thread spends the time between two things to do.
+/// How the thread spends idle time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
-    /// Asleep until the device or a timer wakes it.
+    /// Sleeps until the device or a timer wakes it.
     #[default]
     Sleep,
-    /// Looking again at once. Uses a whole core, and pays only where the machine has one to spare.
+    /// Polls without sleeping. Uses a whole core, and pays only where the machine has one to spare.
     Spin,
 }
 
 /// Why [`EventLoop::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The application is done.
+    /// The application returned [`Next::Done`].
     Application,
-    /// Somebody called [`Stopper::stop`].
+    /// [`Stopper::stop`] was called.
     Stopped,
-    /// The device reports an error and receives no more; it knows which.
+    /// The device's descriptor reports an error.
     DeviceFailed,
 }
 
@@ -90,11 +70,11 @@ pub struct EventLoop {
     waiter: Waiter,
     /// Idle turns of a spinning loop.
     turns: Cell<u32>,
-    bell: Arc<Bell>,
+    event_fd: Arc<EventFd>,
     stopped: Arc<AtomicBool>,
 }
 
-/// Frames taken from the device in one [`Host::receive`]; so many mean that there may be more.
+/// Most frames that one [`Host::receive`] takes; after so many there may be more.
 const FULL_BATCH: usize = 64;
 /// How late a turn is when its thread had no processor for a while.
 const LATE: Duration = Duration::from_millis(1);
@@ -103,7 +83,7 @@ const CATCH_UP: usize = 32;
 /// How long frames may gather while there is traffic: with 20 µs a veth pair carries a third more
 /// than with none, and no less than with 50 µs.
 const GATHER: Duration = Duration::from_micros(20);
-/// Idle turns of a spinning loop between two looks at the device's descriptor: a few times a
+/// Idle turns of a spinning loop between two checks of the device's descriptor: a few per
 /// millisecond.
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
 /// Shortest wait worth a system call.
@@ -115,43 +95,44 @@ impl EventLoop {
     /// # Errors
     /// If the process has no file descriptor left.
     pub fn new(clock: Clock, idle: Idle) -> io::Result<Self> {
-        let (bell, stopped) = (Arc::new(Bell::new()?), Arc::default());
+        let (event_fd, stopped) = (Arc::new(EventFd::new()?), Arc::default());
         Ok(Self {
             clock,
             idle,
             gather: GATHER,
             waiter: Waiter::new(),
             turns: Cell::new(0),
-            bell,
+            event_fd,
             stopped,
         })
     }
 
-    /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C
-    /// rx-usecs` of a network card. A thread that is woken for every frame costs itself and the
+    /// How long frames gather before the next receive while there is traffic, like `ethtool -C
+    /// rx-usecs` of a NIC. A thread that is woken for every frame costs itself and the
     /// sender more than the frame does, and acknowledges every other one. The first frame after a
-    /// pause is never held back. Default 20 µs; zero looks at once.
+    /// pause is never held back. Default 20 µs; zero receives at once.
+    #[must_use]
     pub fn gathering(mut self, time: Duration) -> Self {
         self.gather = time;
         self
     }
 
-    /// The clock the host lives by.
+    /// The clock of the host.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Ends the loop from elsewhere.
+    /// Ends the loop from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper {
-            bell: Arc::clone(&self.bell),
+            event_fd: Arc::clone(&self.event_fd),
             stopped: Arc::clone(&self.stopped),
         }
     }
 
-    /// Wakes the loop from elsewhere, so that the application has a turn.
-    pub fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    /// Wakes the loop from another thread; it then runs the application's turn.
+    pub fn event_fd(&self) -> Arc<EventFd> {
+        Arc::clone(&self.event_fd)
     }
 
     /// Runs until the application is done, the loop is stopped or the device fails.
@@ -175,8 +156,8 @@ impl EventLoop {
             let now = self.clock.now();
             let mut received = host.receive(now);
             if promised.is_some_and(|at| now > at + LATE) {
-                // Timers have expired whose answers may be waiting behind the first batch: a thread
-                // that had no processor would send again what was acknowledged meanwhile.
+                // The thread was not scheduled. Without the frames behind the first batch, expired
+                // timers would retransmit data that was acknowledged meanwhile.
                 for _ in 0..CATCH_UP {
                     if received < FULL_BATCH {
                         break;
@@ -185,12 +166,12 @@ impl EventLoop {
                 }
             }
             let (wake, next) = serve(host, application, now);
-            let asked = match next {
+            let deadline = match next {
                 Next::Done => return Ok(Ended::Application),
                 Next::At(at) => Some(at),
                 Next::Event => None,
             };
-            let until = wake.map(|wake| wake.at).into_iter().chain(asked).min();
+            let until = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
             promised = until;
             if received < FULL_BATCH && !self.wait(host, until, received > 0)? {
                 return Ok(Ended::DeviceFailed);
@@ -199,19 +180,18 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives `work` on two devices until it is done, the loop is stopped or a device fails. Its
-    /// `turn` moves what can be moved and says when to come again at the latest; the loop sleeps
-    /// until then, or until a device has received.
+    /// Drives `forwarder` until it is done, the loop is stopped or a device fails. Sleeps between
+    /// turns until the deadline that `turn` returned or until a device is readable.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn run_between<W: Between>(&self, work: &mut W) -> io::Result<Ended> {
+    pub fn run_forwarder<W: Forwarder>(&self, forwarder: &mut W) -> io::Result<Ended> {
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            let until = match work.turn(now) {
-                Turn::Again => continue,
-                Turn::Wait(until) => until,
-                Turn::Done => return Ok(Ended::Application),
+            let until = match forwarder.turn(now) {
+                Progress::Again => continue,
+                Progress::Wait(until) => until,
+                Progress::Done => return Ok(Ended::Application),
             };
             let now = self.clock.now();
             let time = if self.idle == Idle::Spin {
@@ -219,9 +199,11 @@ impl EventLoop {
             } else {
                 until.map(|until| until - now)
             };
-            let ready = self.waiter.wait(&work.devices(), self.bell.as_fd(), time)?;
-            if ready.bell {
-                self.bell.silence();
+            let ready = self
+                .waiter
+                .wait(&forwarder.devices(), self.event_fd.as_fd(), time)?;
+            if ready.woken {
+                self.event_fd.clear();
             }
             if ready.failed {
                 return Ok(Ended::DeviceFailed);
@@ -230,8 +212,8 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Goes on without an application until no packet is on its way or `time` has passed: what the
-    /// host still has to say is said.
+    /// Drives the host without its application until its last packets have left or `time` has
+    /// passed.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -255,8 +237,8 @@ impl EventLoop {
         }
     }
 
-    /// Waits for input or until `until`; during traffic lets frames gather instead. False if the
-    /// device has failed.
+    /// Waits for input or until `until`; during traffic lets frames gather instead. Returns false if
+    /// the device has failed.
     fn wait<Q, D, T, L>(
         &self,
         host: &Host<Q, D, T, L>,
@@ -277,7 +259,7 @@ impl EventLoop {
             while self.clock.now() < end {
                 std::hint::spin_loop();
             }
-            // Whoever never waits must ask now and then whether the device is still there.
+            // A loop that never waits checks now and then that the device still works.
             let turn = self.turns.get();
             self.turns.set(turn.wrapping_add(1));
             if traffic || !turn.is_multiple_of(TURNS_BETWEEN_CHECKS) {
@@ -285,7 +267,7 @@ impl EventLoop {
             }
             let ready = self.waiter.wait(
                 &[host.port().ring().device().as_fd()],
-                self.bell.as_fd(),
+                self.event_fd.as_fd(),
                 Some(Duration::ZERO),
             )?;
             return Ok(!ready.failed);
@@ -294,18 +276,18 @@ impl EventLoop {
         if time.is_some_and(|time| time < SHORTEST_WAIT) {
             return Ok(true);
         }
-        // While frames gather, the device is not looked at.
+        // While frames gather, the device is not watched.
         let device = [host.port().ring().device().as_fd()];
         let watched = if traffic { &[] } else { device.as_slice() };
-        let ready = self.waiter.wait(watched, self.bell.as_fd(), time)?;
-        if ready.bell {
-            self.bell.silence();
+        let ready = self.waiter.wait(watched, self.event_fd.as_fd(), time)?;
+        if ready.woken {
+            self.event_fd.clear();
         }
         Ok(!ready.failed)
     }
 }
 
-/// Events, the application's turn, one poll; again while the poll brings events.
+/// Delivers events, runs the application's turn, polls; repeats while the poll brings events.
 fn serve<Q, D, T, L, A>(
     host: &mut Host<Q, D, T, L>,
     application: &mut A,
@@ -336,7 +318,7 @@ where
 /// Ends an [`EventLoop`] from another thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    bell: Arc<Bell>,
+    event_fd: Arc<EventFd>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -344,6 +326,6 @@ impl Stopper {
     /// Makes the loop return [`Ended::Stopped`] at its next turn.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        self.bell.ring();
+        self.event_fd.signal();
     }
 }

@@ -14,7 +14,7 @@ use tautline_stack::{Host, Tracer};
 
 use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
-use crate::handle::{Config, Fixed, Rebuild, Stack};
+use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 
 /// How long a host may take to say its last words.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -35,7 +35,7 @@ impl HostThread {
         config: Config,
         idle: Idle,
         make: impl FnOnce() -> io::Result<Host<Q, D, T, L>> + Send + 'static,
-    ) -> io::Result<(Self, Stack)>
+    ) -> io::Result<(Self, StackHandle)>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
@@ -45,7 +45,7 @@ impl HostThread {
         Self::spawn_with(config, idle, Fixed, make)
     }
 
-    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`Stack::set_qdisc`] replaces
+    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`StackHandle::set_qdisc`] replaces
     /// the host's discipline.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl HostThread {
         idle: Idle,
         rebuild: B,
         make: impl FnOnce() -> io::Result<Host<Q, D, T, L>> + Send + 'static,
-    ) -> io::Result<(Self, Stack)>
+    ) -> io::Result<(Self, StackHandle)>
     where
         B: Rebuild<Q> + Send + 'static,
         D: Device + AsFd,
@@ -67,7 +67,7 @@ impl HostThread {
         let thread = Builder::new().name("host".into()).spawn(move || {
             let event_loop = EventLoop::new(Clock::start(), idle)?;
             let mut host = make()?;
-            let (stack, sockets) = Stack::new(config, Waker::from(event_loop.bell()));
+            let (stack, sockets) = StackHandle::new(config, Waker::from(event_loop.event_fd()));
             let mut sockets = sockets.rebuilding(rebuild);
             // Nobody waits only if `spawn` panicked.
             let _ = tell.send((event_loop.stopper(), stack));

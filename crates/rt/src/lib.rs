@@ -1,48 +1,55 @@
 //! Real time for a [`Host`](tautline_stack::Host): a clock, an event loop over any device with a
-//! descriptor, TAP, and sockets for async programs.
+//! descriptor, TAP, and sockets for async and blocking programs.
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`event_loop`] | [`EventLoop`]: drives a host with an [`Application`] on the calling thread |
-//! | [`clock`], [`wait`], [`bell`] | what the loop is made of: time, sleeping, being woken |
-//! | [`handle`], [`tokio_net`] | [`TcpStream`], [`TcpListener`]: sockets for async programs, with tokio's traits |
-//! | [`blocking`] | the same sockets for threads that wait |
-//! | [`host_thread`] | [`HostThread`]: a host on a thread of its own, for programs that only want sockets |
-//! | [`signals`] | [`stop_on_signals`]: Ctrl-C ends a loop in order |
-//! | [`bridge`] | [`Bridge`](bridge::Bridge): a bump in the wire between two devices, each way through a discipline |
-//! | [`tap`] | [`Tap`]: a TAP interface as a device |
-//! | [`mod@cable`] | [`cable()`]: two devices joined in memory |
-//! | [`frame_device`] | [`FrameDevice`](frame_device::FrameDevice): what those two share |
-//! | [`entropy`] | [`system_seed`] |
+//! The sockets ([`handle`], [`blocking`], [`tokio_net`]) and the [`bridge`] build on every platform.
+//! The event loop and its devices need eventfd (Linux, Android), [`Tap`] needs Linux.
 #![forbid(unsafe_code)]
 
-pub mod bell;
+pub mod application;
 pub mod blocking;
 pub mod bridge;
-pub mod cable;
 pub mod clock;
-pub mod entropy;
-pub mod event_loop;
-pub mod frame_device;
 pub mod handle;
-pub mod host_thread;
-pub mod signals;
-pub mod tap;
 pub mod tokio_net;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod cable;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod entropy;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod event_fd;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod event_loop;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod frame_device;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod host_thread;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod signals;
+#[cfg(target_os = "linux")]
+pub mod tap;
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod wait;
 
-pub use bell::Bell;
-pub use cable::{Cable, cable};
+pub use application::{Application, Next};
 pub use clock::Clock;
-pub use entropy::system_seed;
-pub use event_loop::{Application, Between, Ended, EventLoop, Idle, Next, Stopper, Turn};
 pub use handle::{
-    ByWords, Interest, ListenerGroup, Ready, Sockets, Stack, TcpListener, TcpStream, UdpSocket,
+    ByWords, Interest, ListenerGroup, Ready, Sockets, StackHandle, TcpListener, TcpStream,
+    UdpSocket,
 };
-pub use host_thread::HostThread;
-pub use signals::stop_on_signals;
-pub use tap::{Tap, TapError};
 pub use tautline_stack::ListenAt;
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub use self::{
+    cable::{Cable, cable},
+    entropy::system_seed,
+    event_fd::EventFd,
+    event_loop::{Ended, EventLoop, Forwarder, Idle, Progress, Stopper},
+    host_thread::HostThread,
+    signals::stop_on_signals,
+};
+#[cfg(target_os = "linux")]
+pub use tap::{Tap, TapError};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,4 +1,4 @@
-//! [`Waiter`]: sleeps until one of a few devices or a bell is readable, or a moment has come.
+//! [`Waiter`]: sleeps until a device or an [`EventFd`](crate::EventFd) is readable, or a deadline.
 //!
 //! Pacing needs wake-ups that are microseconds late, not 50: the thread's timer slack is set to its
 //! least, and `ppoll` takes nanoseconds.
@@ -11,13 +11,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What ended a wait. Nothing set: time passed, or a signal arrived.
+/// Result of a wait. No field is set after a timeout or a Unix signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// A device has received something.
+    /// A device is readable.
     pub device: bool,
-    /// The bell was rung.
-    pub bell: bool,
+    /// The eventfd was signaled.
+    pub woken: bool,
     /// A device reports an error and will not become readable.
     pub failed: bool,
 }
@@ -25,7 +25,6 @@ pub struct Readiness {
 /// Waits on behalf of the thread it was made on.
 #[derive(Debug)]
 pub struct Waiter {
-    /// A waiter belongs to the thread whose timers it made exact.
     _of_this_thread: std::marker::PhantomData<*const ()>,
 }
 
@@ -40,15 +39,15 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of `devices` (two at most count) or `bell` is readable, or `time` has
-    /// passed; without a time, as long as it takes.
+    /// Waits until one of `devices` (two at most count) or `event_fd` is readable, or `time` has
+    /// passed; `None` waits without limit.
     ///
     /// # Errors
-    /// The kernel's, which only lack of memory explains.
+    /// That of `poll(2)`: the kernel is out of memory.
     pub fn wait(
         &self,
         devices: &[BorrowedFd<'_>],
-        bell: BorrowedFd<'_>,
+        event_fd: BorrowedFd<'_>,
         time: Option<Duration>,
     ) -> io::Result<Readiness> {
         let timeout = time.map(|time| Timespec {
@@ -56,8 +55,8 @@ impl Waiter {
             tv_nsec: time.subsec_nanos().into(),
         });
         let watched = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let device = |at: usize| watched(devices.get(at).copied().unwrap_or(bell));
-        let mut fds = [watched(bell), device(0), device(1)];
+        let device = |at: usize| watched(devices.get(at).copied().unwrap_or(event_fd));
+        let mut fds = [watched(event_fd), device(0), device(1)];
         let watching = 1 + devices.len().min(2);
         match poll(&mut fds[..watching], timeout.as_ref()) {
             Ok(_) => {}
@@ -66,7 +65,7 @@ impl Waiter {
         }
         let trouble = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let mut ready = Readiness {
-            bell: fds[0].revents().contains(PollFlags::IN),
+            woken: fds[0].revents().contains(PollFlags::IN),
             ..Readiness::default()
         };
         for device in fds[1..watching].iter().map(PollFd::revents) {
@@ -84,33 +83,33 @@ mod tests {
     use std::os::fd::AsFd;
 
     use crate::Clock;
-    use crate::bell::Bell;
+    use crate::event_fd::EventFd;
 
     #[test]
-    fn a_wait_ends_in_time_and_early_when_rung() {
-        let (device, bell) = (
-            Bell::new().expect("a descriptor"),
-            Bell::new().expect("a descriptor"),
+    fn a_wait_ends_in_time_and_early_when_signaled() {
+        let (device, event_fd) = (
+            EventFd::new().expect("a descriptor"),
+            EventFd::new().expect("a descriptor"),
         );
         let (waiter, clock) = (Waiter::new(), Clock::start());
         let wait = |time| {
             waiter
-                .wait(&[device.as_fd()], bell.as_fd(), time)
+                .wait(&[device.as_fd()], event_fd.as_fd(), time)
                 .expect("poll")
         };
         let before = clock.now();
         assert_eq!(wait(Some(Duration::from_millis(2))), Readiness::default());
         assert!(clock.now() - before >= Duration::from_millis(2));
-        bell.ring();
+        event_fd.signal();
         assert_eq!(
             wait(None),
             Readiness {
-                bell: true,
+                woken: true,
                 ..Readiness::default()
             }
         );
-        bell.silence();
-        device.ring();
+        event_fd.clear();
+        device.signal();
         assert_eq!(
             wait(None),
             Readiness {
@@ -118,13 +117,13 @@ mod tests {
                 ..Readiness::default()
             }
         );
-        let other = Bell::new().expect("a descriptor");
+        let other = EventFd::new().expect("a descriptor");
         let second = waiter
-            .wait(&[other.as_fd(), device.as_fd()], bell.as_fd(), None)
+            .wait(&[other.as_fd(), device.as_fd()], event_fd.as_fd(), None)
             .expect("poll");
         assert!(second.device && !second.failed);
         let not_watched = waiter
-            .wait(&[], bell.as_fd(), Some(Duration::from_millis(1)))
+            .wait(&[], event_fd.as_fd(), Some(Duration::from_millis(1)))
             .expect("poll");
         assert_eq!(not_watched, Readiness::default());
     }

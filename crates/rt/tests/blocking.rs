@@ -11,14 +11,14 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::blocking::{TcpListener, TcpStream, UdpSocket};
 use tautline_rt::handle::Config;
-use tautline_rt::{Cable, Clock, HostThread, Idle, Stack, cable};
+use tautline_rt::{Cable, Clock, HostThread, Idle, StackHandle, cable};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 const PORT: u16 = 7;
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
 const SHORT: Duration = Duration::from_millis(50);
 
-fn host(device: Cable, number: u8) -> (HostThread, Stack) {
+fn host(device: Cable, number: u8) -> (HostThread, StackHandle) {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
             .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
@@ -36,7 +36,7 @@ fn host(device: Cable, number: u8) -> (HostThread, Stack) {
     .expect("a thread")
 }
 
-fn with_stacks(test: impl FnOnce(&Stack, &Stack)) {
+fn with_stacks(test: impl FnOnce(&StackHandle, &StackHandle)) {
     let [left, right] = cable().expect("descriptors");
     let ((left, client), (right, server)) = (host(left, 1), host(right, 2));
     test(&client, &server);

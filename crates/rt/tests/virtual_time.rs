@@ -13,7 +13,7 @@ use tautline_base::{HeapFrame, Instant, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::handle::Config;
-use tautline_rt::{Application, Cable, Sockets, Stack, TcpListener, TcpStream, cable};
+use tautline_rt::{Application, Cable, Sockets, StackHandle, TcpListener, TcpStream, cable};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
@@ -36,7 +36,7 @@ struct End {
 }
 
 impl End {
-    fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (Stack, Self) {
+    fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (StackHandle, Self) {
         let address = Ipv4Addr::new(10, 7, 0, number);
         let config = HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number))
             .address(Cidr::new(address, 24));
@@ -50,7 +50,7 @@ impl End {
             Pool::new((0..512).map(|_| HeapFrame::new()).collect()),
             NoTrace,
         );
-        let (stack, sockets) = Stack::new(Config::default(), Waker::from(Arc::clone(woken)));
+        let (stack, sockets) = StackHandle::new(Config::default(), Waker::from(Arc::clone(woken)));
         (
             stack,
             Self {
@@ -168,7 +168,7 @@ fn futures_may_move_between_threads() {
     fn moves(future: impl Send) {
         drop(future);
     }
-    let (stack, _sockets) = Stack::new(Config::default(), Waker::noop().clone());
+    let (stack, _sockets) = StackHandle::new(Config::default(), Waker::noop().clone());
     moves(TcpStream::connect(&stack, SERVER));
     moves(async {
         let (stream, _) = TcpListener::bind(&stack, 1).await?.accept().await?;

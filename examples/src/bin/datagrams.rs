@@ -16,7 +16,7 @@ use tautline_examples::conversation::Pattern;
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{print_json, rounded};
 use tautline_examples::sockets::with_sockets;
-use tautline_rt::{Clock, Stack};
+use tautline_rt::{Clock, StackHandle};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
@@ -64,7 +64,7 @@ struct Summary {
 /// Where sockets come from.
 enum Net {
     Kernel,
-    Ours(Stack),
+    Ours(StackHandle),
 }
 
 enum Socket {

@@ -18,7 +18,7 @@ use tautline_live::{PortState, Screen, Snapshot, View};
 use tautline_qdisc::{QueueStats, Stats};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
 use tautline_rt::{
-    Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed,
+    Clock, Ended, EventLoop, Forwarder, Idle, Progress, Tap, stop_on_signals, system_seed,
 };
 use tautline_tc::build;
 
@@ -243,20 +243,20 @@ where
     }
 }
 
-impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
-    fn turn(&mut self, now: Instant) -> Turn {
+impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D> {
+    fn turn(&mut self, now: Instant) -> Progress {
         let more = self.bridge.turn(now);
         if now >= self.since + self.interval() {
             self.report("interval", now);
         }
         if self.end.is_some_and(|end| now >= end) {
-            return Turn::Done;
+            return Progress::Done;
         }
         if more {
-            return Turn::Again;
+            return Progress::Again;
         }
         let wake = self.bridge.wake(now).map(|wake| wake.at);
-        Turn::Wait(
+        Progress::Wait(
             wake.into_iter()
                 .chain([self.since + self.interval()])
                 .chain(self.end)
@@ -304,7 +304,7 @@ where
         before,
         screen,
     };
-    let ended = event_loop.run_between(&mut middlebox);
+    let ended = event_loop.run_forwarder(&mut middlebox);
     // The terminal is itself again before anything is printed.
     middlebox.screen = None;
     let ended = ended?;

@@ -22,7 +22,7 @@ use tautline_examples::open::{Job, Opened, with_device};
 use tautline_examples::report::{print_json, rounded};
 use tautline_examples::session::{Session, SessionHost};
 use tautline_rt::handle::Config;
-use tautline_rt::{Application, Clock, Ended, Next, Sockets, Stack};
+use tautline_rt::{Application, Clock, Ended, Next, Sockets, StackHandle};
 use tautline_stack::Event;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Builder;
@@ -107,7 +107,7 @@ struct Summary {
 #[derive(Clone)]
 enum Net {
     Kernel,
-    Ours(Stack),
+    Ours(StackHandle),
 }
 
 /// A stream of either stack.
@@ -333,8 +333,8 @@ impl Job for Work {
             tcp: args.tcp.config(),
             ..Config::default()
         };
-        let bell = Waker::from(session.event_loop.bell());
-        let (stack, sockets) = Stack::new(config, bell.clone());
+        let bell = Waker::from(session.event_loop.event_fd());
+        let (stack, sockets) = StackHandle::new(config, bell.clone());
         let through = Arc::new(AtomicBool::new(false));
         let mut talking = Talking {
             sockets,

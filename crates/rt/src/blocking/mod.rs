@@ -4,7 +4,7 @@
 //! ```no_run
 //! use std::io::{Read, Write};
 //! use tautline_rt::blocking::TcpStream;
-//! # fn example(stack: &tautline_rt::Stack) -> std::io::Result<()> {
+//! # fn example(stack: &tautline_rt::StackHandle) -> std::io::Result<()> {
 //! let mut stream = TcpStream::connect(stack, "10.7.0.2:80".parse::<std::net::SocketAddr>().expect("an address"))?;
 //! stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
 //! let mut page = String::new();

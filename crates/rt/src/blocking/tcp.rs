@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_stack::ListenAt;
 
 use super::{Patience, park};
-use crate::handle::{self, Stack};
+use crate::handle::{self, StackHandle};
 
 /// A connection. `&TcpStream` reads and writes too, so that threads may share one in an
 /// [`Arc`](std::sync::Arc).
@@ -34,7 +34,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`handle::TcpStream::connect`].
-    pub fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
+    pub fn connect(stack: &StackHandle, remote: impl Into<SocketAddr>) -> io::Result<Self> {
         Patience::default()
             .wait(handle::TcpStream::connect(stack, remote))
             .map(Self::from)
@@ -45,7 +45,7 @@ impl TcpStream {
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect).
     pub fn connect_timeout(
-        stack: &Stack,
+        stack: &StackHandle,
         remote: impl Into<SocketAddr>,
         timeout: Duration,
     ) -> io::Result<Self> {
@@ -204,7 +204,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// As [`handle::TcpListener::bind`].
-    pub fn bind(stack: &Stack, at: impl Into<ListenAt>) -> io::Result<Self> {
+    pub fn bind(stack: &StackHandle, at: impl Into<ListenAt>) -> io::Result<Self> {
         let handle = Patience::default().wait(handle::TcpListener::bind(stack, at))?;
         Ok(Self {
             handle,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Patience;
-use crate::handle::{self, Stack};
+use crate::handle::{self, StackHandle};
 
 /// A datagram socket. Threads may share it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As [`handle::UdpSocket::bind`].
-    pub fn bind(stack: &Stack, local: impl Into<SocketAddr>) -> io::Result<Self> {
+    pub fn bind(stack: &StackHandle, local: impl Into<SocketAddr>) -> io::Result<Self> {
         let handle = Patience::default().wait(handle::UdpSocket::bind(stack, local))?;
         Ok(Self {
             handle,

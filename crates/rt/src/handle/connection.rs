@@ -12,15 +12,15 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, Host, Recv, TcpConfig, Tracer};
 
-use super::doorbell::{self, Line, Notice};
+use super::command::{Notified, NotifyFlag, SocketRef};
 use super::options::Settings;
 use super::waiters::Waiters;
-use super::{Failure, Stack, TcpStream};
+use super::{Failure, StackHandle, TcpStream};
 
 /// State of a connection that both threads see.
 #[derive(Debug)]
 pub(super) struct Shared {
-    notice: Notice,
+    notify_flag: NotifyFlag,
     pub(super) peer: SocketAddr,
     /// Our end, once the host has named it.
     local: OnceLock<SocketAddr>,
@@ -41,9 +41,9 @@ pub(super) struct Shared {
     pub(super) receive_end: OnceLock<Result<(), Failure>>,
 }
 
-impl doorbell::Shared for Shared {
-    fn notice(&self) -> &Notice {
-        &self.notice
+impl Notified for Shared {
+    fn notify_flag(&self) -> &NotifyFlag {
+        &self.notify_flag
     }
 }
 
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// What a call returns at the end of the connection; after a failure it has been heard.
-    pub(super) fn told(&self, end: Result<(), Failure>) -> io::Result<()> {
+    pub(super) fn report(&self, end: Result<(), Failure>) -> io::Result<()> {
         if end.is_err() {
             self.heard.store(true, Ordering::Relaxed);
         }
@@ -78,7 +78,7 @@ impl Shared {
 
     /// What a write returns that comes too late: the reason for the first call that hears of it, a
     /// broken pipe for later ones.
-    pub(super) fn told_again<T>(&self, why: Failure) -> io::Result<T> {
+    pub(super) fn fail_again<T>(&self, why: Failure) -> io::Result<T> {
         let heard = self.heard.swap(true, Ordering::Relaxed);
         Err(match why {
             Failure::Closed(why) if heard => Failure::Broken(why),
@@ -105,9 +105,9 @@ impl Shared {
 }
 
 /// Both ends of a new connection to `peer`, which begins as `tcp` says.
-pub(super) fn pair(stack: &Stack, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStream, HostEnd) {
+pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStream, HostEnd) {
     let shared = Arc::new(Shared {
-        notice: Notice::default(),
+        notify_flag: NotifyFlag::default(),
         peer,
         local: OnceLock::new(),
         settings: Settings::new(tcp),
@@ -122,7 +122,7 @@ pub(super) fn pair(stack: &Stack, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStre
     });
     let (write, outgoing) = RingBuffer::new(stack.config().send_ring.get());
     let (incoming, read) = RingBuffer::new(stack.config().receive_ring.get());
-    let line = || Line::new(Arc::clone(&shared), stack.clone());
+    let line = || SocketRef::new(Arc::clone(&shared), stack.clone());
     (
         TcpStream::new(read, write, line),
         HostEnd {
@@ -156,18 +156,18 @@ pub(super) enum Fate {
 }
 
 impl HostEnd {
-    /// Puts a name to the connection, see [`Notice::name`], and our end's address.
+    /// Puts a name to the connection, see [`NotifyFlag::set_socket`], and our end's address.
     pub(super) fn name(&self, socket: SocketId, local: Option<SocketAddr>) {
         if let Some(local) = local {
             // Set only here.
             let _ = self.shared.local.set(local);
         }
-        self.shared.notice.name(socket);
+        self.shared.notify_flag.set_socket(socket);
     }
 
-    /// See [`Notice::take`].
-    pub(super) fn take_notice(&self) {
-        self.shared.notice.take();
+    /// See [`NotifyFlag::clear`].
+    pub(super) fn clear_notification(&self) {
+        self.shared.notify_flag.clear();
     }
 
     /// The handshake is complete.

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tautline_stack::{ListenAt, TcpConfig};
 
 use super::waiters::Waiters;
-use super::{Failure, Stack, TcpListener, TcpStream};
+use super::{Failure, StackHandle, TcpListener, TcpStream};
 
 /// Listeners on the same port of several hosts, whose connections are accepted as if they were one.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl ListenerGroup {
     ///
     /// # Errors
     /// As [`TcpListener::bind`]; then no host listens.
-    pub async fn bind(stacks: &[Stack], at: impl Into<ListenAt>) -> io::Result<Self> {
+    pub async fn bind(stacks: &[StackHandle], at: impl Into<ListenAt>) -> io::Result<Self> {
         let at = at.into();
         let acceptor = Arc::<Waiters>::default();
         let mut listeners = Vec::with_capacity(stacks.len());

@@ -11,27 +11,27 @@ use std::task::{Context, Poll};
 
 use rtrb::{Consumer, Producer};
 
+use super::command::SocketRef;
 use super::connection::Shared;
-use super::doorbell::Line;
 use super::readiness::{Interest, Ready};
 use super::{Failure, TcpStream};
 
 /// The receiving half of a [`TcpStream`].
 #[derive(Debug)]
 pub struct OwnedReadHalf {
-    // Dropped before the line rings, which is how the host's thread sees that it is gone.
+    // Dropped before the socket rings, which is how the host's thread sees that it is gone.
     ring: Mutex<Consumer<u8>>,
-    line: Line<Shared>,
+    socket: SocketRef<Shared>,
 }
 
 /// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream
 /// after what was written.
 #[derive(Debug)]
 pub struct OwnedWriteHalf {
-    /// `None` once shut down. Dropped before the line rings, which is how the host's thread sees
+    /// `None` once shut down. Dropped before the socket rings, which is how the host's thread sees
     /// that it is gone.
     ring: Mutex<Option<Producer<u8>>>,
-    line: Line<Shared>,
+    socket: SocketRef<Shared>,
 }
 
 /// Two halves that are not of the same stream.
@@ -52,10 +52,10 @@ fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
 }
 
 impl OwnedReadHalf {
-    pub(super) fn new(ring: Consumer<u8>, line: Line<Shared>) -> Self {
+    pub(super) fn new(ring: Consumer<u8>, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(ring),
-            line,
+            socket,
         }
     }
 
@@ -68,7 +68,7 @@ impl OwnedReadHalf {
         reason = "it gives the halves back, as tokio's does"
     )]
     pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
-        if self.line.is_the_same_as(&write.line) {
+        if self.socket.is_same(&write.socket) {
             Ok(TcpStream::of_halves(self, write))
         } else {
             Err(ReuniteError(self, write))
@@ -80,7 +80,7 @@ impl OwnedReadHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.line.local_addr()
+        self.socket.local_addr()
     }
 
     /// The other end.
@@ -88,7 +88,7 @@ impl OwnedReadHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.line.peer)
+        Ok(self.socket.peer)
     }
 
     /// As [`TcpStream::poll_recv`].
@@ -97,10 +97,10 @@ impl OwnedReadHalf {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
+        let Self { ring, socket } = self;
         let ring = own(ring);
-        let read = line.reader.poll(context, || take(ring, line, out));
-        offer_room(ring, line);
+        let read = socket.reader.poll(context, || take(ring, socket, out));
+        offer_room(ring, socket);
         read
     }
 
@@ -110,14 +110,14 @@ impl OwnedReadHalf {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
+        let Self { ring, socket } = self;
         let ring = own(ring);
-        line.reader.poll(context, || look(ring, line, out))
+        socket.reader.poll(context, || peek(ring, socket, out))
     }
 
     /// As [`TcpStream::poll_read_ready`].
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.reader.poll(context, || self.is_readable())
+        self.socket.reader.poll(context, || self.is_readable())
     }
 
     /// As [`TcpStream::readable`].
@@ -125,7 +125,7 @@ impl OwnedReadHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn readable(&self) -> io::Result<()> {
-        self.line.reader.wait(|| self.is_readable()).await
+        self.socket.reader.wait(|| self.is_readable()).await
     }
 
     /// As [`TcpStream::peek`].
@@ -133,9 +133,9 @@ impl OwnedReadHalf {
     /// # Errors
     /// Why the connection failed.
     pub async fn peek(&self, out: &mut [u8]) -> io::Result<usize> {
-        self.line
+        self.socket
             .reader
-            .wait(|| look(&mut lock(&self.ring), &self.line, out))
+            .wait(|| peek(&mut lock(&self.ring), &self.socket, out))
             .await
     }
 
@@ -145,8 +145,8 @@ impl OwnedReadHalf {
     /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
     pub fn try_read(&self, out: &mut [u8]) -> io::Result<usize> {
         let mut ring = lock(&self.ring);
-        let read = would_block(take(&mut ring, &self.line, out));
-        offer_room(&ring, &self.line);
+        let read = would_block(take(&mut ring, &self.socket, out));
+        offer_room(&ring, &self.socket);
         read
     }
 
@@ -177,7 +177,7 @@ impl OwnedReadHalf {
 
     pub(super) fn readiness(&self) -> Ready {
         // Asked before the bytes: the end is declared after the last of them.
-        let read_closed = self.line.receive_end.get().is_some();
+        let read_closed = self.socket.receive_end.get().is_some();
         Ready {
             read: !lock(&self.ring).is_empty(),
             read_closed,
@@ -190,33 +190,33 @@ impl OwnedReadHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.line
+        self.socket
             .reader
             .wait(|| self.readiness().of(interest).map(Ok))
             .await
     }
 
-    pub(super) fn line(&self) -> &Line<Shared> {
-        &self.line
+    pub(super) fn socket(&self) -> &SocketRef<Shared> {
+        &self.socket
     }
 }
 
 /// Moves bytes from the ring to `out`. `None` if there are none, and more may come.
-fn take(ring: &mut Consumer<u8>, line: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+fn take(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     // Asked before the bytes: the end is declared after the last of them.
-    let end = line.receive_end.get();
+    let end = socket.receive_end.get();
     match ring.pop_partial_slice(out).0.len() {
-        0 if !out.is_empty() => end.map(|end| line.told(*end).map(|()| 0)),
+        0 if !out.is_empty() => end.map(|end| socket.report(*end).map(|()| 0)),
         count => Some(Ok(count)),
     }
 }
 
 /// As [`take`], but the bytes stay.
-fn look(ring: &mut Consumer<u8>, line: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
-    let end = line.receive_end.get();
+fn peek(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+    let end = socket.receive_end.get();
     let count = out.len().min(ring.slots());
     if count == 0 && !out.is_empty() {
-        return end.map(|end| line.told(*end).map(|()| 0));
+        return end.map(|end| socket.report(*end).map(|()| 0));
     }
     let chunk = ring.read_chunk(count).expect("so many are there");
     let (front, back) = chunk.as_slices();
@@ -226,17 +226,17 @@ fn look(ring: &mut Consumer<u8>, line: &Shared, out: &mut [u8]) -> Option<io::Re
 }
 
 /// Lets the host's thread fill the ring again once half of it is free, if it had found it full.
-fn offer_room(ring: &Consumer<u8>, line: &Line<Shared>) {
-    if ring.slots() <= ring.buffer().capacity() / 2 && line.full.swap(false, Ordering::AcqRel) {
-        line.ring();
+fn offer_room(ring: &Consumer<u8>, socket: &SocketRef<Shared>) {
+    if ring.slots() <= ring.buffer().capacity() / 2 && socket.full.swap(false, Ordering::AcqRel) {
+        socket.notify_host();
     }
 }
 
 impl OwnedWriteHalf {
-    pub(super) fn new(ring: Producer<u8>, line: Line<Shared>) -> Self {
+    pub(super) fn new(ring: Producer<u8>, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(Some(ring)),
-            line,
+            socket,
         }
     }
 
@@ -257,7 +257,7 @@ impl OwnedWriteHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.line.local_addr()
+        self.socket.local_addr()
     }
 
     /// The other end.
@@ -265,27 +265,27 @@ impl OwnedWriteHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.line.peer)
+        Ok(self.socket.peer)
     }
 
     /// Waits for the end of the handshake.
     pub(super) async fn opened(&self) -> io::Result<()> {
-        let line = &self.line;
-        let open = || match line.send_end.get() {
-            Some(why) => Some(line.told(Err(*why))),
-            None => line.open.load(Ordering::Acquire).then_some(Ok(())),
+        let socket = &self.socket;
+        let open = || match socket.send_end.get() {
+            Some(why) => Some(socket.report(Err(*why))),
+            None => socket.open.load(Ordering::Acquire).then_some(Ok(())),
         };
-        line.writer.wait(open).await
+        socket.writer.wait(open).await
     }
 
     /// As [`TcpStream::poll_send`].
     pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
+        let Self { ring, socket } = self;
         let ring = own(ring);
-        let written = line.writer.poll(context, || {
-            put(ring, line, &mut [IoSlice::new(data)].into_iter())
+        let written = socket.writer.poll(context, || {
+            put(ring, socket, &mut [IoSlice::new(data)].into_iter())
         });
-        ring_after(line, &written);
+        notify_if_written(socket, &written);
         written
     }
 
@@ -295,18 +295,18 @@ impl OwnedWriteHalf {
         context: &mut Context<'_>,
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
+        let Self { ring, socket } = self;
         let ring = own(ring);
-        let written = line
+        let written = socket
             .writer
-            .poll(context, || put(ring, line, &mut data.iter().copied()));
-        ring_after(line, &written);
+            .poll(context, || put(ring, socket, &mut data.iter().copied()));
+        notify_if_written(socket, &written);
         written
     }
 
     /// As [`TcpStream::poll_write_ready`].
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.writer.poll(context, || self.is_writable())
+        self.socket.writer.poll(context, || self.is_writable())
     }
 
     /// As [`TcpStream::writable`].
@@ -314,7 +314,7 @@ impl OwnedWriteHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
-        self.line.writer.wait(|| self.is_writable()).await
+        self.socket.writer.wait(|| self.is_writable()).await
     }
 
     /// As [`TcpStream::try_write`].
@@ -331,9 +331,13 @@ impl OwnedWriteHalf {
     /// # Errors
     /// As [`try_write`](Self::try_write).
     pub fn try_write_vectored(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        let written = put(&mut lock(&self.ring), &self.line, &mut data.iter().copied());
+        let written = put(
+            &mut lock(&self.ring),
+            &self.socket,
+            &mut data.iter().copied(),
+        );
         if matches!(written, Some(Ok(1..))) {
-            self.line.ring();
+            self.socket.notify_host();
         }
         would_block(written)
     }
@@ -341,13 +345,13 @@ impl OwnedWriteHalf {
     /// Closes this half: the peer reads the end of the stream after what was written.
     pub fn finish(&mut self) {
         *own(&mut self.ring) = None;
-        self.line.ring();
+        self.socket.notify_host();
     }
 
     /// As [`finish`](Self::finish), for a handle that is shared.
     pub(crate) fn finish_shared(&self) {
         *lock(&self.ring) = None;
-        self.line.ring();
+        self.socket.notify_host();
     }
 
     fn is_writable(&self) -> Option<io::Result<()>> {
@@ -362,7 +366,7 @@ impl OwnedWriteHalf {
         };
         Ready {
             write,
-            write_closed: shut || self.line.send_end.get().is_some(),
+            write_closed: shut || self.socket.send_end.get().is_some(),
             ..Ready::default()
         }
     }
@@ -372,7 +376,7 @@ impl OwnedWriteHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.line
+        self.socket
             .writer
             .wait(|| self.readiness().of(interest).map(Ok))
             .await
@@ -382,14 +386,14 @@ impl OwnedWriteHalf {
 /// Moves bytes of `parts`, in order, to the ring. `None` if it is full.
 fn put(
     ring: &mut Option<Producer<u8>>,
-    line: &Shared,
+    socket: &Shared,
     parts: &mut dyn Iterator<Item = IoSlice<'_>>,
 ) -> Option<io::Result<usize>> {
     let Some(ring) = ring else {
         return Some(Err(Failure::ShutDown.into()));
     };
-    if let Some(why) = line.send_end.get() {
-        return Some(line.told_again(*why));
+    if let Some(why) = socket.send_end.get() {
+        return Some(socket.fail_again(*why));
     }
     let (mut total, mut empty) = (0, true);
     for part in parts {
@@ -404,8 +408,8 @@ fn put(
 }
 
 /// Tells the host's thread of what was written.
-fn ring_after(line: &Line<Shared>, written: &Poll<io::Result<usize>>) {
+fn notify_if_written(socket: &SocketRef<Shared>, written: &Poll<io::Result<usize>>) {
     if matches!(written, Poll::Ready(Ok(1..))) {
-        line.ring();
+        socket.notify_host();
     }
 }

@@ -9,17 +9,17 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_base::SocketId;
 use tautline_stack::{ListenAt, TcpConfig};
 
-use super::doorbell::{self, Command, Line, Notice};
+use super::command::{Command, Notified, NotifyFlag, SocketRef};
 use super::waiters::Waiters;
-use super::{Failure, Stack, TcpStream, connection};
+use super::{Failure, StackHandle, TcpStream, connection};
 
 /// Waits for connections on a port. When it is dropped, the port is free again, and connections
 /// that nobody accepted are reset.
 #[derive(Debug)]
 pub struct TcpListener {
-    // Dropped before the line rings, which is how the host's thread sees that it is gone.
+    // Dropped before the socket rings, which is how the host's thread sees that it is gone.
     queue: Mutex<Consumer<Waiting>>,
-    line: Line<Shared>,
+    socket: SocketRef<Shared>,
     at: ListenAt,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Waiting {
 /// State of a listener that both threads see.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    notice: Notice,
+    notify_flag: NotifyFlag,
     acceptor: Arc<Waiters>,
     /// The host listens.
     bound: OnceLock<()>,
@@ -47,9 +47,9 @@ pub(super) struct Shared {
     end: OnceLock<Failure>,
 }
 
-impl doorbell::Shared for Shared {
-    fn notice(&self) -> &Notice {
-        &self.notice
+impl Notified for Shared {
+    fn notify_flag(&self) -> &NotifyFlag {
+        &self.notify_flag
     }
 }
 
@@ -58,7 +58,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// [`Failure`]: the port is 0 or taken, the address is not the host's, or the host is gone.
-    pub async fn bind(stack: &Stack, at: impl Into<ListenAt>) -> io::Result<Self> {
+    pub async fn bind(stack: &StackHandle, at: impl Into<ListenAt>) -> io::Result<Self> {
         Self::bind_with(stack, at, stack.config().tcp.clone()).await
     }
 
@@ -67,7 +67,7 @@ impl TcpListener {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(
-        stack: &Stack,
+        stack: &StackHandle,
         at: impl Into<ListenAt>,
         tcp: TcpConfig,
     ) -> io::Result<Self> {
@@ -76,7 +76,7 @@ impl TcpListener {
 
     /// As [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
     pub(super) async fn bind_for(
-        stack: &Stack,
+        stack: &StackHandle,
         at: ListenAt,
         tcp: TcpConfig,
         acceptor: Arc<Waiters>,
@@ -88,7 +88,7 @@ impl TcpListener {
         let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
         let listener = Self {
             queue: Mutex::new(queue),
-            line: Line::new(Arc::clone(&shared), stack.clone()),
+            socket: SocketRef::new(Arc::clone(&shared), stack.clone()),
             at,
         };
         let end = HostEnd {
@@ -104,11 +104,11 @@ impl TcpListener {
     }
 
     async fn bound(&self) -> io::Result<()> {
-        let bound = || match self.line.end.get() {
+        let bound = || match self.socket.end.get() {
             Some(why) => Some(Err((*why).into())),
-            None => self.line.bound.get().map(|()| Ok(())),
+            None => self.socket.bound.get().map(|()| Ok(())),
         };
-        self.line.acceptor.wait(bound).await
+        self.socket.acceptor.wait(bound).await
     }
 
     /// The port.
@@ -130,7 +130,7 @@ impl TcpListener {
     /// # Errors
     /// [`Failure::HostGone`].
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.line.acceptor.wait(|| self.take()).await
+        self.socket.acceptor.wait(|| self.take()).await
     }
 
     /// The next connection and its peer. The last task that called is woken.
@@ -138,12 +138,12 @@ impl TcpListener {
         &self,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        self.line.acceptor.poll(context, || self.take())
+        self.socket.acceptor.poll(context, || self.take())
     }
 
     pub(super) fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
         // Asked before the queue: the end is declared after the last connection.
-        let end = self.line.end.get();
+        let end = self.socket.end.get();
         let next = self
             .queue
             .lock()
@@ -165,7 +165,7 @@ impl TcpListener {
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
     queue: Producer<Waiting>,
-    stack: Stack,
+    stack: StackHandle,
     pub(super) at: ListenAt,
     pub(super) tcp: TcpConfig,
 }
@@ -173,7 +173,7 @@ pub(super) struct HostEnd {
 impl HostEnd {
     /// The host listens, as `socket`.
     pub(super) fn bound(&self, socket: SocketId) {
-        self.shared.notice.name(socket);
+        self.shared.notify_flag.set_socket(socket);
         // Set only here.
         let _ = self.shared.bound.set(());
         self.shared.acceptor.wake();
@@ -185,9 +185,9 @@ impl HostEnd {
         self.shared.acceptor.wake();
     }
 
-    /// See [`Notice::take`].
-    pub(super) fn take_notice(&self) {
-        self.shared.notice.take();
+    /// See [`NotifyFlag::clear`].
+    pub(super) fn clear_notification(&self) {
+        self.shared.notify_flag.clear();
     }
 
     /// The application has let go.

@@ -25,17 +25,17 @@
 //! | [`rebuild`] | the host's discipline replaced while it runs |
 //! | [`failure`] | [`Failure`]: every way a call can fail, as an `io::Error` |
 
-mod answer;
+mod command;
 mod connection;
-mod doorbell;
+mod datagram_ring;
 pub mod failure;
 pub mod group;
 pub mod halves;
 pub mod listener;
+mod oneshot;
 mod options;
 pub mod readiness;
 pub mod rebuild;
-mod records;
 pub mod sockets;
 pub mod stream;
 pub mod udp;
@@ -58,9 +58,9 @@ pub use sockets::Sockets;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 
-use doorbell::Command;
+use command::Command;
 
-/// How sockets behave that are opened through a [`Stack`].
+/// How sockets behave that are opened through a [`StackHandle`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The host's end of each connection.
@@ -95,15 +95,15 @@ impl Default for Config {
 /// A handle to a host on another thread: what [`TcpStream::connect`] and [`TcpListener::bind`]
 /// need. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub struct StackHandle {
     commands: Sender<Command>,
     host: Waker,
     config: Arc<Config>,
 }
 
-impl Stack {
+impl StackHandle {
     /// A handle for the applications and the side that belongs to the host. `host` wakes the thread
-    /// that drives it, which then gives [`Sockets`] a turn: `Waker::from(event_loop.bell())` does
+    /// that drives it, which then gives [`Sockets`] a turn: `Waker::from(event_loop.event_fd())` does
     /// for an [`EventLoop`](crate::EventLoop).
     pub fn new(config: Config, host: Waker) -> (Self, Sockets) {
         let (commands, queue) = channel();

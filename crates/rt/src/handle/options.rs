@@ -15,9 +15,9 @@ use tautline_cc::{Algorithm, Factory};
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Host, Keepalive, SocketError, SocketOption, TcpConfig, TcpInfo, Tracer};
 
-use super::answer::question;
+use super::command::{Command, SocketRef};
 use super::connection::Shared;
-use super::doorbell::{Command, Line};
+use super::oneshot::oneshot;
 use super::{Failure, TcpStream};
 
 /// A setting of an open connection, on its way to the host.
@@ -83,9 +83,9 @@ impl Settings {
     }
 }
 
-impl Line<Shared> {
+impl SocketRef<Shared> {
     fn set(&self, setting: Setting) -> io::Result<()> {
-        let socket = self.socket().ok_or(Failure::NotOpen)?;
+        let socket = self.id().ok_or(Failure::NotOpen)?;
         self.command(Command::Set(socket, setting));
         Ok(())
     }
@@ -97,9 +97,9 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        let line = self.line();
-        line.set(Setting::Nodelay(nodelay))?;
-        line.settings.values().nodelay = nodelay;
+        let socket = self.socket();
+        socket.set(Setting::Nodelay(nodelay))?;
+        socket.settings.values().nodelay = nodelay;
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn nodelay(&self) -> io::Result<bool> {
-        Ok(self.line().settings.values().nodelay)
+        Ok(self.socket().settings.values().nodelay)
     }
 
     /// What dropping the stream does with data that the peer does not have yet (`SO_LINGER`).
@@ -119,9 +119,9 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        let line = self.line();
-        line.set(Setting::Linger(linger))?;
-        line.settings.values().linger = linger;
+        let socket = self.socket();
+        socket.set(Setting::Linger(linger))?;
+        socket.settings.values().linger = linger;
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        Ok(self.line().settings.values().linger)
+        Ok(self.socket().settings.values().linger)
     }
 
     /// From now on a quiet peer is asked whether it lives (`SO_KEEPALIVE` and its three times), or
@@ -147,9 +147,9 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
-        let line = self.line();
-        line.set(Setting::Keepalive(keepalive))?;
-        line.settings.values().keepalive = keepalive;
+        let socket = self.socket();
+        socket.set(Setting::Keepalive(keepalive))?;
+        socket.settings.values().keepalive = keepalive;
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
-        Ok(self.line().settings.values().keepalive)
+        Ok(self.socket().settings.values().keepalive)
     }
 
     /// From now on a connection that makes no progress for so long is given up
@@ -167,7 +167,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_user_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.line().set(Setting::UserTimeout(limit))
+        self.socket().set(Setting::UserTimeout(limit))
     }
 
     /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ...
@@ -187,7 +187,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_congestion_with(&self, congestion: Factory) -> io::Result<()> {
-        self.line().set(Setting::Congestion(congestion))
+        self.socket().set(Setting::Congestion(congestion))
     }
 
     /// A look into the connection, as the host's thread sees it now (`TCP_INFO`). Dropping the
@@ -196,11 +196,11 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`] once the host has freed the connection; [`Failure::HostGone`].
     pub async fn info(&self) -> io::Result<TcpInfo> {
-        let line = self.line();
-        let socket = line.socket().ok_or(Failure::NotOpen)?;
-        let (question, answer) = question();
-        line.command(Command::Info(socket, answer));
-        Ok(question.answered().await?)
+        let socket = self.socket();
+        let id = socket.id().ok_or(Failure::NotOpen)?;
+        let (reply, receiver) = oneshot();
+        socket.command(Command::TcpInfo(id, reply));
+        Ok(receiver.received().await?)
     }
 
     /// Our end.
@@ -208,7 +208,7 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.line().local_addr()
+        self.socket().local_addr()
     }
 
     /// The other end.
@@ -216,7 +216,7 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        Ok(self.line().peer)
+        Ok(self.socket().peer)
     }
 
     /// Why the connection failed, if it did and no call has told yet (`SO_ERROR`).
@@ -224,6 +224,6 @@ impl TcpStream {
     /// # Errors
     /// None; the result is tokio's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.line().take_failure().map(Into::into))
+        Ok(self.socket().take_failure().map(Into::into))
     }
 }

@@ -8,9 +8,9 @@ use tautline_stack::Replaced;
 use tautline_tc::DynQdisc;
 use tautline_tc::Tree;
 
-use super::answer::question;
-use super::doorbell::Command;
-use super::{Failure, Stack};
+use super::command::Command;
+use super::oneshot::oneshot;
+use super::{Failure, StackHandle};
 
 /// Makes disciplines of the kind that a host has, `Q`, from `tc`'s words.
 pub trait Rebuild<Q> {
@@ -47,7 +47,7 @@ impl<P: Item + Send + 'static> Rebuild<Stats<Box<dyn DynQdisc<P>>>> for ByWords 
     }
 }
 
-impl Stack {
+impl StackHandle {
     /// Replaces the host's root discipline by what `words` describe, in `tc`'s language: `fq_codel
     /// target 10ms`. Packets that wait move over; the answer tells how many did, and how many found
     /// no room. The host must be driven with [`ByWords`] or a [`Rebuild`] of your own.
@@ -59,8 +59,8 @@ impl Stack {
         let tree: Tree = words
             .parse()
             .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
-        let (question, answer) = question();
-        self.command(Command::Qdisc(Box::new(tree), answer));
-        Ok(question.answered().await?)
+        let (reply, receiver) = oneshot();
+        self.command(Command::Qdisc(Box::new(tree), reply));
+        Ok(receiver.received().await?)
     }
 }

@@ -9,10 +9,10 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, TcpConfig, Tracer};
 
+use super::command::Command;
 use super::connection::{self, Fate};
-use super::doorbell::Command;
 use super::{Failure, Fixed, Rebuild, listener, udp};
-use crate::event_loop::{Application, Next};
+use crate::application::{Application, Next};
 
 /// Commands obeyed in one turn: a busy application must not keep the host from its packets.
 const COMMANDS: usize = 256;
@@ -65,7 +65,7 @@ impl Sockets {
 }
 
 impl<B> Sockets<B> {
-    /// With `rebuild`, [`Stack::set_qdisc`](super::Stack::set_qdisc) replaces the host's
+    /// With `rebuild`, [`StackHandle::set_qdisc`](super::StackHandle::set_qdisc) replaces the host's
     /// discipline.
     pub fn rebuilding<R>(self, rebuild: R) -> Sockets<R> {
         let Self {
@@ -96,8 +96,12 @@ impl<B> Sockets<B> {
         }
     }
 
-    fn obey<Q, D, T, L>(&mut self, command: Command, host: &mut Host<Q, D, T, L>, now: Instant)
-    where
+    fn handle_command<Q, D, T, L>(
+        &mut self,
+        command: Command,
+        host: &mut Host<Q, D, T, L>,
+        now: Instant,
+    ) where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
@@ -136,25 +140,25 @@ impl<B> Sockets<B> {
                     Err(error) => end.refuse(Failure::Bind(error)),
                 }
             }
-            Command::Qdisc(tree, answer) => {
+            Command::Qdisc(tree, reply) => {
                 let replaced = self
                     .rebuild
                     .rebuild(&tree)
                     .and_then(|qdisc| host.set_qdisc(qdisc, now).map_err(Failure::StuckQdisc));
-                answer.give(replaced);
+                reply.send(replaced);
             }
-            Command::ConnectUdp(id, remote, answer) => {
-                answer.give(host.udp_connect(id, remote).map_err(Failure::Send))
+            Command::ConnectUdp(id, remote, reply) => {
+                reply.send(host.udp_connect(id, remote).map_err(Failure::Send))
             }
-            Command::UdpInfo(id, answer) => answer.give(host.udp_info(id).ok_or(Failure::NotOpen)),
+            Command::UdpInfo(id, reply) => reply.send(host.udp_info(id).ok_or(Failure::NotOpen)),
             // Refused only by a connection that is over.
             Command::Set(id, setting) => drop(setting.apply(id, host)),
-            Command::Info(id, answer) => answer.give(host.info(id).ok_or(Failure::NotOpen)),
-            Command::Attend(id) => {
+            Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
+            Command::Serve(id) => {
                 match self.end(id) {
-                    Some(End::Connection(end)) => end.take_notice(),
-                    Some(End::Listener(end)) => end.take_notice(),
-                    Some(End::Udp(end)) => end.take_notice(),
+                    Some(End::Connection(end)) => end.clear_notification(),
+                    Some(End::Listener(end)) => end.clear_notification(),
+                    Some(End::Udp(end)) => end.clear_notification(),
                     None => return,
                 }
                 self.serve(id, host, now);
@@ -294,7 +298,7 @@ where
             let Ok(command) = self.commands.try_recv() else {
                 return Next::Event;
             };
-            self.obey(command, host, now);
+            self.handle_command(command, host, now);
         }
         Next::At(now)
     }

@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use rtrb::{Consumer, Producer};
 use tautline_stack::TcpConfig;
 
-use super::Stack;
+use super::StackHandle;
+use super::command::{Command, SocketRef};
 use super::connection::{Shared, pair};
-use super::doorbell::{Command, Line};
 use super::halves::{OwnedReadHalf, OwnedWriteHalf};
 use super::readiness::{Interest, Ready};
 use super::sockets::Connect;
@@ -44,11 +44,11 @@ impl TcpStream {
     pub(super) fn new(
         read: Consumer<u8>,
         write: Producer<u8>,
-        line: impl Fn() -> Line<Shared>,
+        socket: impl Fn() -> SocketRef<Shared>,
     ) -> Self {
         Self::of_halves(
-            OwnedReadHalf::new(read, line()),
-            OwnedWriteHalf::new(write, line()),
+            OwnedReadHalf::new(read, socket()),
+            OwnedWriteHalf::new(write, socket()),
         )
     }
 
@@ -61,7 +61,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure`](super::Failure): refused, timed out, unreachable, a bad address, or the host is
     /// gone.
-    pub async fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
+    pub async fn connect(stack: &StackHandle, remote: impl Into<SocketAddr>) -> io::Result<Self> {
         Self::connect_with(stack, remote, stack.config().tcp.clone()).await
     }
 
@@ -71,7 +71,7 @@ impl TcpStream {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_with(
-        stack: &Stack,
+        stack: &StackHandle,
         remote: impl Into<SocketAddr>,
         tcp: TcpConfig,
     ) -> io::Result<Self> {
@@ -223,7 +223,7 @@ impl TcpStream {
 
     /// Resets the connection: what was written and not yet received may be lost.
     pub fn abort(self) {
-        self.line().abort.store(true, Ordering::Release);
+        self.socket().abort.store(true, Ordering::Release);
     }
 
     /// Two halves that borrow the stream: for reading and writing in one task at the same time.
@@ -237,7 +237,7 @@ impl TcpStream {
         (self.read, self.write)
     }
 
-    pub(super) fn line(&self) -> &Line<Shared> {
-        self.read.line()
+    pub(super) fn socket(&self) -> &SocketRef<Shared> {
+        self.read.socket()
     }
 }

@@ -13,12 +13,12 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Host, SendError, Tracer, UdpConfig, UdpInfo, UdpRecv};
 
-use super::answer::question;
-use super::doorbell::{self, Command, Line, Notice};
+use super::command::{Command, Notified, NotifyFlag, SocketRef};
+use super::datagram_ring::{DatagramReceiver, DatagramSender, datagram_ring};
+use super::oneshot::oneshot;
 use super::readiness::{Interest, Ready};
-use super::records::{Giver, Taker, records};
 use super::waiters::Waiters;
-use super::{Failure, Stack};
+use super::{Failure, StackHandle};
 
 /// Datagrams that may be on their way between the threads, each way.
 const DATAGRAMS: usize = 512;
@@ -35,16 +35,16 @@ const LONGEST: usize = 65_535;
 /// can say, that there is no route or that the peer refuses, a later call tells, once.
 #[derive(Debug)]
 pub struct UdpSocket {
-    // Dropped before the line rings, which is how the host's thread sees that they are gone.
-    incoming: Mutex<Taker>,
-    outgoing: Mutex<Giver>,
-    line: Line<Shared>,
+    // Dropped before the socket rings, which is how the host's thread sees that they are gone.
+    incoming: Mutex<DatagramReceiver>,
+    outgoing: Mutex<DatagramSender>,
+    socket: SocketRef<Shared>,
 }
 
 /// State of a socket that both threads see.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    notice: Notice,
+    notify_flag: NotifyFlag,
     reader: Waiters,
     writer: Waiters,
     bound: OnceLock<Bound>,
@@ -67,9 +67,9 @@ struct Bound {
     longest_v6: usize,
 }
 
-impl doorbell::Shared for Shared {
-    fn notice(&self) -> &Notice {
-        &self.notice
+impl Notified for Shared {
+    fn notify_flag(&self) -> &NotifyFlag {
+        &self.notify_flag
     }
 }
 
@@ -105,7 +105,7 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`Failure`]: not the host's address, in use, or the host is gone.
-    pub async fn bind(stack: &Stack, local: impl Into<SocketAddr>) -> io::Result<Self> {
+    pub async fn bind(stack: &StackHandle, local: impl Into<SocketAddr>) -> io::Result<Self> {
         Self::bind_with(stack, local, stack.config().udp).await
     }
 
@@ -114,18 +114,20 @@ impl UdpSocket {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(
-        stack: &Stack,
+        stack: &StackHandle,
         local: impl Into<SocketAddr>,
         udp: UdpConfig,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let (give, outgoing) = records(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
-        let (incoming, take) = records(DATAGRAMS, stack.config().receive_ring.get().max(LONGEST));
-        let line = Line::new(Arc::clone(&shared), stack.clone());
+        let (give, outgoing) =
+            datagram_ring(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
+        let (incoming, take) =
+            datagram_ring(DATAGRAMS, stack.config().receive_ring.get().max(LONGEST));
+        let socket = SocketRef::new(Arc::clone(&shared), stack.clone());
         let socket = Self {
             incoming: Mutex::new(take),
             outgoing: Mutex::new(give),
-            line,
+            socket,
         };
         let end = HostEnd {
             shared,
@@ -137,12 +139,12 @@ impl UdpSocket {
             udp,
             end,
         })));
-        let line = &socket.line;
-        let bound = || match line.end.get() {
+        let shared = &socket.socket;
+        let bound = || match shared.end.get() {
             Some(why) => Some(Err(io::Error::from(*why))),
-            None => line.bound.get().map(|_| Ok(())),
+            None => shared.bound.get().map(|_| Ok(())),
         };
-        line.writer.wait(bound).await?;
+        shared.writer.wait(bound).await?;
         Ok(socket)
     }
 
@@ -153,11 +155,11 @@ impl UdpSocket {
     /// [`Failure::Send`]: what sending there would meet.
     pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
         let remote = remote.into();
-        let (question, answer) = question();
-        self.line
-            .command(Command::ConnectUdp(self.id()?, remote, answer));
-        question.answered().await?;
-        *lock(&self.line.remote) = Some(remote);
+        let (reply, receiver) = oneshot();
+        self.socket
+            .command(Command::ConnectUdp(self.id()?, remote, reply));
+        receiver.received().await?;
+        *lock(&self.socket.remote) = Some(remote);
         Ok(())
     }
 
@@ -166,7 +168,7 @@ impl UdpSocket {
     /// # Errors
     /// None; the result is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.line
+        self.socket
             .bound
             .get()
             .map(|bound| bound.local)
@@ -178,7 +180,7 @@ impl UdpSocket {
     /// # Errors
     /// [`NotConnected`](ErrorKind::NotConnected) if to nobody.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        (*lock(&self.line.remote)).ok_or_else(|| Failure::Send(SendError::NotConnected).into())
+        (*lock(&self.socket.remote)).ok_or_else(|| Failure::Send(SendError::NotConnected).into())
     }
 
     /// What the socket has counted, and holds at the host.
@@ -186,9 +188,9 @@ impl UdpSocket {
     /// # Errors
     /// [`Failure::HostGone`].
     pub async fn info(&self) -> io::Result<UdpInfo> {
-        let (question, answer) = question();
-        self.line.command(Command::UdpInfo(self.id()?, answer));
-        Ok(question.answered().await?)
+        let (reply, receiver) = oneshot();
+        self.socket.command(Command::UdpInfo(self.id()?, reply));
+        Ok(receiver.received().await?)
     }
 
     /// What an earlier datagram met, if no call has told yet (`SO_ERROR`).
@@ -196,11 +198,11 @@ impl UdpSocket {
     /// # Errors
     /// None; the result is tokio's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.line.take_trouble().map(Into::into))
+        Ok(self.socket.take_trouble().map(Into::into))
     }
 
     fn id(&self) -> io::Result<SocketId> {
-        self.line.socket().ok_or_else(|| Failure::NotOpen.into())
+        self.socket.id().ok_or_else(|| Failure::NotOpen.into())
     }
 
     /// Sends a datagram to whom the socket is connected to.
@@ -208,7 +210,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`send_to`](Self::send_to), and [`NotConnected`](ErrorKind::NotConnected).
     pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
-        self.line.writer.wait(|| self.give(data, None)).await
+        self.socket.writer.wait(|| self.put(data, None)).await
     }
 
     /// Sends a datagram to `to`. It is not fragmented: it must fit into a packet.
@@ -218,7 +220,7 @@ impl UdpSocket {
     /// [`Failure::HostGone`].
     pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         let to = to.into();
-        self.line.writer.wait(|| self.give(data, Some(to))).await
+        self.socket.writer.wait(|| self.put(data, Some(to))).await
     }
 
     /// As [`send`](Self::send), without waiting.
@@ -226,7 +228,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`send`](Self::send), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no room.
     pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
-        would_block(self.give(data, None))
+        would_block(self.put(data, None))
     }
 
     /// As [`send_to`](Self::send_to), without waiting.
@@ -235,7 +237,7 @@ impl UdpSocket {
     /// As [`send_to`](Self::send_to), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no
     /// room.
     pub fn try_send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
-        would_block(self.give(data, Some(to.into())))
+        would_block(self.put(data, Some(to.into())))
     }
 
     /// As [`send_to`](Self::send_to). The last task that called is woken.
@@ -245,12 +247,14 @@ impl UdpSocket {
         data: &[u8],
         to: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        self.line.writer.poll(context, || self.give(data, Some(to)))
+        self.socket
+            .writer
+            .poll(context, || self.put(data, Some(to)))
     }
 
     /// As [`send`](Self::send). The last task that called is woken.
     pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.line.writer.poll(context, || self.give(data, None))
+        self.socket.writer.poll(context, || self.put(data, None))
     }
 
     /// The next datagram, cut off where `out` ends. Its length in `out`.
@@ -266,7 +270,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub async fn recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.line.reader.wait(|| self.take(out, true)).await
+        self.socket.reader.wait(|| self.take(out, true)).await
     }
 
     /// As [`recv_from`](Self::recv_from); the datagram stays.
@@ -274,7 +278,7 @@ impl UdpSocket {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub async fn peek_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.line.reader.wait(|| self.take(out, false)).await
+        self.socket.reader.wait(|| self.take(out, false)).await
     }
 
     /// As [`recv`](Self::recv), without waiting.
@@ -299,7 +303,7 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        self.line.reader.poll(context, || self.take(out, true))
+        self.socket.reader.poll(context, || self.take(out, true))
     }
 
     /// Waits until there is a datagram, or a call would fail.
@@ -307,7 +311,7 @@ impl UdpSocket {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn readable(&self) -> io::Result<()> {
-        self.line.reader.wait(|| self.is_readable()).await
+        self.socket.reader.wait(|| self.is_readable()).await
     }
 
     /// Waits until a datagram of any length would be taken, or a call would fail.
@@ -315,7 +319,7 @@ impl UdpSocket {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
-        self.line.writer.wait(|| self.is_writable()).await
+        self.socket.writer.wait(|| self.is_writable()).await
     }
 
     /// Waits until one of the things asked for would not wait, and says which of them. Any number
@@ -325,8 +329,8 @@ impl UdpSocket {
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let now = || self.readiness().of(interest);
-        let mut read = pin!(self.line.reader.wait(|| now().map(|_| ())));
-        let mut write = pin!(self.line.writer.wait(|| now().map(|_| ())));
+        let mut read = pin!(self.socket.reader.wait(|| now().map(|_| ())));
+        let mut write = pin!(self.socket.writer.wait(|| now().map(|_| ())));
         poll_fn(|context| {
             let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
             let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
@@ -362,54 +366,54 @@ impl UdpSocket {
 
     /// As [`readable`](Self::readable). The last task that called is woken.
     pub fn poll_recv_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.reader.poll(context, || self.is_readable())
+        self.socket.reader.poll(context, || self.is_readable())
     }
 
     /// As [`writable`](Self::writable). The last task that called is woken.
     pub fn poll_send_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.line.writer.poll(context, || self.is_writable())
+        self.socket.writer.poll(context, || self.is_writable())
     }
 
     fn is_readable(&self) -> Option<io::Result<()>> {
         let something =
-            !lock(&self.incoming).is_empty() || self.line.troubled.load(Ordering::Acquire);
-        (something || self.line.end.get().is_some()).then_some(Ok(()))
+            !lock(&self.incoming).is_empty() || self.socket.troubled.load(Ordering::Acquire);
+        (something || self.socket.end.get().is_some()).then_some(Ok(()))
     }
 
     fn is_writable(&self) -> Option<io::Result<()>> {
-        let longest = self.line.bound.get().map_or(0, |bound| bound.longest_v4);
+        let longest = self.socket.bound.get().map_or(0, |bound| bound.longest_v4);
         let something =
-            lock(&self.outgoing).fits(longest) || self.line.troubled.load(Ordering::Acquire);
-        (something || self.line.end.get().is_some()).then_some(Ok(()))
+            lock(&self.outgoing).fits(longest) || self.socket.troubled.load(Ordering::Acquire);
+        (something || self.socket.end.get().is_some()).then_some(Ok(()))
     }
 
     fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<(usize, SocketAddr)>> {
-        let line = &self.line;
-        if let Some(trouble) = line.take_trouble() {
+        let socket = &self.socket;
+        if let Some(trouble) = socket.take_trouble() {
             return Some(Err(trouble.into()));
         }
         // Asked before the ring: the end is declared after the last datagram.
-        let end = line.end.get();
+        let end = socket.end.get();
         let mut incoming = lock(&self.incoming);
-        let Some((Some(from), _, count)) = incoming.look(out) else {
+        let Some((Some(from), _, count)) = incoming.peek(out) else {
             return end.map(|why| Err((*why).into()));
         };
         if pop {
             incoming.pop();
-            if incoming.is_half_empty() && line.full.swap(false, Ordering::AcqRel) {
-                line.ring();
+            if incoming.is_half_empty() && socket.full.swap(false, Ordering::AcqRel) {
+                socket.notify_host();
             }
         }
         Some(Ok((count, from)))
     }
 
-    fn give(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
-        let line = &self.line;
-        if let Some(why) = line.end.get().copied().or_else(|| line.take_trouble()) {
+    fn put(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
+        let socket = &self.socket;
+        if let Some(why) = socket.end.get().copied().or_else(|| socket.take_trouble()) {
             return Some(Err(why.into()));
         }
-        let remote = to.or_else(|| *lock(&line.remote));
-        let refused = match (remote, line.bound.get()) {
+        let remote = to.or_else(|| *lock(&socket.remote));
+        let refused = match (remote, socket.bound.get()) {
             (None, _) => Some(SendError::NotConnected),
             (Some(remote), Some(bound)) => {
                 let most = if remote.ip().to_canonical().is_ipv4() {
@@ -427,8 +431,8 @@ impl UdpSocket {
         if let Some(why) = refused {
             return Some(Err(Failure::Send(why).into()));
         }
-        lock(&self.outgoing).give(to, data).then(|| {
-            line.ring();
+        lock(&self.outgoing).push(to, data).then(|| {
+            socket.notify_host();
             Ok(data.len())
         })
     }
@@ -451,8 +455,8 @@ pub(super) struct Bind {
 #[derive(Debug)]
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
-    outgoing: Taker,
-    incoming: Giver,
+    outgoing: DatagramReceiver,
+    incoming: DatagramSender,
 }
 
 impl HostEnd {
@@ -463,7 +467,7 @@ impl HostEnd {
         local: SocketAddr,
         (longest_v4, longest_v6): (usize, usize),
     ) {
-        self.shared.notice.name(socket);
+        self.shared.notify_flag.set_socket(socket);
         // Set only here.
         let _ = self.shared.bound.set(Bound {
             local,
@@ -478,9 +482,9 @@ impl HostEnd {
         self.shared.end(why);
     }
 
-    /// See [`Notice::take`].
-    pub(super) fn take_notice(&self) {
-        self.shared.notice.take();
+    /// See [`NotifyFlag::clear`].
+    pub(super) fn clear_notification(&self) {
+        self.shared.notify_flag.clear();
     }
 
     /// Moves datagrams both ways through `scratch`. False when the application has let go, and all
@@ -501,7 +505,7 @@ impl HostEnd {
         // let go.
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
-        while let Some((to, _, count)) = self.outgoing.look(scratch) {
+        while let Some((to, _, count)) = self.outgoing.peek(scratch) {
             match host.send_to(socket, &scratch[..count], to) {
                 // A `Writable` event follows.
                 Err(SendError::Full) => break,
@@ -557,7 +561,7 @@ impl HostEnd {
                 Ok(UdpRecv::Datagram(datagram)) => {
                     moved |= self
                         .incoming
-                        .give(Some(datagram.from), &scratch[..datagram.len])
+                        .push(Some(datagram.from), &scratch[..datagram.len])
                 }
                 Ok(UdpRecv::Failed(why)) => self.shared.note(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,

@@ -9,7 +9,7 @@ use tautline_base::{HeapFrame, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::pfifo::{self, Pfifo};
 use tautline_rt::handle::Config;
-use tautline_rt::{Cable, HostThread, Idle, Stack, TcpListener, TcpStream, cable};
+use tautline_rt::{Cable, HostThread, Idle, StackHandle, TcpListener, TcpStream, cable};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 /// Where the server listens.
@@ -23,8 +23,8 @@ const FRAMES: usize = 1024;
 
 /// A client's host and a server's.
 pub(crate) struct World {
-    pub(crate) client: Stack,
-    pub(crate) server: Stack,
+    pub(crate) client: StackHandle,
+    pub(crate) server: StackHandle,
     client_thread: HostThread,
     server_thread: RefCell<Option<HostThread>>,
 }

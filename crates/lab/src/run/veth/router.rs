@@ -9,7 +9,7 @@ use std::time::Duration;
 use tautline_base::Instant;
 use tautline_qdisc::Stats;
 use tautline_rt::bridge::{Bridge, Side};
-use tautline_rt::{Between, Ended, EventLoop, Idle, Turn};
+use tautline_rt::{Ended, EventLoop, Forwarder, Idle, Progress};
 use tautline_stack::Tracer;
 
 use super::host::sample_port;
@@ -61,7 +61,7 @@ pub(super) fn run<T: Tracer>(
         next_sample: origin + sample,
     };
     match event_loop
-        .run_between(&mut live)
+        .run_forwarder(&mut live)
         .map_err(|error| at(&error))?
     {
         Ended::Application => Ok(live.watch),
@@ -117,8 +117,8 @@ struct Live<T: Tracer> {
     next_sample: Instant,
 }
 
-impl<T: Tracer> Between for Live<T> {
-    fn turn(&mut self, now: Instant) -> Turn {
+impl<T: Tracer> Forwarder for Live<T> {
+    fn turn(&mut self, now: Instant) -> Progress {
         let more = self.bridge.turn(now);
         while self.next_sample <= now && self.next_sample <= self.end {
             let Bridge { left, right, .. } = &self.bridge;
@@ -129,13 +129,13 @@ impl<T: Tracer> Between for Live<T> {
             self.next_sample += self.sample;
         }
         if now >= self.end {
-            return Turn::Done;
+            return Progress::Done;
         }
         if more {
-            return Turn::Again;
+            return Progress::Again;
         }
         let wake = self.bridge.wake(now).map(|wake| wake.at);
-        Turn::Wait(wake.into_iter().chain([self.next_sample, self.end]).min())
+        Progress::Wait(wake.into_iter().chain([self.next_sample, self.end]).min())
     }
 
     fn devices(&self) -> [BorrowedFd<'_>; 2] {

@@ -1,0 +1,93 @@
+//! [`datagram_ring`]: datagrams between two threads through two bounded rings, one of payload bytes
+//! and one of headers.
+
+use std::net::SocketAddr;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Remote address, unless it is that of a connected socket, and length of a datagram.
+type Header = (Option<SocketAddr>, usize);
+
+/// The sending end.
+#[derive(Debug)]
+pub(super) struct DatagramSender {
+    headers: Producer<Header>,
+    bytes: Producer<u8>,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(super) struct DatagramReceiver {
+    headers: Consumer<Header>,
+    bytes: Consumer<u8>,
+}
+
+/// A ring for up to `count` datagrams of `bytes` bytes in total.
+pub(super) fn datagram_ring(count: usize, bytes: usize) -> (DatagramSender, DatagramReceiver) {
+    let (header_sender, headers) = RingBuffer::new(count);
+    let (byte_sender, bytes) = RingBuffer::new(bytes);
+    let sender = DatagramSender {
+        headers: header_sender,
+        bytes: byte_sender,
+    };
+    (sender, DatagramReceiver { headers, bytes })
+}
+
+impl DatagramSender {
+    /// Whether a datagram of `len` bytes fits.
+    pub(super) fn fits(&self, len: usize) -> bool {
+        !self.headers.is_full() && self.bytes.slots() >= len
+    }
+
+    /// Appends a datagram. Returns false, without effect, if it does not fit.
+    pub(super) fn push(&mut self, peer: Option<SocketAddr>, data: &[u8]) -> bool {
+        // The bytes first: a receiver that sees the header must find them.
+        self.fits(data.len())
+            && self.bytes.push_entire_slice(data).is_ok()
+            && self.headers.push((peer, data.len())).is_ok()
+    }
+
+    /// Whether the receiving end was dropped.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.headers.is_abandoned()
+    }
+}
+
+impl DatagramReceiver {
+    /// Copies the first datagram to `out`, truncated to fit. Returns its remote address, its length
+    /// and the number of bytes copied.
+    pub(super) fn peek(&mut self, out: &mut [u8]) -> Option<(Option<SocketAddr>, usize, usize)> {
+        let (peer, len) = *self.headers.peek().ok()?;
+        let chunk = self.bytes.read_chunk(len).ok()?;
+        let (front, back) = chunk.as_slices();
+        let count = len.min(out.len());
+        let split = count.min(front.len());
+        out[..split].copy_from_slice(&front[..split]);
+        out[split..count].copy_from_slice(&back[..count - split]);
+        Some((peer, len, count))
+    }
+
+    /// Removes the first datagram.
+    pub(super) fn pop(&mut self) {
+        if let Ok((_, len)) = self.headers.pop()
+            && let Ok(chunk) = self.bytes.read_chunk(len)
+        {
+            chunk.commit_all();
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+    }
+
+    /// Whether at least half of both rings is free.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.headers.slots() <= self.headers.buffer().capacity() / 2
+            && self.bytes.slots() <= self.bytes.buffer().capacity() / 2
+    }
+
+    /// Whether the sending end was dropped.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.headers.is_abandoned()
+    }
+}
