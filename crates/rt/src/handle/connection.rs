@@ -1,5 +1,5 @@
-//! What the two sides of a connection share, and the host's end of it: how bytes pass between the
-//! rings and the host.
+//! Shared state of a connection, and the host's end of it, which moves bytes between the rings and
+//! the host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,27 +17,27 @@ use super::options::Settings;
 use super::waiters::Waiters;
 use super::{Failure, StackHandle, TcpStream};
 
-/// State of a connection that both threads see.
+/// State of a connection that both threads access.
 #[derive(Debug)]
 pub(super) struct Shared {
     notify_flag: NotifyFlag,
     pub(super) peer: SocketAddr,
-    /// Our end, once the host has named it.
+    /// The local address, once the host has assigned it.
     local: OnceLock<SocketAddr>,
     pub(super) settings: Settings,
     /// The handshake is complete.
     pub(super) open: AtomicBool,
-    /// The application wants the connection reset.
+    /// The application requested a reset.
     pub(super) abort: AtomicBool,
-    /// The host found the receive ring full: the reader asks for attention when it has made room.
+    /// The host found the receive ring full: the reader notifies it once there is room.
     pub(super) full: AtomicBool,
     pub(super) reader: Waiters,
     pub(super) writer: Waiters,
-    /// The application has heard why the connection failed.
-    heard: AtomicBool,
-    /// Why nothing can be written any more.
+    /// A call has returned the reason of the failure.
+    reported: AtomicBool,
+    /// Why writing has ended.
     pub(super) send_end: OnceLock<Failure>,
-    /// What follows the bytes in the receive ring: the end of the stream, or why there is none.
+    /// End of the stream or failure after the bytes in the receive ring.
     pub(super) receive_end: OnceLock<Result<(), Failure>>,
 }
 
@@ -48,19 +48,18 @@ impl Notified for Shared {
 }
 
 impl Shared {
-    /// Nothing can be written any more. The first reason stays.
+    /// Ends writing. The first reason stays.
     pub(super) fn end_sending(&self, why: Failure) {
         let _ = self.send_end.set(why);
         self.writer.wake();
     }
 
-    /// Nothing follows what is in the receive ring. The first reason stays.
+    /// Ends receiving after the bytes in the receive ring. The first reason stays.
     fn end_receiving(&self, how: Result<(), Failure>) {
         let _ = self.receive_end.set(how);
         self.reader.wake();
     }
 
-    /// Our end.
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local
             .get()
@@ -68,43 +67,42 @@ impl Shared {
             .ok_or_else(|| Failure::NotOpen.into())
     }
 
-    /// What a call returns at the end of the connection; after a failure it has been heard.
+    /// Result of a call at the end of the connection; marks a failure as reported.
     pub(super) fn report(&self, end: Result<(), Failure>) -> io::Result<()> {
         if end.is_err() {
-            self.heard.store(true, Ordering::Relaxed);
+            self.reported.store(true, Ordering::Relaxed);
         }
         Ok(end?)
     }
 
-    /// What a write returns that comes too late: the reason for the first call that hears of it, a
-    /// broken pipe for later ones.
+    /// Result of a write after the end: the reason at first, a broken pipe later.
     pub(super) fn fail_again<T>(&self, why: Failure) -> io::Result<T> {
-        let heard = self.heard.swap(true, Ordering::Relaxed);
+        let reported = self.reported.swap(true, Ordering::Relaxed);
         Err(match why {
-            Failure::Closed(why) if heard => Failure::Broken(why),
+            Failure::Closed(why) if reported => Failure::Broken(why),
             why => why,
         }
         .into())
     }
 
-    /// Why the connection failed, for the first who asks or hears of it.
+    /// Why the connection failed, unless a call has returned it before.
     pub(super) fn take_failure(&self) -> Option<Failure> {
         let failure = self
             .send_end
             .get()
             .filter(|why| **why != Failure::Closed(CloseReason::Finished))
             .copied()?;
-        (!self.heard.swap(true, Ordering::Relaxed)).then_some(failure)
+        (!self.reported.swap(true, Ordering::Relaxed)).then_some(failure)
     }
 
-    /// Tells both halves that the connection failed.
+    /// Fails both halves.
     pub(super) fn fail(&self, why: Failure) {
         self.end_receiving(Err(why));
         self.end_sending(why);
     }
 }
 
-/// Both ends of a new connection to `peer`, which begins as `tcp` says.
+/// Both ends of a new connection to `peer`.
 pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStream, HostEnd) {
     let shared = Arc::new(Shared {
         notify_flag: NotifyFlag::default(),
@@ -116,7 +114,7 @@ pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (T
         full: AtomicBool::new(false),
         reader: Waiters::default(),
         writer: Waiters::default(),
-        heard: AtomicBool::new(false),
+        reported: AtomicBool::new(false),
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
     });
@@ -133,31 +131,29 @@ pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (T
     )
 }
 
-/// The host's end of a connection. If it is dropped, the application hears that the host is gone,
-/// unless it was told of an end before.
+/// The host's end of a connection. Dropping it ends the connection with [`Failure::HostGone`],
+/// unless it has ended before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
-    /// Abandoned when the application has shut down its sending half.
+    /// Abandoned once the application has shut down its sending half.
     outgoing: Consumer<u8>,
-    /// Abandoned when the application reads no more.
+    /// Abandoned once the application has dropped its receiving half.
     incoming: Producer<u8>,
 }
 
-/// What is to become of a connection.
+/// The host's next step for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It goes on.
     Open,
-    /// It is over, or the host can bring it to its end alone.
+    /// It is over, or the host can close it alone.
     Close,
-    /// It is to be reset.
     Reset,
 }
 
 impl HostEnd {
-    /// Puts a name to the connection, see [`NotifyFlag::set_socket`], and our end's address.
-    pub(super) fn name(&self, socket: SocketId, local: Option<SocketAddr>) {
+    /// Publishes the connection's id (see [`NotifyFlag::set_socket`]) and local address.
+    pub(super) fn set_socket(&self, socket: SocketId, local: Option<SocketAddr>) {
         if let Some(local) = local {
             // Set only here.
             let _ = self.shared.local.set(local);
@@ -176,7 +172,7 @@ impl HostEnd {
         self.shared.writer.wake();
     }
 
-    /// Moves what the application wrote to the host. A FIN follows the last byte.
+    /// Moves written bytes to the host. A FIN follows the last byte.
     pub(super) fn forward<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>)
     where
         D: Device,
@@ -184,8 +180,7 @@ impl HostEnd {
         T: Tracer,
         L: Limit,
     {
-        // Asked before the bytes are counted: the application wrote the last of them before it let
-        // go.
+        // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
         let Ok(chunk) = self.outgoing.read_chunk(self.outgoing.slots()) else {
             return;
@@ -193,8 +188,8 @@ impl HostEnd {
         let (front, back) = chunk.as_slices();
         let mut taken = 0;
         for part in [front, back] {
-            // Offering nothing would withdraw the wish to hear of room. What a closed connection
-            // refuses stays where it is.
+            // An empty write would cancel the `Writable` event. Bytes that a closed connection
+            // refuses stay in the ring.
             let count = if part.is_empty() {
                 0
             } else {
@@ -210,12 +205,12 @@ impl HostEnd {
             self.shared.writer.wake();
         }
         if last && self.outgoing.is_empty() {
-            // Refused only when the connection is over, which its event tells.
+            // Fails only if the connection is over; its event is on the way.
             let _ = host.shutdown(socket);
         }
     }
 
-    /// Moves what the host received to the application, through `scratch`.
+    /// Moves received bytes to the application, through `scratch`.
     pub(super) fn fetch<Q, D, T, L>(
         &mut self,
         socket: SocketId,
@@ -244,7 +239,7 @@ impl HostEnd {
                 Ok(Recv::EndOfStream) => self.shared.end_receiving(Ok(())),
                 Err(_) => match self.shared.send_end.get() {
                     Some(why) => self.shared.end_receiving(Err(*why)),
-                    // The event that tells why is on its way.
+                    // The `Closed` event with the reason is on its way.
                     None => break,
                 },
             }
@@ -254,12 +249,11 @@ impl HostEnd {
         }
     }
 
-    /// Room in the receive ring. If there is none, the reader will ask for attention.
+    /// Room in the receive ring. If it is full, the reader will notify the host.
     fn room(&self) -> usize {
         match self.incoming.slots() {
             0 => {
-                // Looked at again after the flag is set: the reader looks at the flag after it has
-                // made room.
+                // Checked again after setting the flag: the reader checks the flag after making room.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 self.incoming.slots()
             }
@@ -267,7 +261,7 @@ impl HostEnd {
         }
     }
 
-    /// What the application's handles, or their absence, mean for the connection.
+    /// The next step, from the state of the application's handles.
     pub(super) fn fate(&self) -> Fate {
         let released = self.outgoing.is_abandoned() && self.incoming.is_abandoned();
         let unread = self.incoming.slots() < self.incoming.buffer().capacity();

@@ -204,7 +204,7 @@ impl HostEnd {
         peer: SocketAddr,
     ) -> Option<connection::HostEnd> {
         let (stream, end) = connection::pair(&self.stack, peer, &self.tcp);
-        end.name(socket, Some(local));
+        end.set_socket(socket, Some(local));
         end.opened();
         match self.queue.push(Waiting(Some(stream))) {
             Ok(()) => {

@@ -113,7 +113,7 @@ impl<B> Sockets<B> {
                 let Connect { tcp, end } = *connect;
                 match host.connect(end.shared.peer, tcp, now) {
                     Ok(id) => {
-                        end.name(id, host.local(id));
+                        end.set_socket(id, host.local(id));
                         self.insert(id, End::Connection(end));
                         self.serve(id, host, now);
                     }

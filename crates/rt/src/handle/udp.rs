@@ -20,22 +20,21 @@ use super::readiness::{Interest, Ready};
 use super::waiters::Waiters;
 use super::{Failure, StackHandle};
 
-/// Datagrams that may be on their way between the threads, each way.
+/// Most datagrams between the threads, in each direction.
 const DATAGRAMS: usize = 512;
-/// No IP packet is longer.
+/// Longest IP packet.
 const LONGEST: usize = 65_535;
 
-/// A datagram socket. When it is dropped, what was sent still leaves, and the port is free.
+/// A datagram socket. Dropping it frees the port; datagrams that were sent still leave.
 ///
-/// It has the methods of tokio's `UdpSocket`, with the same habits: all of them take `&self`, so
-/// that tasks may share it in an `Arc`; a datagram goes to one of them. Every future may be dropped
-/// at any time: a datagram is taken, or given, only when the call returns.
+/// It has the methods and semantics of tokio's `UdpSocket`: all of them take `&self`, so tasks may
+/// share it in an `Arc`; one of them receives each datagram. Every future is cancel safe.
 ///
-/// Sending returns as soon as the host's thread can take the datagram from here. What only the host
-/// can say, that there is no route or that the peer refuses, a later call tells, once.
+/// Sending returns once the datagram is queued for the host's thread. Errors that only the host
+/// detects (no route, port unreachable) are returned once, by a later call.
 #[derive(Debug)]
 pub struct UdpSocket {
-    // Dropped before the socket rings, which is how the host's thread sees that they are gone.
+    // Dropped before `socket` notifies the host's thread, which then finds the rings abandoned.
     incoming: Mutex<DatagramReceiver>,
     outgoing: Mutex<DatagramSender>,
     socket: SocketRef<Shared>,
@@ -49,17 +48,17 @@ pub(super) struct Shared {
     writer: Waiters,
     bound: OnceLock<Bound>,
     remote: Mutex<Option<SocketAddr>>,
-    /// The host found the receive ring full: the reader asks for attention when it has made room.
+    /// The host found the receive ring full: the reader notifies it once there is room.
     full: AtomicBool,
-    /// There is something in `trouble`.
-    troubled: AtomicBool,
-    /// What a datagram met that was sent before.
-    trouble: Mutex<Option<Failure>>,
-    /// Why nothing goes any more.
+    /// `error` may be set.
+    has_error: AtomicBool,
+    /// The error of an earlier datagram.
+    error: Mutex<Option<Failure>>,
+    /// Why the socket ended.
     end: OnceLock<Failure>,
 }
 
-/// What the host says of a new socket.
+/// The host's description of a bound socket.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     local: SocketAddr,
@@ -78,17 +77,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn note(&self, trouble: Failure) {
-        *lock(&self.trouble) = Some(trouble);
-        self.troubled.store(true, Ordering::Release);
+    fn set_error(&self, error: Failure) {
+        *lock(&self.error) = Some(error);
+        self.has_error.store(true, Ordering::Release);
         self.reader.wake();
         self.writer.wake();
     }
 
-    fn take_trouble(&self) -> Option<Failure> {
-        self.troubled.load(Ordering::Acquire).then(|| {
-            self.troubled.store(false, Ordering::Relaxed);
-            lock(&self.trouble).take()
+    fn take_error(&self) -> Option<Failure> {
+        self.has_error.load(Ordering::Acquire).then(|| {
+            self.has_error.store(false, Ordering::Relaxed);
+            lock(&self.error).take()
         })?
     }
 
@@ -100,8 +99,8 @@ impl Shared {
 }
 
 impl UdpSocket {
-    /// A socket on `local`: `0.0.0.0` means all IPv4 addresses of the host, `::` all of both
-    /// families, port 0 any free one.
+    /// Binds a socket to `local`: `0.0.0.0` stands for all IPv4 addresses of the host, `::` for all
+    /// of both families, port 0 for any free port.
     ///
     /// # Errors
     /// [`Failure`]: not the host's address, in use, or the host is gone.
@@ -109,7 +108,7 @@ impl UdpSocket {
         Self::bind_with(stack, local, stack.config().udp).await
     }
 
-    /// A socket on `local` that behaves as `udp` says.
+    /// Binds a socket to `local` with a configuration of its own.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -119,14 +118,14 @@ impl UdpSocket {
         udp: UdpConfig,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
-        let (give, outgoing) =
+        let (sender, outgoing) =
             datagram_ring(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
-        let (incoming, take) =
+        let (incoming, receiver) =
             datagram_ring(DATAGRAMS, stack.config().receive_ring.get().max(LONGEST));
         let socket = SocketRef::new(Arc::clone(&shared), stack.clone());
         let socket = Self {
-            incoming: Mutex::new(take),
-            outgoing: Mutex::new(give),
+            incoming: Mutex::new(receiver),
+            outgoing: Mutex::new(sender),
             socket,
         };
         let end = HostEnd {
@@ -148,11 +147,11 @@ impl UdpSocket {
         Ok(socket)
     }
 
-    /// From now on only `remote` is heard, and [`send`](Self::send) speaks to it. What others sent
-    /// before can still be read.
+    /// Connects the socket: it receives from `remote` only, and [`send`](Self::send) sends there.
+    /// Datagrams that were received before stay readable.
     ///
     /// # Errors
-    /// [`Failure::Send`]: what sending there would meet.
+    /// [`Failure::Send`], as a datagram to `remote` would.
     pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
         let remote = remote.into();
         let (reply, receiver) = oneshot();
@@ -163,7 +162,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Where the socket is bound.
+    /// The local address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -175,15 +174,15 @@ impl UdpSocket {
             .ok_or_else(|| Failure::NotOpen.into())
     }
 
-    /// Whom the socket is connected to.
+    /// The address that the socket is connected to.
     ///
     /// # Errors
-    /// [`NotConnected`](ErrorKind::NotConnected) if to nobody.
+    /// [`NotConnected`](ErrorKind::NotConnected).
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         (*lock(&self.socket.remote)).ok_or_else(|| Failure::Send(SendError::NotConnected).into())
     }
 
-    /// What the socket has counted, and holds at the host.
+    /// Counters and queue lengths of the socket at the host.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
@@ -193,19 +192,19 @@ impl UdpSocket {
         Ok(receiver.received().await?)
     }
 
-    /// What an earlier datagram met, if no call has told yet (`SO_ERROR`).
+    /// The error of an earlier datagram, if no call has returned it yet (`SO_ERROR`).
     ///
     /// # Errors
     /// None; the result is tokio's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(self.socket.take_trouble().map(Into::into))
+        Ok(self.socket.take_error().map(Into::into))
     }
 
     fn id(&self) -> io::Result<SocketId> {
         self.socket.id().ok_or_else(|| Failure::NotOpen.into())
     }
 
-    /// Sends a datagram to whom the socket is connected to.
+    /// Sends a datagram to the connected address.
     ///
     /// # Errors
     /// As [`send_to`](Self::send_to), and [`NotConnected`](ErrorKind::NotConnected).
@@ -213,10 +212,10 @@ impl UdpSocket {
         self.socket.writer.wait(|| self.put(data, None)).await
     }
 
-    /// Sends a datagram to `to`. It is not fragmented: it must fit into a packet.
+    /// Sends a datagram to `to`. It is never fragmented, so it must fit into one packet.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; what an earlier datagram met;
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; the error of an earlier datagram;
     /// [`Failure::HostGone`].
     pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         let to = to.into();
@@ -257,15 +256,15 @@ impl UdpSocket {
         self.socket.writer.poll(context, || self.put(data, None))
     }
 
-    /// The next datagram, cut off where `out` ends. Its length in `out`.
+    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied.
     ///
     /// # Errors
-    /// What an earlier datagram met; [`Failure::HostGone`].
+    /// The error of an earlier datagram; [`Failure::HostGone`].
     pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
         self.recv_from(out).await.map(|(count, _)| count)
     }
 
-    /// The next datagram, cut off where `out` ends. Its length in `out`, and who sent it.
+    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied and the sender.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -273,7 +272,7 @@ impl UdpSocket {
         self.socket.reader.wait(|| self.take(out, true)).await
     }
 
-    /// As [`recv_from`](Self::recv_from); the datagram stays.
+    /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -284,7 +283,7 @@ impl UdpSocket {
     /// As [`recv`](Self::recv), without waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if none is there.
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if there is none.
     pub fn try_recv(&self, out: &mut [u8]) -> io::Result<usize> {
         self.try_recv_from(out).map(|(count, _)| count)
     }
@@ -292,7 +291,7 @@ impl UdpSocket {
     /// As [`recv_from`](Self::recv_from), without waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if none is there.
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if there is none.
     pub fn try_recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         would_block(self.take(out, true))
     }
@@ -306,7 +305,7 @@ impl UdpSocket {
         self.socket.reader.poll(context, || self.take(out, true))
     }
 
-    /// Waits until there is a datagram, or a call would fail.
+    /// Waits until a datagram can be received or receiving fails.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -314,7 +313,7 @@ impl UdpSocket {
         self.socket.reader.wait(|| self.is_readable()).await
     }
 
-    /// Waits until a datagram of any length would be taken, or a call would fail.
+    /// Waits until a datagram of any length can be sent or sending fails.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -322,8 +321,8 @@ impl UdpSocket {
         self.socket.writer.wait(|| self.is_writable()).await
     }
 
-    /// Waits until one of the things asked for would not wait, and says which of them. Any number
-    /// of tasks may wait.
+    /// Waits until an operation of `interest` would not block; returns those that are ready. Any
+    /// number of tasks may wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -334,7 +333,7 @@ impl UdpSocket {
         poll_fn(|context| {
             let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
             let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
-            // Nothing is ready any more if whoever shares the socket was faster.
+            // Another task may have been faster; then nothing is ready any more.
             if read || write {
                 Poll::Ready(Ok(now().unwrap_or_default()))
             } else {
@@ -344,10 +343,10 @@ impl UdpSocket {
         .await
     }
 
-    /// Lets `action` try something with the socket, if what is asked for would not wait.
+    /// Runs `action` if an operation of `interest` would not block.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if it would; those of `action`.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if all of them would; those of `action`.
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -375,24 +374,24 @@ impl UdpSocket {
     }
 
     fn is_readable(&self) -> Option<io::Result<()>> {
-        let something =
-            !lock(&self.incoming).is_empty() || self.socket.troubled.load(Ordering::Acquire);
-        (something || self.socket.end.get().is_some()).then_some(Ok(()))
+        let is_ready =
+            !lock(&self.incoming).is_empty() || self.socket.has_error.load(Ordering::Acquire);
+        (is_ready || self.socket.end.get().is_some()).then_some(Ok(()))
     }
 
     fn is_writable(&self) -> Option<io::Result<()>> {
         let longest = self.socket.bound.get().map_or(0, |bound| bound.longest_v4);
-        let something =
-            lock(&self.outgoing).fits(longest) || self.socket.troubled.load(Ordering::Acquire);
-        (something || self.socket.end.get().is_some()).then_some(Ok(()))
+        let is_ready =
+            lock(&self.outgoing).fits(longest) || self.socket.has_error.load(Ordering::Acquire);
+        (is_ready || self.socket.end.get().is_some()).then_some(Ok(()))
     }
 
     fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<(usize, SocketAddr)>> {
         let socket = &self.socket;
-        if let Some(trouble) = socket.take_trouble() {
-            return Some(Err(trouble.into()));
+        if let Some(error) = socket.take_error() {
+            return Some(Err(error.into()));
         }
-        // Asked before the ring: the end is declared after the last datagram.
+        // Read before the ring: the end is declared after the last datagram.
         let end = socket.end.get();
         let mut incoming = lock(&self.incoming);
         let Some((Some(from), _, count)) = incoming.peek(out) else {
@@ -409,7 +408,7 @@ impl UdpSocket {
 
     fn put(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
         let socket = &self.socket;
-        if let Some(why) = socket.end.get().copied().or_else(|| socket.take_trouble()) {
+        if let Some(why) = socket.end.get().copied().or_else(|| socket.take_error()) {
             return Some(Err(why.into()));
         }
         let remote = to.or_else(|| *lock(&socket.remote));
@@ -442,7 +441,7 @@ fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
     answer.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
 }
 
-/// A socket to be bound.
+/// A request to bind a socket.
 #[derive(Debug)]
 pub(super) struct Bind {
     pub(super) local: SocketAddr,
@@ -450,8 +449,8 @@ pub(super) struct Bind {
     pub(super) end: HostEnd,
 }
 
-/// The host's end of a socket. If it is dropped, the application hears that the host is gone,
-/// unless it was told of an end before.
+/// The host's end of a socket. Dropping it ends the socket with [`Failure::HostGone`], unless it
+/// has ended before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
@@ -460,7 +459,7 @@ pub(super) struct HostEnd {
 }
 
 impl HostEnd {
-    /// The host has bound the socket, as `socket`.
+    /// Publishes that the host has bound the socket as `socket`.
     pub(super) fn bound(
         &self,
         socket: SocketId,
@@ -477,7 +476,7 @@ impl HostEnd {
         self.shared.writer.wake();
     }
 
-    /// The host refused.
+    /// Fails the request.
     pub(super) fn refuse(&self, why: Failure) {
         self.shared.end(why);
     }
@@ -487,8 +486,8 @@ impl HostEnd {
         self.shared.notify_flag.clear();
     }
 
-    /// Moves datagrams both ways through `scratch`. False when the application has let go, and all
-    /// that it sent is the host's.
+    /// Moves datagrams both ways through `scratch`. Returns false once the application has dropped
+    /// the socket and the host has all its datagrams.
     pub(super) fn serve<Q, D, T, L>(
         &mut self,
         socket: SocketId,
@@ -501,21 +500,20 @@ impl HostEnd {
         T: Tracer,
         L: Limit,
     {
-        // Asked before the datagrams are counted: the application gave the last of them before it
-        // let go.
+        // Read before the ring: the application pushed the last datagram before it dropped the ring.
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
         while let Some((to, _, count)) = self.outgoing.peek(scratch) {
             match host.send_to(socket, &scratch[..count], to) {
                 // A `Writable` event follows.
                 Err(SendError::Full) => break,
-                // That was about an earlier one.
+                // The error of an earlier datagram; this one is tried again.
                 Err(SendError::Path(why)) => {
-                    self.shared.note(Failure::Path(why));
+                    self.shared.set_error(Failure::Path(why));
                     continue;
                 }
                 Ok(()) => {}
-                Err(why) => self.shared.note(Failure::Send(why)),
+                Err(why) => self.shared.set_error(Failure::Send(why)),
             }
             self.outgoing.pop();
             moved = true;
@@ -550,8 +548,7 @@ impl HostEnd {
         let mut moved = false;
         loop {
             if !self.incoming.fits(longest) {
-                // Looked at again after the flag is set: the reader looks at the flag after it has
-                // made room.
+                // Checked again after setting the flag: the reader checks the flag after making room.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 if !self.incoming.fits(longest) {
                     break;
@@ -563,7 +560,7 @@ impl HostEnd {
                         .incoming
                         .push(Some(datagram.from), &scratch[..datagram.len])
                 }
-                Ok(UdpRecv::Failed(why)) => self.shared.note(Failure::Path(why)),
+                Ok(UdpRecv::Failed(why)) => self.shared.set_error(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,
             }
         }

@@ -1,8 +1,8 @@
-//! [`Waiters`]: the tasks that wait for one thing of a socket.
+//! [`Waiters`]: the tasks that wait for one condition of a socket.
 //!
-//! A `poll_*` method keeps the last task that called it, as tokio's do: that is all a socket of one
-//! task needs, and no lock is involved. Any number of tasks may wait on a shared handle besides;
-//! they stand in a list, whose lock the host's thread takes only if somebody is in it.
+//! A `poll_*` method keeps the last task that called it, as tokio's do; this needs no lock and
+//! serves a socket of one task. Any number of tasks may wait on a shared handle as well; they are in
+//! a list, whose lock the host's thread takes only if the list has entries.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,33 +12,33 @@ use std::task::{Context, Poll, Waker, ready};
 use atomic_waker::AtomicWaker;
 use tokio::task::coop::poll_proceed;
 
-/// Who is to be woken when a thing changes.
+/// The tasks to wake when a condition changes.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     poller: AtomicWaker,
-    /// Somebody may stand in the list.
-    crowded: AtomicBool,
-    crowd: Mutex<Crowd>,
+    /// The list may have entries.
+    has_listed: AtomicBool,
+    list: Mutex<List>,
 }
 
 #[derive(Debug, Default)]
-struct Crowd {
+struct List {
     next_ticket: u64,
     waiting: Vec<(u64, Waker)>,
 }
 
 impl Waiters {
-    /// To be called after the thing has changed.
+    /// Wakes all of them; call it after the change.
     pub(super) fn wake(&self) {
         self.poller.wake();
-        if self.crowded.swap(false, Ordering::AcqRel) {
+        if self.has_listed.swap(false, Ordering::AcqRel) {
             let waiting = std::mem::take(&mut self.lock().waiting);
             waiting.into_iter().for_each(|(_, waker)| waker.wake());
         }
     }
 
-    /// Waits until `ask` has an answer, on behalf of the last task that polled. It is asked again
-    /// after the waker is in place: what happens before that wakes nobody.
+    /// Polls `ask` on behalf of the last task that called. Asks again after the waker is
+    /// registered: a change before that wakes no task.
     pub(super) fn poll<T>(
         &self,
         context: &Context<'_>,
@@ -51,18 +51,17 @@ impl Waiters {
         ask().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Waits until `ask` has an answer; any number of tasks may. An answer takes part in tokio's
-    /// cooperative scheduling. A dropped future leaves nothing behind, and what `ask` had taken it
-    /// has given out: nothing is lost.
+    /// Waits until `ask` returns a value; any number of tasks may wait. Takes part in tokio's
+    /// cooperative scheduling. Cancel safe: a value that `ask` took is returned at once.
     pub(super) async fn wait<T>(&self, mut ask: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place {
+        let mut entry = ListEntry {
             waiters: self,
             ticket: None,
         };
         poll_fn(|context| {
             let turn = ready!(poll_proceed(context));
             let answer = ask().or_else(|| {
-                place.take(context.waker());
+                entry.register(context.waker());
                 ask()
             });
             answer.map_or(Poll::Pending, |answer| {
@@ -73,34 +72,34 @@ impl Waiters {
         .await
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Crowd> {
-        self.crowd.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A task's place in the list.
-struct Place<'a> {
+/// A task's entry in the list.
+struct ListEntry<'a> {
     waiters: &'a Waiters,
     ticket: Option<u64>,
 }
 
-impl Place<'_> {
-    fn take(&mut self, waker: &Waker) {
-        let mut crowd = self.waiters.lock();
+impl ListEntry<'_> {
+    fn register(&mut self, waker: &Waker) {
+        let mut list = self.waiters.lock();
         let ticket = *self.ticket.get_or_insert_with(|| {
-            crowd.next_ticket += 1;
-            crowd.next_ticket
+            list.next_ticket += 1;
+            list.next_ticket
         });
-        match crowd.waiting.iter_mut().find(|(other, _)| *other == ticket) {
+        match list.waiting.iter_mut().find(|(other, _)| *other == ticket) {
             Some((_, old)) => old.clone_from(waker),
-            None => crowd.waiting.push((ticket, waker.clone())),
+            None => list.waiting.push((ticket, waker.clone())),
         }
-        // Under the lock, so that whoever takes the list finds this entry in it.
-        self.waiters.crowded.swap(true, Ordering::AcqRel);
+        // Under the lock, so that `wake` finds this entry in the list.
+        self.waiters.has_listed.swap(true, Ordering::AcqRel);
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ListEntry<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             self.waiters
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_who_waits_is_woken_once_and_a_dropped_future_leaves_no_trace() {
+    fn each_waiting_task_is_woken_once_and_a_dropped_future_leaves_no_entry() {
         let (waiters, counts) = (
             Waiters::default(),
             [(); 3].map(|()| Arc::new(Count::default())),
