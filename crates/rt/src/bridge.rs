@@ -1,12 +1,8 @@
-//! [`Bridge`]: a bump in the wire. What arrives at one device leaves at the other through a
-//! discipline, a limit and a ring.
+//! [`Bridge`]: a bump in the wire. Frames received on one device leave on the other through a qdisc,
+//! a limit and a ring.
 //!
-//! It has no clock and does no I/O of its own: [`Bridge::turn`] moves what can be moved,
-//! [`Bridge::wake`] says when to come again. The devices have memory of their own, so each frame is
-//! copied once.
-//!
-//! A side takes in a [`Tracer`] as a host does, and tells it of the packets on their way out of it;
-//! without one nothing is looked up.
+//! It has no clock and does no I/O of its own: [`Bridge::turn`] forwards frames, [`Bridge::wake`] is
+//! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
 use tautline_base::{Device, Ecn, Frame, Instant, Item, Packet, Pool, Reason, Wake};
 use tautline_bql::{Limit, Port, Ring};
@@ -16,41 +12,40 @@ use tautline_tc::DynQdisc;
 
 use std::time::Duration;
 
-/// The discipline of one way.
+/// The qdisc of one direction.
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 
-/// Frames taken from a device in one turn.
+/// Most frames taken from a device in one turn.
 const BATCH: usize = 64;
-/// How soon to look for completions while frames are in a ring that does not announce them.
+/// Interval between polls for completions while frames are in a ring that does not announce them.
 const REAP: Duration = Duration::from_micros(50);
 
-/// One side: a device, and the way out of it.
+/// One side: a device and its transmit path.
 pub struct Side<D: Device, T: Tracer = NoTrace> {
     tracer: T,
     port: Port<Queue<D::Frame>, D, Box<dyn Limit>>,
     pool: Pool<D::Frame>,
     drops: Drops<Packet<D::Frame>>,
     done: Vec<Packet<D::Frame>>,
-    /// What came in here and what of it could not be taken over.
     received: Received,
 }
 
-/// What a side received.
+/// Receive counters of a side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Frames.
+    /// Frames received.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub bytes: u64,
-    /// Frames lost because the other side had no memory left: a discipline holds more than there
-    /// are frames.
+    /// Frames dropped because the other side's pool was empty: its qdisc may hold more packets than
+    /// the pool has frames.
     pub no_memory: u64,
-    /// Frames lost because the other side's memory cannot hold them.
+    /// Frames dropped because they exceed the other side's frame size.
     pub too_long: u64,
 }
 
 impl<D: Device> Side<D> {
-    /// `device` and what may leave by it: `queue`, `limit`, and `frames` of the device's memory.
+    /// A side that sends through `queue` and `limit`, from `frames` of the device's memory.
     pub fn new(
         device: D,
         frames: Vec<D::Frame>,
@@ -69,9 +64,10 @@ impl<D: Device> Side<D> {
 }
 
 impl<D: Device, T: Tracer> Side<D, T> {
-    /// The same with `tracer`, which hears of every packet on its way out here: born and queued,
-    /// dropped, or marked, placed in the ring and completed; and of every frame that came in:
-    /// received. A packet that came in with CE is told as marked too.
+    /// Records the packet events of this side in `tracer`: received frames, and the born, queued,
+    /// dropped, marked, ringed and completed packets of its transmit path. A packet received with CE
+    /// is recorded as marked too.
+    #[must_use]
     pub fn traced<U: Tracer>(self, tracer: U) -> Side<D, U> {
         let Self {
             tracer: _,
@@ -91,37 +87,37 @@ impl<D: Device, T: Tracer> Side<D, T> {
         }
     }
 
-    /// Who hears of the packets.
+    /// The recorder of packet events.
     pub fn tracer_mut(&mut self) -> &mut T {
         &mut self.tracer
     }
 
-    /// The way out: discipline, limit, ring.
+    /// Qdisc, limit and ring.
     pub fn port(&self) -> &Port<Queue<D::Frame>, D, Box<dyn Limit>> {
         &self.port
     }
 
-    /// The way out, to change it.
+    /// Qdisc, limit and ring.
     pub fn port_mut(&mut self) -> &mut Port<Queue<D::Frame>, D, Box<dyn Limit>> {
         &mut self.port
     }
 
-    /// What came in.
+    /// Receive counters.
     pub fn received(&self) -> Received {
         self.received
     }
 
-    /// Frames that are on their way out.
+    /// Frames in the qdisc or the device.
     pub fn outstanding(&self) -> usize {
         self.pool.outstanding()
     }
 
-    /// Takes completed frames back, then sends what may leave.
-    fn send(&mut self, now: Instant) {
+    /// Reaps completed frames, then transmits.
+    fn transmit(&mut self, now: Instant) {
         self.port.reap(now, &mut self.done);
         for packet in self.done.drain(..) {
             trace(&mut self.tracer, now, What::Completed, packet.bytes());
-            let _nobody_waits = self.pool.settle(packet);
+            let _no_owner = self.pool.settle(packet);
         }
         let tracer = &mut self.tracer;
         let mut on_ring = |packet: &Packet<D::Frame>| {
@@ -139,11 +135,11 @@ impl<D: Device, T: Tracer> Side<D, T> {
         {}
         for (packet, reason) in self.drops.drain() {
             trace(&mut self.tracer, now, What::Dropped(reason), packet.bytes());
-            let _nobody_waits = self.pool.settle(packet);
+            let _no_owner = self.pool.settle(packet);
         }
     }
 
-    /// When to come again for this side.
+    /// The next deadline of this side.
     fn wake(&self, now: Instant) -> Option<Wake> {
         let ring = self.port.ring();
         let unannounced = ring.in_flight() > 0 && !ring.device().announces_completions();
@@ -172,8 +168,8 @@ fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
     }
 }
 
-/// Moves up to a batch of frames from what `from` received into the discipline of `to`.
-fn carry<A, B, T, U>(
+/// Forwards up to a batch of received frames of `from` to the qdisc of `to`.
+fn forward<A, B, T, U>(
     from: &mut Side<A, T>,
     to: &mut Side<B, U>,
     key: &FlowKey,
@@ -186,9 +182,9 @@ where
     U: Tracer,
 {
     let device = from.port.ring_mut().device_mut();
-    for carried in 0..BATCH {
+    for forwarded in 0..BATCH {
         let Some(received) = device.receive(now) else {
-            return carried;
+            return forwarded;
         };
         let bytes = received.bytes();
         from.received.frames += 1;
@@ -218,11 +214,11 @@ where
     BATCH
 }
 
-/// Two sides, joined.
+/// Two sides that forward to each other.
 pub struct Bridge<A: Device, B: Device, T: Tracer = NoTrace> {
-    /// One end.
+    /// One side.
     pub left: Side<A, T>,
-    /// The other.
+    /// The other side.
     pub right: Side<B, T>,
     key: FlowKey,
 }
@@ -237,16 +233,21 @@ impl<A: Device, B: Device, T: Tracer> Bridge<A, B, T> {
         }
     }
 
-    /// Moves what can be moved. True if a device may have received more than was taken.
+    /// Forwards and transmits. Returns true if a device may have more received frames.
+    #[must_use]
     pub fn turn(&mut self, now: Instant) -> bool {
         let Self { left, right, key } = self;
-        let (there, back) = (carry(left, right, key, now), carry(right, left, key, now));
-        right.send(now);
-        left.send(now);
-        there == BATCH || back == BATCH
+        let (to_right, to_left) = (
+            forward(left, right, key, now),
+            forward(right, left, key, now),
+        );
+        right.transmit(now);
+        left.transmit(now);
+        to_right == BATCH || to_left == BATCH
     }
 
-    /// When to call [`turn`](Self::turn) again at the latest, if nothing is received before.
+    /// Deadline of the next [`turn`](Self::turn), if no frame is received before.
+    #[must_use]
     pub fn wake(&self, now: Instant) -> Option<Wake> {
         self.left
             .wake(now)

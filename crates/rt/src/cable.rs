@@ -6,8 +6,8 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::frame_device::{FrameDevice, FrameIo};
 
-/// One end of a cable: what the other end sends arrives here, in order. When the far end reads too
-/// slowly, packets wait in this one's ring; when it is gone, they are lost.
+/// One end of a cable, which delivers in order. Packets wait in the ring of the sending end while
+/// the far end is slow, and are lost once it is gone.
 pub type Cable = FrameDevice<End>;
 
 /// A socket that keeps frames apart.

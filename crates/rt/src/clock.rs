@@ -11,7 +11,7 @@ pub struct Clock {
     origin: std::time::Instant,
 }
 
-/// What a new clock shows: [`Instant::ZERO`] means "any time" and must stay in the past.
+/// Initial time: [`Instant::ZERO`] means "any time" and must stay in the past.
 const FIRST: Duration = Duration::from_secs(1);
 
 impl Clock {

@@ -2,13 +2,13 @@
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 64 bits nobody can guess.
+/// 64 unpredictable bits from `getrandom(2)`.
 ///
 /// # Errors
-/// If the system has no generator.
+/// That of `getrandom(2)`: the kernel is older than Linux 3.17.
 pub fn system_seed() -> std::io::Result<u64> {
     let mut seed = [0; 8];
-    // Requests of up to 256 bytes are answered whole.
+    // Requests of up to 256 bytes are never partial.
     getrandom(&mut seed, GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(seed))
 }

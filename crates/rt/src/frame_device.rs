@@ -12,23 +12,35 @@ use tautline_base::{
 /// A non-blocking descriptor whose unit is one Ethernet frame.
 pub trait FrameIo: AsFd {
     /// Writes one frame.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] if the descriptor is full; another if the frame is lost.
     fn write_frame(&self, frame: &[u8]) -> io::Result<usize>;
 
     /// Reads one frame.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] if there is no frame.
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize>;
 
-    /// The packets of several segments that it takes, and gives: frames to read into must have room
+    /// Limits of packets of several segments, in both directions: frames to read into must have room
     /// for one.
     fn tso(&self) -> Option<Tso> {
         None
     }
 
-    /// Writes one packet, of several segments if it takes such.
+    /// Writes one packet, possibly of several segments.
+    ///
+    /// # Errors
+    /// As [`write_frame`](Self::write_frame).
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
         self.write_frame(packet.bytes())
     }
 
-    /// Reads one frame, or several as one.
+    /// Reads one frame, or several merged into one.
+    ///
+    /// # Errors
+    /// As [`read_frame`](Self::read_frame).
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
         self.read_frame(frame).map(|len| Arrival {
             len,
@@ -37,28 +49,28 @@ pub trait FrameIo: AsFd {
     }
 }
 
-/// What was read.
+/// A frame or several that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// What they are.
+    /// Kind of the packet.
     pub unit: Unit,
 }
 
-/// What the bytes that were read are.
+/// Kind of a packet that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A frame, or TCP segments as one.
     Frame(Offload),
-    /// Datagrams of so many bytes of payload as one: each is to arrive by itself.
+    /// Several datagrams of this payload size merged into one; they are delivered one by one.
     Datagrams(usize),
 }
 
 /// Packets that may wait for the descriptor to take them.
 const TRANSMIT_RING: usize = 256;
 
-/// What a device counted.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames the kernel took, each packet of several segments counted once.
@@ -107,7 +119,7 @@ impl<S: FrameIo> FrameDevice<S> {
         }
     }
 
-    /// What was counted.
+    /// Counters since the device was opened.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -138,7 +150,7 @@ impl<S: FrameIo> FrameDevice<S> {
         Some(Received::new(frame, 0, len as u32))
     }
 
-    /// Writes what waits, as far as the descriptor takes it.
+    /// Writes waiting packets until the descriptor would block.
     fn flush(&mut self) {
         while let Some(packet) = self.waiting.pop_front() {
             match self.io.write_packet(&packet) {
@@ -147,7 +159,7 @@ impl<S: FrameIo> FrameDevice<S> {
                     self.waiting.push_front(packet);
                     return;
                 }
-                // As a cable that is not plugged in: the packet is gone, TCP will notice.
+                // The packet is lost, as on an unplugged cable; TCP retransmits it.
                 Err(_) => self.counters.refused += 1,
             }
             self.done.push(packet);
@@ -244,7 +256,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
 
-    /// Everything that comes is datagrams of 1000 bytes.
+    /// Every packet holds merged datagrams of 1000 bytes.
     struct Datagrams1000(UnixDatagram);
 
     impl AsFd for Datagrams1000 {

@@ -16,8 +16,8 @@ use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
 use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 
-/// How long a host may take to say its last words.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long a stopping host may take to send its last packets.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// A thread that drives a host until it is [stopped](Self::stop) or its device fails.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl HostThread {
         Self::spawn_with(config, idle, Fixed, make)
     }
 
-    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`StackHandle::set_qdisc`] replaces
-    /// the host's discipline.
+    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`StackHandle::set_qdisc`]
+    /// replaces the host's qdisc.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -63,20 +63,20 @@ impl HostThread {
         T: Tracer,
         L: Limit,
     {
-        let (tell, told) = sync_channel(1);
+        let (sender, receiver) = sync_channel(1);
         let thread = Builder::new().name("host".into()).spawn(move || {
             let event_loop = EventLoop::new(Clock::start(), idle)?;
             let mut host = make()?;
             let (stack, sockets) = StackHandle::new(config, Waker::from(event_loop.event_fd()));
             let mut sockets = sockets.rebuilding(rebuild);
-            // Nobody waits only if `spawn` panicked.
-            let _ = tell.send((event_loop.stopper(), stack));
+            // The receiver is gone only if `spawn` panicked.
+            let _ = sender.send((event_loop.stopper(), stack));
             let ended = event_loop.run(&mut host, &mut sockets)?;
             sockets.abort_all(&mut host, event_loop.clock().now());
-            event_loop.drain(&mut host, LAST_WORDS)?;
+            event_loop.drain(&mut host, DRAIN_TIME)?;
             Ok(ended)
         })?;
-        match told.recv() {
+        match receiver.recv() {
             Ok((stopper, stack)) => Ok((Self { stopper, thread }, stack)),
             Err(_) => Err(outcome(thread)
                 .err()
@@ -84,7 +84,7 @@ impl HostThread {
         }
     }
 
-    /// Ends the thread: connections that are still open are reset, on both ends.
+    /// Ends the thread after it has reset the connections that are still open.
     ///
     /// # Errors
     /// If the kernel refused to wait.

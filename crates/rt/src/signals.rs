@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives end a loop in order.
+//! [`stop_on_signals`]: stops a loop on SIGINT, SIGTERM or SIGHUP.
 
 use std::io;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::event_loop::Stopper;
 
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// From now on SIGINT, SIGTERM and SIGHUP stop the loop of `stopper`. A second one ends the process
-/// at once, with the status a shell would give it.
+/// Lets SIGINT, SIGTERM and SIGHUP stop the loop of `stopper`. A second signal ends the process at
+/// once with status 128 + signal number.
 ///
 /// # Errors
 /// If the handlers cannot be installed.

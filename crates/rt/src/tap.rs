@@ -30,8 +30,7 @@ pub struct TapIo {
 /// (`..._DATA_VALID`).
 const NEEDS_CHECKSUM: u8 = 1;
 const CHECKSUM_VALID: u8 = 2;
-/// What a packet of several segments is (`VIRTIO_NET_HDR_GSO_...`), but for the bit that says that
-/// its TCP knows ECN.
+/// Type of a packet of several segments (`VIRTIO_NET_HDR_GSO_...`), without the ECN bit.
 const NO_GSO: u8 = 0;
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
@@ -84,7 +83,7 @@ pub enum TapError {
         /// The largest MTU that fits.
         limit: usize,
     },
-    /// Anything else the kernel said.
+    /// Any other error of the kernel.
     #[error("cannot open TAP interface `{interface}`: {source}")]
     Os {
         /// The name asked for.
@@ -194,7 +193,7 @@ impl FrameIo for TapIo {
     }
 }
 
-/// What the kernel is told of `packet`.
+/// The virtio header of `packet`.
 fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
     let segments = packet.segments();
     let Some(whole) = Segmentation::new(packet.bytes(), segments).filter(|_| segments > 1) else {
@@ -212,7 +211,7 @@ fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
     }
 }
 
-/// What the kernel tells of a packet.
+/// The unit that a virtio header describes.
 fn unit_of(header: &VirtioNetHdr) -> Unit {
     let checksum_known = header.flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
     match header.gso_type & !ECN {
@@ -242,7 +241,7 @@ mod tests {
     /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each
     /// segment's payload.
     #[test]
-    fn the_kernel_is_told_where_to_cut() {
+    fn the_virtio_header_says_where_to_segment() {
         let mut frame = HeapFrame::with_len(14 + 40 + 20 + 3000);
         let bytes = frame.bytes_mut();
         bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_tells_is_understood() {
+    fn virtio_headers_are_decoded() {
         let unit = |flags, gso_type, gso_size| {
             unit_of(&VirtioNetHdr {
                 flags,

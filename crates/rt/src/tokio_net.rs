@@ -1,8 +1,7 @@
 //! tokio's traits for [`TcpStream`] and its halves.
 //!
-//! Reads and writes take part in tokio's cooperative scheduling: a task whose connection always has
-//! something for it still yields to others. They are cancel safe; a byte is taken from the ring
-//! only when the call returns.
+//! Reads and writes take part in tokio's cooperative scheduling, so that a task with a busy
+//! connection yields to others. They are cancel safe.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -57,13 +56,12 @@ impl AsyncWrite for OwnedWriteHalf {
         true
     }
 
-    /// The host's thread has been told of every byte already.
+    /// Has no effect: every write has notified the host's thread.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written.
-    /// Reading goes on.
+    /// Closes the sending half: sends a FIN after the written data. Reading continues.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().finish();
         Poll::Ready(Ok(()))

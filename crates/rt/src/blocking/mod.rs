@@ -1,5 +1,5 @@
-//! The sockets of [`handle`](crate::handle) for threads that wait: no runtime, `std::io`'s traits,
-//! the habits of `std::net`.
+//! Blocking sockets: those of [`handle`](crate::handle) without a runtime, with the traits of
+//! `std::io` and the semantics of `std::net`.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -12,10 +12,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Each is a thin wrapper: the thread is parked until the handle's waker unparks it, or a timeout
-//! has passed. Whatever else a handle can do is reached through `handle()`. Hosts without threads
-//! or runtimes are polled: see [`Host`](tautline_stack::Host), whose own interface is that of
-//! events and polls.
+//! Each wraps a handle: the thread is parked until the handle's waker unparks it or a timeout has
+//! passed. `handle()` gives access to all other methods.
 
 mod park;
 mod tcp;
@@ -28,12 +26,12 @@ use std::time::Duration;
 pub use tcp::{Incoming, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
-/// How long a call may wait; `None` as long as it takes.
+/// Longest wait of a call; `None` is unlimited.
 #[derive(Debug, Default)]
-struct Patience(Mutex<Option<Duration>>);
+struct Timeout(Mutex<Option<Duration>>);
 
-impl Patience {
-    /// Zero would be no time at all, and is refused, as `std` does.
+impl Timeout {
+    /// Fails for zero, as `std` does.
     fn set(&self, timeout: Option<Duration>) -> io::Result<()> {
         if timeout == Some(Duration::ZERO) {
             return Err(io::Error::new(
@@ -49,7 +47,7 @@ impl Patience {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The result of `future`, if it is there in time.
+    /// Blocks on `future` until the timeout.
     fn wait<T>(&self, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         park::block_on(future, self.get()).unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))
     }

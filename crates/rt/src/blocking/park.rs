@@ -1,4 +1,4 @@
-//! [`block_on`]: a thread waits for a future.
+//! [`block_on`]: blocks a thread on a future.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,15 +20,14 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for `future`; `None` if that takes longer than `timeout`. The future is dropped then, and
-/// must be cancel safe.
+/// Blocks on `future`, which must be cancel safe; `None` after `timeout`.
 pub(super) fn block_on<F: Future>(future: F, timeout: Option<Duration>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut future = pin!(future);
     let clock = Clock::start();
     let end = timeout.map(|timeout| clock.now() + timeout);
     loop {
-        // A waker that was called before is remembered by the park: nothing is missed in between.
+        // `park` returns at once if the waker was called since the poll.
         if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return Some(result);
         }

@@ -1,4 +1,4 @@
-//! [`TcpStream`] and [`TcpListener`] for threads that wait.
+//! [`TcpStream`] and [`TcpListener`] for blocking threads.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tautline_stack::ListenAt;
 
-use super::{Patience, park};
+use super::{Timeout, park};
 use crate::handle::{self, StackHandle};
 
 /// A connection. `&TcpStream` reads and writes too, so that threads may share one in an
@@ -14,33 +14,32 @@ use crate::handle::{self, StackHandle};
 #[derive(Debug)]
 pub struct TcpStream {
     handle: handle::TcpStream,
-    reading: Patience,
-    writing: Patience,
+    reading: Timeout,
+    writing: Timeout,
 }
 
 impl From<handle::TcpStream> for TcpStream {
     fn from(handle: handle::TcpStream) -> Self {
         Self {
             handle,
-            reading: Patience::default(),
-            writing: Patience::default(),
+            reading: Timeout::default(),
+            writing: Timeout::default(),
         }
     }
 }
 
 impl TcpStream {
-    /// Connects to `remote`, as long as the retries of [`TcpConfig`](tautline_stack::TcpConfig)
-    /// last.
+    /// Connects to `remote`; the retries of [`TcpConfig`](tautline_stack::TcpConfig) limit the wait.
     ///
     /// # Errors
     /// As [`handle::TcpStream::connect`].
     pub fn connect(stack: &StackHandle, remote: impl Into<SocketAddr>) -> io::Result<Self> {
-        Patience::default()
+        Timeout::default()
             .wait(handle::TcpStream::connect(stack, remote))
             .map(Self::from)
     }
 
-    /// Connects to `remote` within `timeout`. An attempt that is given up leaves nothing behind.
+    /// Connects to `remote` within `timeout`. A timeout aborts the attempt.
     ///
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect).
@@ -55,18 +54,17 @@ impl TcpStream {
             .map(Self::from)
     }
 
-    /// The handle, for everything that does not wait: options, addresses, `try_read`.
+    /// The handle: options, addresses, `try_read`.
     pub fn handle(&self) -> &handle::TcpStream {
         &self.handle
     }
 
-    /// The handle, for an async program.
+    /// Returns the handle, for an async program.
     pub fn into_handle(self) -> handle::TcpStream {
         self.handle
     }
 
-    /// How long a read may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing
-    /// was read.
+    /// Sets the longest wait of a read, which then fails with [`TimedOut`](ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.
@@ -74,8 +72,7 @@ impl TcpStream {
         self.reading.set(timeout)
     }
 
-    /// How long a write may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing
-    /// was written.
+    /// Sets the longest wait of a write, which then fails with [`TimedOut`](ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.
@@ -83,7 +80,7 @@ impl TcpStream {
         self.writing.set(timeout)
     }
 
-    /// Copies what is there into `out` and leaves it in the stream.
+    /// Waits for data and copies it to `out` without removing it.
     ///
     /// # Errors
     /// As a read.
@@ -91,8 +88,8 @@ impl TcpStream {
         self.reading.wait(self.handle.peek(out))
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written. The
-    /// receiving half cannot be closed alone: TCP has no message for it.
+    /// Closes the sending half: sends a FIN after the written data. TCP cannot close the receiving
+    /// half alone.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for the receiving half.
@@ -108,16 +105,16 @@ impl TcpStream {
     }
 }
 
-/// Tries until it is done, and waits for `ready` before every other try.
+/// Repeats `attempt` while it would block; waits for `ready` in between.
 fn until<T, R>(
-    patience: &Patience,
+    timeout: &Timeout,
     mut attempt: impl FnMut() -> io::Result<T>,
     ready: impl Fn() -> R,
 ) -> io::Result<T>
 where
     R: Future<Output = io::Result<()>>,
 {
-    patience.wait(async {
+    timeout.wait(async {
         loop {
             match attempt() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => ready().await?,
@@ -162,7 +159,7 @@ impl Write for &TcpStream {
         )
     }
 
-    /// The host's thread has been told of every byte already.
+    /// Has no effect: every write has notified the host's thread.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -192,11 +189,11 @@ impl Write for TcpStream {
     }
 }
 
-/// Waits for connections on a port.
+/// A listening socket.
 #[derive(Debug)]
 pub struct TcpListener {
     handle: handle::TcpListener,
-    patience: Patience,
+    timeout: Timeout,
 }
 
 impl TcpListener {
@@ -205,32 +202,32 @@ impl TcpListener {
     /// # Errors
     /// As [`handle::TcpListener::bind`].
     pub fn bind(stack: &StackHandle, at: impl Into<ListenAt>) -> io::Result<Self> {
-        let handle = Patience::default().wait(handle::TcpListener::bind(stack, at))?;
+        let handle = Timeout::default().wait(handle::TcpListener::bind(stack, at))?;
         Ok(Self {
             handle,
-            patience: Patience::default(),
+            timeout: Timeout::default(),
         })
     }
 
-    /// The next connection and its peer. Threads may share the listener.
+    /// Accepts a connection; returns it with its peer's address. Threads may share the listener.
     ///
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut), or as [`handle::TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.patience
+        self.timeout
             .wait(self.handle.accept())
             .map(|(stream, peer)| (stream.into(), peer))
     }
 
-    /// How long [`accept`](Self::accept) may wait.
+    /// Sets the longest wait of [`accept`](Self::accept).
     ///
     /// # Errors
     /// If the time is zero.
     pub fn set_accept_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.patience.set(timeout)
+        self.timeout.set(timeout)
     }
 
-    /// One connection after the other, without end.
+    /// Accepts connections without end.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming(self)
     }

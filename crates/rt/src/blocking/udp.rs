@@ -1,18 +1,18 @@
-//! [`UdpSocket`] for threads that wait.
+//! [`UdpSocket`] for blocking threads.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Patience;
+use super::Timeout;
 use crate::handle::{self, StackHandle};
 
 /// A datagram socket. Threads may share it.
 #[derive(Debug)]
 pub struct UdpSocket {
     handle: handle::UdpSocket,
-    reading: Patience,
-    writing: Patience,
+    reading: Timeout,
+    writing: Timeout,
 }
 
 impl UdpSocket {
@@ -21,28 +21,28 @@ impl UdpSocket {
     /// # Errors
     /// As [`handle::UdpSocket::bind`].
     pub fn bind(stack: &StackHandle, local: impl Into<SocketAddr>) -> io::Result<Self> {
-        let handle = Patience::default().wait(handle::UdpSocket::bind(stack, local))?;
+        let handle = Timeout::default().wait(handle::UdpSocket::bind(stack, local))?;
         Ok(Self {
             handle,
-            reading: Patience::default(),
-            writing: Patience::default(),
+            reading: Timeout::default(),
+            writing: Timeout::default(),
         })
     }
 
-    /// The handle, for everything that does not wait.
+    /// The handle, with the methods that do not wait.
     pub fn handle(&self) -> &handle::UdpSocket {
         &self.handle
     }
 
-    /// From now on only `remote` is heard, and [`send`](Self::send) speaks to it.
+    /// Connects the socket: it receives from `remote` only, and [`send`](Self::send) sends there.
     ///
     /// # Errors
     /// As [`handle::UdpSocket::connect`].
     pub fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
-        Patience::default().wait(self.handle.connect(remote))
+        Timeout::default().wait(self.handle.connect(remote))
     }
 
-    /// Sends a datagram to whom the socket is connected to.
+    /// Sends a datagram to the connected address.
     ///
     /// # Errors
     /// As [`handle::UdpSocket::send`], and [`TimedOut`](io::ErrorKind::TimedOut).
@@ -58,7 +58,7 @@ impl UdpSocket {
         self.writing.wait(self.handle.send_to(data, to))
     }
 
-    /// The next datagram, cut off where `out` ends.
+    /// Receives a datagram, truncated to `out`.
     ///
     /// # Errors
     /// As [`handle::UdpSocket::recv`], and [`TimedOut`](io::ErrorKind::TimedOut).
@@ -66,7 +66,7 @@ impl UdpSocket {
         self.reading.wait(self.handle.recv(out))
     }
 
-    /// The next datagram, cut off where `out` ends, and who sent it.
+    /// Receives a datagram, truncated to `out`; returns its length and sender.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -74,7 +74,7 @@ impl UdpSocket {
         self.reading.wait(self.handle.recv_from(out))
     }
 
-    /// How long a receive may wait; then it fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets the longest wait of a receive, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.
@@ -82,7 +82,7 @@ impl UdpSocket {
         self.reading.set(timeout)
     }
 
-    /// How long a send may wait; then it fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets the longest wait of a send, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.

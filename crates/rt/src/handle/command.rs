@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tautline_base::SocketId;
-use tautline_tc::Tree;
 use tautline_stack::{Replaced, TcpInfo, UdpInfo};
+use tautline_tc::Tree;
 
 use super::oneshot::Reply;
 use super::options::Setting;

@@ -1,4 +1,4 @@
-//! [`Failure`]: every way a socket call can fail.
+//! [`Failure`]: the reasons why a socket call fails.
 
 use std::io::{self, ErrorKind};
 
@@ -27,25 +27,25 @@ pub enum Failure {
     /// An earlier datagram did not arrive.
     #[error(transparent)]
     Path(PathError),
-    /// The connection failed, and an earlier call has told why.
-    #[error("nothing can be written any more: {0}")]
+    /// The connection failed, and an earlier call has returned the reason.
+    #[error("the connection cannot be written to: {0}")]
     Broken(CloseReason),
-    /// The host does not have the connection any more.
-    #[error("the connection is over; the host has forgotten it")]
+    /// The host has freed the connection.
+    #[error("the connection is over; the host has freed it")]
     NotOpen,
-    /// The discipline of this host was fixed when the program was compiled.
-    #[error("the discipline of this host cannot be replaced: drive it with `ByWords`")]
+    /// The type of the host's qdisc is fixed at compile time.
+    #[error("the qdisc of this host cannot be replaced: drive it with `ByWords`")]
     FixedQdisc,
-    /// The words describe a discipline with values that do not go together.
-    #[error("there is no such discipline: its values do not go together")]
+    /// The parameters of the qdisc contradict each other.
+    #[error("invalid qdisc: its parameters contradict each other")]
     BadQdisc,
-    /// The discipline in force does not give its packets up.
+    /// The current qdisc does not release its packets.
     #[error(transparent)]
     StuckQdisc(Stuck),
     /// This end has shut down its sending half.
     #[error("the sending half was shut down; nothing more can be written")]
     ShutDown,
-    /// Nobody drives the host any more.
+    /// The event loop of the host has ended.
     #[error("the event loop of the host has ended, and its connections with it")]
     HostGone,
 }

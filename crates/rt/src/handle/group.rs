@@ -1,5 +1,5 @@
-//! [`ListenerGroup`]: one port of many hosts. A network card with several queues has one host for
-//! each, all with the same addresses; which of them gets a connection is the card's choice.
+//! [`ListenerGroup`]: one port of many hosts. A NIC with several queues has one host per queue, all
+//! with the same addresses; its RSS hash assigns each connection to a host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,17 +12,17 @@ use tautline_stack::{ListenAt, TcpConfig};
 use super::waiters::Waiters;
 use super::{Failure, StackHandle, TcpListener, TcpStream};
 
-/// Listeners on the same port of several hosts, whose connections are accepted as if they were one.
+/// Listeners on the same port of several hosts, accepted from as one.
 #[derive(Debug)]
 pub struct ListenerGroup {
     listeners: Vec<TcpListener>,
     acceptor: Arc<Waiters>,
-    /// Who is asked first; they take turns.
-    turn: AtomicUsize,
+    /// Index of the listener to try first (round robin).
+    first: AtomicUsize,
 }
 
 impl ListenerGroup {
-    /// Listens on a port of every host, or of an address that all of them have.
+    /// Listens on a port of every host, or on one address that all of them have.
     ///
     /// # Errors
     /// As [`TcpListener::bind`]; then no host listens.
@@ -37,20 +37,20 @@ impl ListenerGroup {
         Ok(Self {
             listeners,
             acceptor,
-            turn: AtomicUsize::new(0),
+            first: AtomicUsize::new(0),
         })
     }
 
-    /// The next connection of any host, and its peer. Any number of tasks may wait. Dropping the
-    /// future loses nothing.
+    /// Accepts a connection of any host; returns it with its peer's address. Any number of tasks may
+    /// wait. Cancel safe.
     ///
     /// # Errors
-    /// [`Failure::HostGone`] when the last host has gone.
+    /// [`Failure::HostGone`] once every host has ended.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         self.acceptor.wait(|| self.take()).await
     }
 
-    /// As [`accept`](Self::accept). The last task that called is woken.
+    /// As [`accept`](Self::accept). Wakes the last task that called.
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -59,7 +59,7 @@ impl ListenerGroup {
     }
 
     fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let first = self.first.fetch_add(1, Ordering::Relaxed);
         let mut gone = 0;
         for at in 0..self.listeners.len() {
             match self.listeners[first.wrapping_add(at) % self.listeners.len()].take() {

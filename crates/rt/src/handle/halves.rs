@@ -1,7 +1,7 @@
 //! The two halves of a [`TcpStream`], and how bytes pass between the application and the rings.
 //!
-//! A method that takes `&mut self` reaches its ring directly. One that takes `&self` goes through a
-//! lock among the tasks that share the handle; the host's thread never takes it.
+//! A method that takes `&mut self` accesses its ring directly. One that takes `&self` locks a mutex
+//! of the tasks that share the handle; the host's thread never takes it.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -19,22 +19,21 @@ use super::{Failure, TcpStream};
 /// The receiving half of a [`TcpStream`].
 #[derive(Debug)]
 pub struct OwnedReadHalf {
-    // Dropped before the socket rings, which is how the host's thread sees that it is gone.
+    // Dropped before `socket` notifies the host's thread, which then finds the ring abandoned.
     ring: Mutex<Consumer<u8>>,
     socket: SocketRef<Shared>,
 }
 
-/// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream
-/// after what was written.
+/// The sending half of a [`TcpStream`]. Dropping it sends a FIN after the written data.
 #[derive(Debug)]
 pub struct OwnedWriteHalf {
-    /// `None` once shut down. Dropped before the socket rings, which is how the host's thread sees
-    /// that it is gone.
+    /// `None` once shut down. Dropped before `socket` notifies the host's thread, which then finds
+    /// the ring abandoned.
     ring: Mutex<Option<Producer<u8>>>,
     socket: SocketRef<Shared>,
 }
 
-/// Two halves that are not of the same stream.
+/// The halves belong to different streams.
 #[derive(Debug, thiserror::Error)]
 #[error("these halves belong to different connections")]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
@@ -59,13 +58,13 @@ impl OwnedReadHalf {
         }
     }
 
-    /// Puts the stream together again.
+    /// Joins the halves to a stream.
     ///
     /// # Errors
-    /// If the halves come from different streams; they are given back.
+    /// [`ReuniteError`] returns the halves if they belong to different streams.
     #[expect(
         clippy::result_large_err,
-        reason = "it gives the halves back, as tokio's does"
+        reason = "it returns the halves, as tokio's does"
     )]
     pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
         if self.socket.is_same(&write.socket) {
@@ -75,7 +74,7 @@ impl OwnedReadHalf {
         }
     }
 
-    /// Our end.
+    /// The local address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -83,7 +82,7 @@ impl OwnedReadHalf {
         self.socket.local_addr()
     }
 
-    /// The other end.
+    /// The peer's address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -142,7 +141,7 @@ impl OwnedReadHalf {
     /// As [`TcpStream::try_read`].
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if there is no data, or why the connection failed.
     pub fn try_read(&self, out: &mut [u8]) -> io::Result<usize> {
         let mut ring = lock(&self.ring);
         let read = would_block(take(&mut ring, &self.socket, out));
@@ -176,7 +175,7 @@ impl OwnedReadHalf {
     }
 
     pub(super) fn readiness(&self) -> Ready {
-        // Asked before the bytes: the end is declared after the last of them.
+        // Read before the ring: the end is declared after the last byte.
         let read_closed = self.socket.receive_end.get().is_some();
         Ready {
             read: !lock(&self.ring).is_empty(),
@@ -201,7 +200,7 @@ impl OwnedReadHalf {
     }
 }
 
-/// Moves bytes from the ring to `out`. `None` if there are none, and more may come.
+/// Moves bytes from the ring to `out`. `None` if it is empty and has not ended.
 fn take(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     // Asked before the bytes: the end is declared after the last of them.
     let end = socket.receive_end.get();
@@ -211,21 +210,21 @@ fn take(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::
     }
 }
 
-/// As [`take`], but the bytes stay.
+/// As [`take`], but leaves the bytes in the ring.
 fn peek(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     let end = socket.receive_end.get();
     let count = out.len().min(ring.slots());
     if count == 0 && !out.is_empty() {
         return end.map(|end| socket.report(*end).map(|()| 0));
     }
-    let chunk = ring.read_chunk(count).expect("so many are there");
+    let chunk = ring.read_chunk(count).expect("at most `slots`");
     let (front, back) = chunk.as_slices();
     out[..front.len()].copy_from_slice(front);
     out[front.len()..count].copy_from_slice(back);
     Some(Ok(count))
 }
 
-/// Lets the host's thread fill the ring again once half of it is free, if it had found it full.
+/// Lets the host's thread refill a full ring once half of it is free.
 fn offer_room(ring: &Consumer<u8>, socket: &SocketRef<Shared>) {
     if ring.slots() <= ring.buffer().capacity() / 2 && socket.full.swap(false, Ordering::AcqRel) {
         socket.notify_host();
@@ -240,19 +239,19 @@ impl OwnedWriteHalf {
         }
     }
 
-    /// Puts the stream together again.
+    /// Joins the halves to a stream.
     ///
     /// # Errors
-    /// If the halves come from different streams; they are given back.
+    /// [`ReuniteError`] returns the halves if they belong to different streams.
     #[expect(
         clippy::result_large_err,
-        reason = "it gives the halves back, as tokio's does"
+        reason = "it returns the halves, as tokio's does"
     )]
     pub fn reunite(self, read: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
         read.reunite(self)
     }
 
-    /// Our end.
+    /// The local address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -260,7 +259,7 @@ impl OwnedWriteHalf {
         self.socket.local_addr()
     }
 
-    /// The other end.
+    /// The peer's address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -320,8 +319,7 @@ impl OwnedWriteHalf {
     /// As [`TcpStream::try_write`].
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any
-    /// more.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if the ring is full, or why the connection ended.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.try_write_vectored(&[IoSlice::new(data)])
     }
@@ -342,13 +340,13 @@ impl OwnedWriteHalf {
         would_block(written)
     }
 
-    /// Closes this half: the peer reads the end of the stream after what was written.
+    /// Closes this half: sends a FIN after the written data.
     pub fn finish(&mut self) {
         *own(&mut self.ring) = None;
         self.socket.notify_host();
     }
 
-    /// As [`finish`](Self::finish), for a handle that is shared.
+    /// As [`finish`](Self::finish), for a shared handle.
     pub(crate) fn finish_shared(&self) {
         *lock(&self.ring) = None;
         self.socket.notify_host();
@@ -359,7 +357,7 @@ impl OwnedWriteHalf {
     }
 
     pub(super) fn readiness(&self) -> Ready {
-        // There is no ring any more after the half was shut down.
+        // The ring is gone after shutdown.
         let (write, shut) = match lock(&self.ring).as_ref() {
             Some(ring) => (!ring.is_full(), false),
             None => (false, true),
@@ -407,7 +405,7 @@ fn put(
     (total > 0 || empty).then_some(Ok(total))
 }
 
-/// Tells the host's thread of what was written.
+/// Notifies the host's thread of written bytes.
 fn notify_if_written(socket: &SocketRef<Shared>, written: &Poll<io::Result<usize>>) {
     if matches!(written, Poll::Ready(Ok(1..))) {
         socket.notify_host();

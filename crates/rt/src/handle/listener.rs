@@ -13,18 +13,17 @@ use super::command::{Command, Notified, NotifyFlag, SocketRef};
 use super::waiters::Waiters;
 use super::{Failure, StackHandle, TcpStream, connection};
 
-/// Waits for connections on a port. When it is dropped, the port is free again, and connections
-/// that nobody accepted are reset.
+/// A listening socket. Dropping it frees the port and resets the connections that were not
+/// accepted.
 #[derive(Debug)]
 pub struct TcpListener {
-    // Dropped before the socket rings, which is how the host's thread sees that it is gone.
+    // Dropped before `socket` notifies the host's thread, which then finds the queue abandoned.
     queue: Mutex<Consumer<Waiting>>,
     socket: SocketRef<Shared>,
     at: ListenAt,
 }
 
-/// A connection that nobody has accepted yet. If nobody ever does, its peer learns by a reset that
-/// it was not served.
+/// A connection that is not accepted yet. Dropping it sends a reset.
 #[derive(Debug)]
 struct Waiting(Option<TcpStream>);
 
@@ -36,14 +35,13 @@ impl Drop for Waiting {
     }
 }
 
-/// State of a listener that both threads see.
+/// State of a listener that both threads access.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     notify_flag: NotifyFlag,
     acceptor: Arc<Waiters>,
-    /// The host listens.
     bound: OnceLock<()>,
-    /// Why nothing more will be accepted.
+    /// Why accepting has ended.
     end: OnceLock<Failure>,
 }
 
@@ -62,7 +60,7 @@ impl TcpListener {
         Self::bind_with(stack, at, stack.config().tcp.clone()).await
     }
 
-    /// As [`bind`](Self::bind); the connections behave as `tcp` says.
+    /// As [`bind`](Self::bind), with a configuration for its connections.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -111,12 +109,12 @@ impl TcpListener {
         self.socket.acceptor.wait(bound).await
     }
 
-    /// The port.
+    /// The local port.
     pub fn port(&self) -> u16 {
         self.at.address().port()
     }
 
-    /// Where it listens; an unspecified address stands for more than one.
+    /// The local address; unspecified if the listener accepts on several.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -124,8 +122,8 @@ impl TcpListener {
         Ok(self.at.address())
     }
 
-    /// The next connection and its peer. Any number of tasks may wait; each connection goes to one
-    /// of them. Dropping the future loses nothing.
+    /// Accepts a connection; returns it with its peer's address. Any number of tasks may wait, each
+    /// connection goes to one of them. Cancel safe.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
@@ -133,7 +131,7 @@ impl TcpListener {
         self.socket.acceptor.wait(|| self.take()).await
     }
 
-    /// The next connection and its peer. The last task that called is woken.
+    /// As [`accept`](Self::accept). Wakes the last task that called.
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -142,7 +140,7 @@ impl TcpListener {
     }
 
     pub(super) fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
-        // Asked before the queue: the end is declared after the last connection.
+        // Read before the queue: the end is declared after the last connection.
         let end = self.socket.end.get();
         let next = self
             .queue
@@ -159,8 +157,8 @@ impl TcpListener {
     }
 }
 
-/// The host's end of a listener. If it is dropped, the application hears that the host is gone,
-/// unless it was told of an end before.
+/// The host's end of a listener. Dropping it ends the listener with [`Failure::HostGone`], unless
+/// it has ended before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
@@ -171,7 +169,7 @@ pub(super) struct HostEnd {
 }
 
 impl HostEnd {
-    /// The host listens, as `socket`.
+    /// Publishes that the host listens as `socket`.
     pub(super) fn bound(&self, socket: SocketId) {
         self.shared.notify_flag.set_socket(socket);
         // Set only here.
@@ -179,7 +177,7 @@ impl HostEnd {
         self.shared.acceptor.wake();
     }
 
-    /// Nothing more will be accepted. The first reason stays.
+    /// Ends accepting. The first reason stays.
     pub(super) fn end(&self, why: Failure) {
         let _ = self.shared.end.set(why);
         self.shared.acceptor.wake();
@@ -190,14 +188,13 @@ impl HostEnd {
         self.shared.notify_flag.clear();
     }
 
-    /// The application has let go.
-    pub(super) fn released(&self) -> bool {
+    /// Whether the application has dropped the listener.
+    pub(super) fn is_released(&self) -> bool {
         self.queue.is_abandoned()
     }
 
-    /// Hands a new connection, the host's `socket`, to the application. `None` if too many are
-    /// waiting already.
-    pub(super) fn hand_over(
+    /// Queues the new connection `socket` for the application. `None` if the accept queue is full.
+    pub(super) fn push(
         &mut self,
         socket: SocketId,
         local: SocketAddr,

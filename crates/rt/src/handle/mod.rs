@@ -1,4 +1,4 @@
-//! Asynchronous sockets: handles that live on any thread and talk to the thread of their host.
+//! Asynchronous sockets: handles on any thread that communicate with the thread of their host.
 //!
 //! ```text
 //!   TcpStream                                    Sockets
@@ -10,20 +10,6 @@
 //! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's
 //! thread is woken by a [`Waker`]. So the same code runs in virtual time. No byte passes through a
 //! lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`stream`], [`halves`] | [`TcpStream`] and its halves |
-//! | `options` | what can be set on, and asked of, an open connection |
-//! | [`listener`] | [`TcpListener`] |
-//! | [`udp`], `records` | [`UdpSocket`]; datagrams between threads |
-//! | [`sockets`] | [`Sockets`]: the host's side, an [`Application`](crate::Application) |
-//! | `connection` | what both sides of a connection share, and its rings |
-//! | `waiters`, `answer` | the tasks that wait for something; a question to the host's thread |
-//! | `doorbell` | how a handle tells the host's thread that there is something to do |
-//! | [`group`] | [`ListenerGroup`]: one port of many hosts |
-//! | [`rebuild`] | the host's discipline replaced while it runs |
-//! | [`failure`] | [`Failure`]: every way a call can fail, as an `io::Error` |
 
 mod command;
 mod connection;

@@ -1,8 +1,7 @@
-//! What can be set on, and asked of, a connection that is open.
+//! Socket options and queries of an open connection.
 //!
-//! A change travels to the host's thread and takes effect when that runs next. Nothing waits for
-//! it: what it asks for cannot be refused, except by a connection that is over, which no change
-//! concerns any more.
+//! An option is sent to the host's thread and takes effect when that runs next. The call does not
+//! wait: setting an option fails only on a connection that is over.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -53,7 +52,7 @@ impl Setting {
     }
 }
 
-/// What the handles know of their connection's settings.
+/// The option values last set through the handles.
 #[derive(Debug)]
 pub(super) struct Settings(Mutex<Values>);
 
@@ -77,7 +76,7 @@ impl Settings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Letting go of the connection resets it.
+    /// Whether dropping the connection resets it.
     pub(super) fn resets(&self) -> bool {
         self.values().linger == Some(Duration::ZERO)
     }
@@ -111,10 +110,10 @@ impl TcpStream {
         Ok(self.socket().settings.values().nodelay)
     }
 
-    /// What dropping the stream does with data that the peer does not have yet (`SO_LINGER`).
-    /// `None`: it is delivered in the background. Zero: the connection is reset at once and the
-    /// data is gone. Any other time: the data has so long to arrive, then the connection is reset.
-    /// Dropping never waits, unlike the kernel's blocking sockets.
+    /// Sets how long dropping the stream delivers unacknowledged data (`SO_LINGER`). `None`: without
+    /// limit, in the background. Zero: resets the connection at once and discards the data. Another
+    /// time: resets the connection if the data is not acknowledged within it. Unlike the kernel's
+    /// blocking sockets, dropping never waits.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -133,7 +132,7 @@ impl TcpStream {
         self.set_linger(Some(Duration::ZERO))
     }
 
-    /// What [`set_linger`](Self::set_linger) set last.
+    /// The value of `SO_LINGER`.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -141,8 +140,8 @@ impl TcpStream {
         Ok(self.socket().settings.values().linger)
     }
 
-    /// From now on a quiet peer is asked whether it lives (`SO_KEEPALIVE` and its three times), or
-    /// with `None` not.
+    /// Turns keepalive probes on or off (`SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`,
+    /// `TCP_KEEPCNT`).
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -153,7 +152,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// What [`set_keepalive`](Self::set_keepalive) set last.
+    /// The keepalive times, `None` if off.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -161,8 +160,8 @@ impl TcpStream {
         Ok(self.socket().settings.values().keepalive)
     }
 
-    /// From now on a connection that makes no progress for so long is given up
-    /// (`TCP_USER_TIMEOUT`); with `None` its retries decide.
+    /// Sets the time after which a connection without progress is closed (`TCP_USER_TIMEOUT`); with
+    /// `None` its number of retries decides.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -171,7 +170,7 @@ impl TcpStream {
     }
 
     /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ...
-    /// (`TCP_CONGESTION`). It begins with the window of the one before.
+    /// (`TCP_CONGESTION`). It starts with the window of its predecessor.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] with the names that are known, or [`Failure::NotOpen`].
@@ -182,7 +181,7 @@ impl TcpStream {
         self.set_congestion_with(algorithm.factory())
     }
 
-    /// Gives the connection another congestion controller, also one of your own.
+    /// Gives the connection another congestion controller, possibly a custom one.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -190,8 +189,7 @@ impl TcpStream {
         self.socket().set(Setting::Congestion(congestion))
     }
 
-    /// A look into the connection, as the host's thread sees it now (`TCP_INFO`). Dropping the
-    /// future loses nothing.
+    /// Returns the current state of the connection (`TCP_INFO`). Cancel safe.
     ///
     /// # Errors
     /// [`Failure::NotOpen`] once the host has freed the connection; [`Failure::HostGone`].
@@ -203,7 +201,7 @@ impl TcpStream {
         Ok(receiver.received().await?)
     }
 
-    /// Our end.
+    /// The local address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -211,7 +209,7 @@ impl TcpStream {
         self.socket().local_addr()
     }
 
-    /// The other end.
+    /// The peer's address.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -219,7 +217,7 @@ impl TcpStream {
         Ok(self.socket().peer)
     }
 
-    /// Why the connection failed, if it did and no call has told yet (`SO_ERROR`).
+    /// Why the connection failed, unless a call has returned it before (`SO_ERROR`).
     ///
     /// # Errors
     /// None; the result is tokio's.

@@ -1,10 +1,10 @@
-//! [`Interest`] and [`Ready`]: what a task waits for, and what it may do now, in the words of
-//! tokio's types of these names. (Those come with tokio's own sockets, which nothing here needs.)
+//! [`Interest`] and [`Ready`], as tokio's types of these names. (Those need tokio's `net` feature,
+//! which this crate does without.)
 
 use std::io::{self, ErrorKind};
 use std::ops::BitOr;
 
-/// What a task waits for.
+/// Operations that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     read: bool,
@@ -12,23 +12,23 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Something to read, or the end of it.
+    /// Reading data or the end of the stream.
     pub const READABLE: Self = Self {
         read: true,
         write: false,
     };
-    /// Room to write, or the end of it.
+    /// Writing data, or the error of a closed stream.
     pub const WRITABLE: Self = Self {
         read: false,
         write: true,
     };
 
-    /// Whether reading is waited for.
+    /// Whether it includes reading.
     pub const fn is_readable(self) -> bool {
         self.read
     }
 
-    /// Whether writing is waited for.
+    /// Whether it includes writing.
     pub const fn is_writable(self) -> bool {
         self.write
     }
@@ -58,7 +58,7 @@ impl BitOr for Ready {
     }
 }
 
-/// What would not wait.
+/// Operations that would not block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
     pub(super) read: bool,
@@ -68,32 +68,32 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Nothing is ready.
+    /// Whether neither reading nor writing is ready.
     pub const fn is_empty(self) -> bool {
         !self.is_readable() && !self.is_writable()
     }
 
-    /// Reading would not wait: there is something, or nothing more will come.
+    /// Whether reading returns data, the end of the stream or an error without blocking.
     pub const fn is_readable(self) -> bool {
         self.read || self.read_closed
     }
 
-    /// Writing would not wait: there is room, or nothing more can be written.
+    /// Whether writing takes data or fails without blocking.
     pub const fn is_writable(self) -> bool {
         self.write || self.write_closed
     }
 
-    /// Nothing more will arrive; what has is still there.
+    /// Whether the receiving half has ended; buffered data stays readable.
     pub const fn is_read_closed(self) -> bool {
         self.read_closed
     }
 
-    /// Nothing more can be written.
+    /// Whether the sending half has ended.
     pub const fn is_write_closed(self) -> bool {
         self.write_closed
     }
 
-    /// As much of it as `interest` asks for; `None` if that is nothing.
+    /// The intersection with `interest`; `None` if it is empty.
     pub(super) fn of(self, interest: Interest) -> Option<Self> {
         let kept = Self {
             read: self.read && interest.read,
@@ -104,7 +104,7 @@ impl Ready {
         (!kept.is_empty()).then_some(kept)
     }
 
-    /// Lets `action` try if that has a chance.
+    /// Runs `action` if an operation of `interest` is ready.
     pub(super) fn try_io<R>(
         self,
         interest: Interest,

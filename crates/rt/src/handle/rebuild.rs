@@ -1,4 +1,4 @@
-//! [`Rebuild`]: how a host's discipline is replaced while it runs.
+//! [`Rebuild`]: replaces a host's qdisc while it runs.
 
 use std::io::{self, ErrorKind};
 
@@ -12,16 +12,16 @@ use super::command::Command;
 use super::oneshot::oneshot;
 use super::{Failure, StackHandle};
 
-/// Makes disciplines of the kind that a host has, `Q`, from `tc`'s words.
+/// Builds qdiscs of a host's type `Q` from `tc` words.
 pub trait Rebuild<Q> {
-    /// The discipline that `tree` describes.
+    /// Builds the qdisc that `tree` describes.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`Failure::FixedQdisc`] or [`Failure::BadQdisc`].
     fn rebuild(&mut self, tree: &Tree) -> Result<Q, Failure>;
 }
 
-/// The kind of discipline was fixed when the program was compiled: it is never replaced.
+/// The type of the qdisc is fixed at compile time: it is never replaced.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fixed;
 
@@ -31,7 +31,7 @@ impl<Q> Rebuild<Q> for Fixed {
     }
 }
 
-/// For hosts whose discipline is any that words can describe, counted by [`Stats`] or not.
+/// For hosts whose qdisc is a `Box<dyn DynQdisc>`, with or without [`Stats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByWords;
 
@@ -48,12 +48,12 @@ impl<P: Item + Send + 'static> Rebuild<Stats<Box<dyn DynQdisc<P>>>> for ByWords 
 }
 
 impl StackHandle {
-    /// Replaces the host's root discipline by what `words` describe, in `tc`'s language: `fq_codel
-    /// target 10ms`. Packets that wait move over; the answer tells how many did, and how many found
-    /// no room. The host must be driven with [`ByWords`] or a [`Rebuild`] of your own.
+    /// Replaces the host's root qdisc; `words` are those of `tc`: `fq_codel target 10ms`. Queued
+    /// packets move to the new qdisc; the result counts those moved and those dropped. The host must
+    /// be driven with [`ByWords`] or a custom [`Rebuild`].
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] with what is wrong in `words`; [`Failure::FixedQdisc`];
+    /// [`ErrorKind::InvalidInput`] with the error in `words`; [`Failure::FixedQdisc`];
     /// [`Failure::StuckQdisc`].
     pub async fn set_qdisc(&self, words: &str) -> io::Result<Replaced> {
         let tree: Tree = words

@@ -1,5 +1,5 @@
-//! [`Sockets`]: the host's side of all handles. Each turn costs as much as there are sockets with
-//! something to do.
+//! [`Sockets`]: the host's side of all handles. The cost of a turn is linear in the number of
+//! sockets with work.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -14,21 +14,21 @@ use super::connection::{self, Fate};
 use super::{Failure, Fixed, Rebuild, listener, udp};
 use crate::application::{Application, Next};
 
-/// Commands obeyed in one turn: a busy application must not keep the host from its packets.
+/// Most commands per turn, so that a busy application does not starve the host's packets.
 const COMMANDS: usize = 256;
-/// Bytes moved from the host at a time.
+/// Most bytes per read from the host.
 const SCRATCH: usize = 64 << 10;
 
-/// The sockets that handles refer to, as an [`Application`] of the host's event loop. When it is
-/// dropped, every handle is told [`Failure::HostGone`].
+/// The host's end of all handles, an [`Application`] of the host's event loop. Dropping it fails
+/// every handle with [`Failure::HostGone`].
 ///
-/// Sockets that were opened at the host directly are left alone: an application may keep a
-/// `Sockets` beside its own, and pass events and turns on.
+/// It ignores sockets that were opened on the host directly: an application may own a `Sockets` and
+/// forward events and turns to it.
 #[derive(Debug)]
 pub struct Sockets<B = Fixed> {
     commands: Receiver<Command>,
     rebuild: B,
-    /// By the index of their socket.
+    /// Indexed by the socket's index.
     slots: Vec<Option<Slot>>,
     scratch: Box<[u8]>,
 }
@@ -46,7 +46,7 @@ enum End {
     Udp(Box<udp::HostEnd>),
 }
 
-/// A connection to be opened.
+/// A request to open a connection.
 #[derive(Debug)]
 pub(super) struct Connect {
     pub(super) tcp: TcpConfig,
@@ -65,8 +65,8 @@ impl Sockets {
 }
 
 impl<B> Sockets<B> {
-    /// With `rebuild`, [`StackHandle::set_qdisc`](super::StackHandle::set_qdisc) replaces the host's
-    /// discipline.
+    /// Lets [`StackHandle::set_qdisc`](super::StackHandle::set_qdisc) replace the host's qdisc.
+    #[must_use]
     pub fn rebuilding<R>(self, rebuild: R) -> Sockets<R> {
         let Self {
             commands,
@@ -82,8 +82,8 @@ impl<B> Sockets<B> {
         }
     }
 
-    /// Resets every connection and closes every listener: before the host stops, so that no peer is
-    /// left waiting.
+    /// Resets every connection and closes every listener. Called before the host stops, so that peers
+    /// notice.
     pub fn abort_all<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
@@ -151,7 +151,7 @@ impl<B> Sockets<B> {
                 reply.send(host.udp_connect(id, remote).map_err(Failure::Send))
             }
             Command::UdpInfo(id, reply) => reply.send(host.udp_info(id).ok_or(Failure::NotOpen)),
-            // Refused only by a connection that is over.
+            // Fails only if the connection is over.
             Command::Set(id, setting) => drop(setting.apply(id, host)),
             Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
             Command::Serve(id) => {
@@ -166,8 +166,7 @@ impl<B> Sockets<B> {
         }
     }
 
-    /// Moves bytes both ways and lets go of a socket that its handles have let go of, or that is
-    /// over.
+    /// Moves bytes both ways; closes a socket that is over or whose handles were dropped.
     fn serve<Q, D, T, L>(&mut self, id: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
@@ -189,7 +188,7 @@ impl<B> Sockets<B> {
                     Fate::Close
                 }
             }
-            Some(End::Listener(end)) if end.released() => Fate::Close,
+            Some(End::Listener(end)) if end.is_released() => Fate::Close,
             Some(End::Listener(_)) | None => Fate::Open,
         };
         match fate {
@@ -212,15 +211,14 @@ impl<B> Sockets<B> {
         T: Tracer,
         L: Limit,
     {
-        // A listener of ours is let go of in a turn, which comes after the events: this one is not
-        // ours.
+        // Our listeners are closed in a turn, after all events: an unknown one is not ours.
         let Some(End::Listener(listener)) = self.end(listener) else {
             return;
         };
         let ends = host.local(socket).zip(host.peer(socket));
-        match ends.and_then(|(local, peer): (SocketAddr, SocketAddr)| {
-            listener.hand_over(socket, local, peer)
-        }) {
+        match ends
+            .and_then(|(local, peer): (SocketAddr, SocketAddr)| listener.push(socket, local, peer))
+        {
             Some(end) => self.insert(socket, End::Connection(end)),
             None => reset(socket, host, now),
         }
@@ -239,7 +237,7 @@ impl<B> Sockets<B> {
     }
 }
 
-/// Our end of socket `id`, if it is one of ours.
+/// Our end of socket `id`, unless it was opened on the host directly.
 fn end(slots: &mut [Option<Slot>], id: SocketId) -> Option<&mut End> {
     let slot = slots
         .get_mut(id.index as usize)?
@@ -248,7 +246,7 @@ fn end(slots: &mut [Option<Slot>], id: SocketId) -> Option<&mut End> {
     Some(&mut slot.end)
 }
 
-/// Ends socket `id` at once and frees it.
+/// Resets and frees socket `id`.
 fn reset<Q, D, T, L>(id: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
 where
     D: Device,
@@ -256,7 +254,7 @@ where
     T: Tracer,
     L: Limit,
 {
-    // Listeners have nothing to reset.
+    // Fails for a listener, which has nothing to reset.
     let _ = host.abort(id);
     host.close(id, now);
 }
@@ -287,7 +285,7 @@ where
                 socket
             }
             Event::Readable(id) | Event::Writable(id) => id,
-            // Of pings, which have no handle.
+            // Pings have no handle.
             Event::Pong { .. } | Event::PingFailed { .. } => return,
         };
         self.serve(id, host, now);

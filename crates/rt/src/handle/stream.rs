@@ -17,23 +17,20 @@ use super::halves::{OwnedReadHalf, OwnedWriteHalf};
 use super::readiness::{Interest, Ready};
 use super::sockets::Connect;
 
-/// A connection. When it is dropped, what was written is still sent, and the connection closes in
-/// order; it is reset if received data was left unread, or if
-/// [`set_zero_linger`](Self::set_zero_linger) asked for that.
+/// A connection. Dropping it sends the written data and closes the connection; it resets the
+/// connection if received data is unread, or after [`set_zero_linger`](Self::set_zero_linger).
 ///
-/// It has the methods of tokio's `TcpStream`, with the same habits. What may be dropped half-way
-/// without losing or doubling anything:
+/// It has the methods and semantics of tokio's `TcpStream`. Cancel safety:
 ///
-/// | call | dropped before it returned |
+/// | call | effect if dropped before it returns |
 /// |---|---|
-/// | [`connect`](Self::connect) | the attempt is taken back; its port is free again |
-/// | `read`, [`peek`](Self::peek), [`readable`](Self::readable), [`info`](Self::info) | nothing was taken from the stream |
-/// | `write`, [`writable`](Self::writable), `flush` | nothing of the data was taken |
-/// | `shutdown` | the sending half is shut down or not; asking again is harmless |
-/// | `read_exact`, `read_to_end`, `write_all` | not safe, as with every stream of tokio's: an unknown part was moved |
+/// | [`connect`](Self::connect) | the attempt is aborted and its port freed |
+/// | `read`, [`peek`](Self::peek), [`readable`](Self::readable), [`info`](Self::info) | no data is taken from the stream |
+/// | `write`, [`writable`](Self::writable), `flush` | no data is taken from the caller |
+/// | `shutdown` | the sending half is shut down or not; the call may be repeated |
+/// | `read_exact`, `read_to_end`, `write_all` | not cancel safe, as with every tokio stream |
 ///
-/// Different from the kernel's sockets: a connection that failed says so in every later read, never
-/// as if it had ended in order.
+/// Unlike the kernel's sockets, a failed connection returns its error from every later read.
 #[derive(Debug)]
 pub struct TcpStream {
     read: OwnedReadHalf,
@@ -65,8 +62,7 @@ impl TcpStream {
         Self::connect_with(stack, remote, stack.config().tcp.clone()).await
     }
 
-    /// Connects to `remote`; the connection behaves as `tcp` says. If the future is dropped,
-    /// nothing remains.
+    /// Connects to `remote` with a configuration of its own. Dropping the future aborts the attempt.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -81,8 +77,8 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Waits until there is something to read: data, the end of the stream or an error. Any number
-    /// of tasks may wait.
+    /// Waits until data, the end of the stream or an error can be read. Any number of tasks may
+    /// wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -90,7 +86,7 @@ impl TcpStream {
         self.read.readable().await
     }
 
-    /// Waits until something can be written, or writing fails at once.
+    /// Waits until data can be written or writing fails.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -98,8 +94,8 @@ impl TcpStream {
         self.write.writable().await
     }
 
-    /// Waits until one of the things asked for would not wait, and says which of them. Any number
-    /// of tasks may wait.
+    /// Waits until an operation of `interest` would not block; returns those that are ready. Any
+    /// number of tasks may wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -112,7 +108,7 @@ impl TcpStream {
         poll_fn(|context| {
             let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
             let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
-            // Nothing is ready any more if whoever shares the stream was faster.
+            // Another task may have been faster; then nothing is ready any more.
             if read || write {
                 Poll::Ready(Ok(now().unwrap_or_default()))
             } else {
@@ -122,10 +118,10 @@ impl TcpStream {
         .await
     }
 
-    /// Lets `action` try something with the stream, if what is asked for would not wait.
+    /// Runs `action` if an operation of `interest` would not block.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would; those of `action`.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if all of them would; those of `action`.
     pub fn try_io<R>(
         &self,
         interest: Interest,
@@ -134,11 +130,11 @@ impl TcpStream {
         (self.read.readiness() | self.write.readiness()).try_io(interest, action)
     }
 
-    /// Reads what is there, without waiting. 0 bytes mean the end of the stream, unless `out` is
+    /// Reads available data, without waiting. 0 bytes mean the end of the stream, unless `out` is
     /// empty.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no data, or why the connection failed.
     pub fn try_read(&self, out: &mut [u8]) -> io::Result<usize> {
         self.read.try_read(out)
     }
@@ -151,11 +147,10 @@ impl TcpStream {
         self.read.try_read_vectored(out)
     }
 
-    /// Writes what fits, without waiting.
+    /// Writes as much of `data` as the send ring holds, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any
-    /// more.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the ring is full, or why the connection ended.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.write.try_write(data)
     }
@@ -168,8 +163,8 @@ impl TcpStream {
         self.write.try_write_vectored(data)
     }
 
-    /// Copies what is there into `out` and leaves it in the stream; waits until something is. It
-    /// sees no further than the [receive ring](super::Config::receive_ring).
+    /// Waits for data and copies it to `out` without removing it; at most the bytes in the
+    /// [receive ring](super::Config::receive_ring).
     ///
     /// # Errors
     /// Why the connection failed.
@@ -186,12 +181,12 @@ impl TcpStream {
         self.read.poll_peek(context, out)
     }
 
-    /// Ready when there is something to read. The last task that called is woken.
+    /// As [`readable`](Self::readable). Wakes the last task that called.
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.read.poll_read_ready(context)
     }
 
-    /// Ready when something can be written. The last task that called is woken.
+    /// As [`writable`](Self::writable). Wakes the last task that called.
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.write.poll_write_ready(context)
     }
@@ -205,33 +200,32 @@ impl TcpStream {
         self.read.poll_recv(context, out)
     }
 
-    /// Writes some of `data`; the host's thread sends it on.
+    /// Writes a part of `data` to the send ring; the host's thread sends it.
     pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.write.poll_send(context, data)
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written.
-    /// Reading goes on.
+    /// Closes the sending half: sends a FIN after the written data. Reading continues.
     pub fn finish(&mut self) {
         self.write.finish();
     }
 
-    /// As [`finish`](Self::finish), for a handle that is shared.
+    /// As [`finish`](Self::finish), for a shared handle.
     pub(crate) fn finish_shared(&self) {
         self.write.finish_shared();
     }
 
-    /// Resets the connection: what was written and not yet received may be lost.
+    /// Resets the connection and discards unacknowledged data.
     pub fn abort(self) {
         self.socket().abort.store(true, Ordering::Release);
     }
 
-    /// Two halves that borrow the stream: for reading and writing in one task at the same time.
+    /// Borrows both halves, to read and write concurrently in one task.
     pub fn split(&mut self) -> (&mut OwnedReadHalf, &mut OwnedWriteHalf) {
         (&mut self.read, &mut self.write)
     }
 
-    /// The two halves, each usable on a thread of its own. The connection lives until both are
+    /// Splits the stream into halves for different threads. The connection lives until both are
     /// dropped. They can be [reunited](OwnedReadHalf::reunite).
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         (self.read, self.write)
