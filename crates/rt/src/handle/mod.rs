@@ -4,7 +4,7 @@
 //!   TcpStream                                    Sockets
 //!   WriteHalf  ── bytes, bounded ring ────────▶  host.send      on the host's thread,
 //!   ReadHalf   ◀──────── bytes, bounded ring ──  host.recv      driven by its event loop
-//!              ── one Attend per connection ──▶  and a wake-up of that thread
+//!              ── one Serve per connection ──▶   and a wake-up of that thread
 //!              ◀──────────────────────── waker ──
 //! ```
 //! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's
