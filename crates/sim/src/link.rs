@@ -47,7 +47,7 @@ pub struct Link {
 
 /// The queue and what drains it.
 enum Egress {
-    Wire(Wire),
+    Wire(Box<Wire>),
     Nic(Box<EgressNic>),
 }
 
@@ -112,7 +112,7 @@ impl Link {
         };
         let qdisc = Ledger::new(qdisc);
         let egress = match &config.nic {
-            None => Egress::Wire(Wire::new(&config, qdisc)),
+            None => Egress::Wire(Box::new(Wire::new(&config, qdisc))),
             // It draws from an RNG of its own: the same frames are impaired with and without it.
             Some(nic) => Egress::Nic(Box::new(EgressNic::new(nic, &config, qdisc, rng.clone())?)),
         };

@@ -125,12 +125,8 @@ impl RunArgs {
         }
     }
 
-    /// The points of each row: those asked for, and the rest.
-    fn plans(
-        &self,
-        scenarios: &[Scenario],
-        ask: PlanOptions,
-    ) -> Result<Vec<(Vec<Point>, Vec<Point>)>, Failure> {
+    /// The points of each row.
+    fn plans(&self, scenarios: &[Scenario], ask: PlanOptions) -> Result<Vec<RowPlan>, Failure> {
         let parts = scenarios.iter().map(|scenario| {
             let chosen = if self.cell.is_empty() {
                 None
@@ -142,7 +138,8 @@ impl RunArgs {
                     .as_ref()
                     .is_none_or(|chosen| chosen.contains(&point.number))
             };
-            Ok(plan(scenario, ask).into_iter().partition(wanted))
+            let (wanted, other) = plan(scenario, ask).into_iter().partition(wanted);
+            Ok(RowPlan { wanted, other })
         });
         parts.collect()
     }
@@ -157,8 +154,7 @@ impl RunArgs {
         let plans = self.plans(scenarios, ask)?;
         let points: Vec<Point> = plans
             .iter()
-            .flat_map(|(wanted, _)| wanted)
-            .cloned()
+            .flat_map(|plan| plan.wanted.iter().cloned())
             .collect();
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs
@@ -190,10 +186,10 @@ impl RunArgs {
         progress.end();
         let mut ran = ran?.into_iter();
         let mut rows = Vec::new();
-        for (scenario, (wanted, rest)) in scenarios.iter().zip(plans) {
+        for (scenario, RowPlan { wanted, other }) in scenarios.iter().zip(plans) {
             let count = wanted.len();
             let own = wanted.into_iter().zip(ran.by_ref().take(count));
-            let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&rest, tree)).unzip();
+            let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&other, tree)).unzip();
             let row = crate::row::judge(scenario, ask.path, &points, &own);
             let file = tree.result(&row.scenario, row.path);
             write(&file, &serde_json::to_vec_pretty(&row)?)
@@ -204,6 +200,12 @@ impl RunArgs {
         }
         Ok(rows)
     }
+}
+
+/// The points of a row: those to run now, and the others, of which earlier results count.
+struct RowPlan {
+    wanted: Vec<Point>,
+    other: Vec<Point>,
 }
 
 /// Prints the row's table and its verdicts.
