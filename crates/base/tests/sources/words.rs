@@ -162,7 +162,7 @@ const PHRASES: [(&str, &str); 36] = [
         "American spelling",
     ),
     (r"\bmetres?\b|\blitres?\b", "American spelling"),
-    (r"\ba memory\b|\bmemories\b", "buffer, allocation"),
+    (r"\ba memory[.,;:)]|\bmemories\b", "buffer, allocation"),
     (r"\bmiddlemen\b|\bstrangers?\b", "third party, other crates"),
     (r"\bmend(s|ed|ing)?\b", "fix"),
 ];
