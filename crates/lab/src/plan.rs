@@ -54,7 +54,7 @@ pub struct Point {
     pub path: Backend,
     /// Settings of the cell, ready to run.
     pub document: Arc<Document>,
-    /// The settings that make the id: see [`Variation::resolved`].
+    /// The settings that make the id: see `Variation::resolved`.
     pub resolved: Arc<str>,
 }
 
