@@ -1,4 +1,4 @@
-//! [`Link`]: one direction of a link: a queue, the wire or a NIC, and a [`channel`] with a delay
+//! [`Link`]: one direction of a link: a queue, the wire or a NIC, and a `channel` with a delay
 //! that loses, duplicates, corrupts or reorders frames.
 //!
 //! A link copies frames that enter into frames of its own, so a sender's packet completes at its

@@ -162,9 +162,9 @@
 //!
 //! # Sockets for tokio
 //!
-//! A [`HostThread`](rt::HostThread) drives a host in real time; its sockets have tokio's traits. The
+//! A `rt::HostThread` drives a host in real time; its sockets have tokio's traits. The
 //! two hosts here are joined by a cable in memory; on a machine the device is a TAP interface
-//! ([`Tap`](rt::Tap)) or AF_XDP (`tautline-xdp-io`).
+//! (`rt::Tap`) or AF_XDP (`tautline-xdp-io`).
 //!
 #![cfg_attr(
     all(feature = "bql", feature = "qdisc", feature = "rt", feature = "stack"),

@@ -31,7 +31,7 @@ impl FlowCounts {
     }
 }
 
-/// A flow and what passed of it, in a [`Report`].
+/// A flow and what passed of it, in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The flow's hash; `None` stands for all flows that there was no room for.
