@@ -37,7 +37,7 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn::congestion::{Controller as QuicController, ControllerMetrics};
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{
-    Ack, Config, Congestion, Controller, Factory, Idle, CongestionState, Sampler, Signal, Verdict,
+    Ack, Config, Congestion, CongestionState, Controller, Factory, Idle, Sampler, Signal, Verdict,
 };
 
 pub(crate) use self::factory::AdapterFactory;
@@ -179,7 +179,9 @@ impl Adapter {
             rate,
             cwnd_limited: !app_limited,
             round_start,
-            state: self.recovery.map_or(CongestionState::Open, |recovery| recovery.phase),
+            state: self
+                .recovery
+                .map_or(CongestionState::Open, |recovery| recovery.phase),
             marked: Bytes::ZERO,
             delayed: batch.packets == 1 && batch.acked < self.config.mss,
             next_departure: now,
