@@ -57,7 +57,7 @@ enum Step {
     Hold(bool),
 }
 
-/// What is wrong with a frame.
+/// A flaw of a frame.
 #[derive(Arbitrary, Debug)]
 enum Flaw {
     None,
@@ -117,7 +117,7 @@ fuzz_target!(|input: Input| {
 });
 
 fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
-    let neighbour = |host: u8| Ipv4Addr::new(10, 7, 0, host);
+    let neighbor = |host: u8| Ipv4Addr::new(10, 7, 0, host);
     match step {
         Step::Bytes(bytes) => bytes.clone(),
         Step::Ethernet {
@@ -139,8 +139,8 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
             frame::arp(
                 1 + u16::from(*answer),
                 mac,
-                neighbour(*sender),
-                neighbour(*target),
+                neighbor(*sender),
+                neighbor(*target),
             )
         }
         Step::Ipv4 { protocol, payload } => frame::ipv4(*protocol, payload),
@@ -176,7 +176,7 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
                 options: options.clone(),
                 ..Tcp::default()
             };
-            from(neighbour(*source), segment.to_frame())
+            from(neighbor(*source), segment.to_frame())
         }
         Step::Call(_) | Step::Milliseconds(_) | Step::Hold(_) => {
             unreachable!("these are no frames")
@@ -184,7 +184,7 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
     }
 }
 
-/// The same segment from another neighbour, checksums right.
+/// The same segment from another neighbor, checksums valid.
 fn from(source: Ipv4Addr, mut frame: Vec<u8>) -> Vec<u8> {
     frame[26..30].copy_from_slice(&source.octets());
     reseal(&mut frame);

@@ -22,7 +22,7 @@ enum Script<'a> {
     Known(u8, &'a str),
 }
 
-/// One for each discipline, and trees.
+/// One for each qdisc, and trees.
 const KNOWN: &[&str] = &[
     "pfifo limit 20",
     "bfifo limit 20000",

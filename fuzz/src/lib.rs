@@ -1,11 +1,5 @@
-//! What the fuzz targets share: a host on a device in memory, frames to throw at it, and what must
-//! hold whatever is thrown.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`frame`] | frames towards the host, and what the host sends taken apart |
-//! | [`rig`] | the host under test and the invariants |
-//! | [`segment`] | TCP segments close to what a connection expects |
+//! Shared by the fuzz targets: a host on a device in memory, frames to inject, and the invariants to
+//! check.
 #![forbid(unsafe_code)]
 
 pub mod frame;

@@ -69,7 +69,7 @@ impl Settings {
     }
 }
 
-/// What the application does.
+/// A call of the application.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Call {
     Write(u16),
@@ -129,7 +129,7 @@ pub struct Flow {
     pub peer_isn: u32,
     /// End of what the host has sent.
     pub host_next: u32,
-    /// What the host acknowledged last.
+    /// The host's latest acknowledgment number.
     pub host_ack: u32,
     /// Furthest right edge of the windows that the host offered.
     edge: Option<u32>,
@@ -452,9 +452,9 @@ impl Rig {
     }
 }
 
-/// What holds for every segment of a connection: it repeats the application's bytes, and the
-/// window's right edge stays or moves right (RFC 9293 §3.8.6.2.1), but for what is lost when it is
-/// written in units of 2^scale (RFC 7323 §2.4).
+/// Invariants of every segment of a connection: it repeats the application's bytes, and the window's
+/// right edge never moves left (RFC 9293 §3.8.6.2.1), except by rounding to units of 2^scale (RFC
+/// 7323 §2.4).
 fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
     let first = segment.seq.wrapping_sub(flow.host_isn).wrapping_sub(1);
     for (i, byte) in segment.payload.iter().enumerate() {

@@ -87,7 +87,7 @@ def buckets(frames):
     sh("tc qdisc add dev v0 root handle 1: tbf rate 8bit burst 1600 limit 100000000")
     sh("tc qdisc add dev v0 parent 1: handle 10: fq_codel flows 65536")
     known = set()
-    # The first may pass at once, the second is taken out to be looked at.
+    # The first may pass at once, the second is dequeued to be classified.
     for i, frame in enumerate([frames[0], frames[0], *frames]):
         link.tx.send(frame.ljust(1000, b"\0"))
         classes = {line.split()[2] for line in sh("tc class show dev v0").splitlines() if "fq_codel" in line}

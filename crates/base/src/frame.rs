@@ -33,7 +33,7 @@ pub trait Frame {
         None
     }
 
-    /// Bytes that a packet of `used` bytes counts against a memory limit. Default: the whole buffer.
+    /// Bytes of buffer that a packet of `used` bytes is charged for. Default: the whole buffer.
     fn memory(&self, used: usize) -> usize {
         self.bytes().len().max(used)
     }

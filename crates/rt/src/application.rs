@@ -13,7 +13,7 @@ pub trait Application<H> {
     fn turn(&mut self, host: &mut H, now: Instant) -> Next;
 }
 
-/// What ends the wait of an application.
+/// The next wake-up of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// An event or a wake-up from another thread.

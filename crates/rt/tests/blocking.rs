@@ -102,7 +102,7 @@ fn lines_and_streams_go_there_and_back() {
 }
 
 #[test]
-fn whoever_sets_a_timeout_waits_no_longer() {
+fn timeouts_bound_every_wait() {
     with_stacks(|client, server| {
         let clock = Clock::start();
         let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");

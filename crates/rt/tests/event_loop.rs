@@ -232,7 +232,7 @@ fn an_idle_loop_is_stopped_from_elsewhere() {
     });
 }
 
-/// A TAP interface for one test, or the reason why there is none.
+/// A TAP interface for one test, or the reason why it could not be opened.
 fn tap(name: &str) -> Result<Tap, String> {
     match Tap::open(name) {
         Ok(tap) => Ok(tap),

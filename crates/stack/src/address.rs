@@ -1,5 +1,5 @@
-//! Addresses a host is given: [`Cidr`], an address with the length of its prefix, and [`Route`].
-//! What is and is not an address of a host follows RFC 1122 §3.2.1.3 and RFC 4291 §2.4.
+//! Configured addresses: [`Cidr`], an address with the length of its prefix, and [`Route`]. The
+//! definition of a host address follows RFC 1122 §3.2.1.3 and RFC 4291 §2.4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,8 +49,8 @@ impl Cidr {
         self.address.is_ipv4() == other.is_ipv4() && common_bits(self.address, other) >= self.prefix
     }
 
-    /// The address that means every host of an IPv4 network (RFC 919); networks of two addresses or
-    /// one have none (RFC 3021).
+    /// The broadcast address of an IPv4 network (RFC 919); `None` for networks of one or two
+    /// addresses (RFC 3021).
     pub fn broadcast(self) -> Option<Ipv4Addr> {
         match self.address {
             IpAddr::V4(address) if self.prefix < 31 => Some(Ipv4Addr::from_bits(
@@ -95,13 +95,12 @@ impl FromStr for Cidr {
     }
 }
 
-/// Where packets for a network go that is not on the link.
+/// The router for a network that is not on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
     /// The network.
     pub to: Cidr,
-    /// The router, taken to be on the link. Of the other family than `to`, the route is never
-    /// taken.
+    /// The router, assumed to be on the link. A route is never used if its families differ.
     pub via: IpAddr,
 }
 
@@ -146,8 +145,8 @@ pub(crate) fn common_bits(one: IpAddr, other: IpAddr) -> u8 {
     }
 }
 
-/// An address that one host can have and be spoken to at over a link. IPv4 in IPv6's clothes is
-/// none: filters that know only one family would be deceived (RFC 4942 §2.2).
+/// Whether `address` can be the address of one host on a link. IPv4-mapped IPv6 addresses do not
+/// qualify: they would deceive filters that know only one family (RFC 4942 §2.2).
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

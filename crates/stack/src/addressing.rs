@@ -1,5 +1,4 @@
-//! What a host knows of addresses: its own, the way to others, and which of its own speaks to whom
-//! (RFC 6724 §5).
+//! A host's own addresses, its routes, and the choice of the source address (RFC 6724 §5).
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,13 +12,13 @@ use crate::wire::{IPV6_MIN_MTU, ndisc};
 #[derive(Debug)]
 pub(crate) struct Addressing {
     own: Vec<Cidr>,
-    /// Networks, the longest prefix first, and the router to each; none is needed on the link.
+    /// Networks, the longest prefix first, and the router to each; `None` on the link.
     routes: Vec<(Cidr, Option<IpAddr>)>,
 }
 
 impl Addressing {
-    /// Takes what is an address of one host from `config`; the rest cannot be ours. Without an
-    /// `mtu` for it there is no IPv6.
+    /// Keeps the unicast addresses of `config`; the rest cannot be ours. IPv6 needs an `mtu` of
+    /// at least its minimum.
     pub(crate) fn new(config: &HostConfig, mtu: usize, key: &Key) -> Self {
         let speaks =
             |address: IpAddr| is_unicast(address) && (address.is_ipv4() || mtu >= IPV6_MIN_MTU);
@@ -58,8 +57,8 @@ impl Addressing {
             && (destination == target || destination == ndisc::solicited_node(target))
     }
 
-    /// Whether `address` can be that of a host on the link. What others claim of addresses
-    /// elsewhere is of no use, and may be meant to mislead (CVE-2008-2476).
+    /// Whether `address` can be that of a host on the link. Claims about addresses elsewhere
+    /// are of no use, and may be attacks (CVE-2008-2476).
     pub(crate) fn is_neighbor(&self, address: IpAddr) -> bool {
         let on_link = |(to, via): &(Cidr, Option<IpAddr>)| {
             *via == Some(address) || (via.is_none() && to.contains(address))
@@ -85,7 +84,7 @@ impl Addressing {
         self.source_of_broadcast(address).is_some()
     }
 
-    /// Which of our addresses speaks to everybody at `address`, if that is a broadcast address.
+    /// The source address for the broadcast address `address`; `None` if it is not one.
     pub(crate) fn source_of_broadcast(&self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V4(wanted) = address else {
             return None;
@@ -105,7 +104,7 @@ impl Addressing {
         Some(via.unwrap_or(destination))
     }
 
-    /// Which of our addresses speaks to `destination`: one whose scope suffices but goes no further
+    /// The source address for `destination`: one whose scope suffices but goes no further
     /// than needed (RFC 6724's rule 2), on the network of the next hop (as 5 prefers the outgoing
     /// interface's), sharing the longest prefix (8), named first.
     pub(crate) fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
@@ -176,7 +175,7 @@ mod tests {
             };
             Addressing::new(&config, mtu, &Key::from_seed(1)).own
         };
-        // RFC 4291 appendix A: the universal bit is turned round, ff:fe goes in the middle.
+        // RFC 4291 appendix A: the universal bit is inverted, ff:fe goes in the middle.
         assert_eq!(
             own(LinkLocal::FromMac, 1500),
             ["fe80::5054:ff:feab:cdef/64".parse().unwrap()]

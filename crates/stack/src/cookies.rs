@@ -1,5 +1,5 @@
-//! SYN cookies (RFC 4987 §3.6, in Linux's form; `spec/tcp.md` §1.4): a SYN-ACK whose sequence
-//! number holds what a half-open connection would have remembered, so that a flood of SYNs takes no
+//! SYN cookies (RFC 4987 §3.6, in the form of Linux's `net/ipv4/syncookies.c`): the sequence number
+//! of the SYN-ACK encodes the state of the half-open connection, so a flood of SYNs takes no
 //! memory.
 //!
 //! ```text
@@ -17,7 +17,7 @@ use crate::tcp::Tuple;
 
 /// Seconds in the "minute" of the formula.
 const PERIOD: u64 = 60;
-/// Minutes for which a cookie is taken: the one it was made in and the one after.
+/// Minutes for which a cookie is valid: the one it was made in and the one after.
 const MINUTES: u64 = 2;
 /// Bits of the hash with the MSS in it.
 const HASH_BITS: u32 = 24;
@@ -31,15 +31,15 @@ const SIZES_V6: [u16; 4] = [1220, 1420, 1440, 8940];
 const OPTION_BITS: u32 = 6;
 const OPTION_MASK: u32 = (1 << OPTION_BITS) - 1;
 const SCALE_MASK: u32 = 0xf;
-/// Instead of a scale: none.
+/// In place of a scale: the peer does not scale windows.
 const NO_SCALE: u32 = 0xf;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
-/// How long after the backlog was last full an acknowledgement may be a cookie's.
+/// How long after the backlog was last full an acknowledgment may be a cookie's.
 pub(crate) const VALIDITY: std::time::Duration = std::time::Duration::from_secs(PERIOD * MINUTES);
 
-/// What a cookie carries besides the segment size.
+/// Options that a cookie carries besides the segment size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) scale: Option<u8>,
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A guess hits with 8 in 2³²: none of a million should.
+    /// A guess hits with probability 8 in 2³²: of a million, no guess should.
     #[test]
     fn guesses_miss() {
         let now = Instant::from_secs(1000);

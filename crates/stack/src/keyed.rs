@@ -77,7 +77,7 @@ impl Key {
         (self.hash(Use::FlowLabel, tuple) as u32 & 0xf_ffff).max(1)
     }
 
-    /// The interface identifier of an address that tells nothing of the hardware.
+    /// An interface identifier that reveals nothing about the hardware (RFC 7217).
     pub(crate) fn interface(&self, mac: [u8; 6]) -> u64 {
         self.hash(Use::Interface, mac)
     }
@@ -154,10 +154,10 @@ mod tests {
         );
     }
 
-    /// RFC 6528, RFC 6056, RFC 7323 §5.4: what one connection shows tells nothing of the next one's
-    /// numbers, nor of another host's.
+    /// RFC 6528, RFC 6056, RFC 7323 §5.4: one connection's numbers reveal nothing about the next one's,
+    /// nor about another host's.
     #[test]
-    fn numbers_of_neighbouring_connections_are_unrelated() {
+    fn numbers_of_neighboring_connections_are_unrelated() {
         let key = Key::from_seed(7);
         type Shown = fn(&Key, u32) -> u32;
         let shown: [Shown; 3] = [
@@ -166,7 +166,7 @@ mod tests {
             |key, number| key.port_offset(tuple(number).peer()),
         ];
         for show in shown {
-            // About half of the bits differ, between neighbours and between keys.
+            // About half of the bits differ, between neighbors and between keys.
             let differ = |a: u32, b: u32| (a ^ b).count_ones();
             let between: u32 = (0..1000)
                 .map(|number| differ(show(&key, number), show(&key, number + 1)))

@@ -1,26 +1,13 @@
-//! Userspace TCP over IPv4 and IPv6 whose send path is in view: TCP Small Queues, pacer, queueing
-//! discipline, dynamic queue limit, ring.
+//! Userspace TCP over IPv4 and IPv6 with an observable send path: TCP Small Queues, pacer, qdisc,
+//! dynamic queue limit, ring.
 //!
-//! A [`Host`] is one network stack on one device queue. It reads no clock and waits for nothing.
-//! Its driver's whole contract: *any number of inputs ([`Host::receive`], [`Host::deliver`], socket
-//! calls), one [`Host::poll`], then wait until the wake it returned or the next input.* Forgetting
-//! to poll delays; it never corrupts.
+//! A [`Host`] is one network stack on one device queue. It reads no clock and never blocks. The
+//! contract of its driver: *any number of inputs ([`Host::receive`], [`Host::deliver`], socket
+//! calls), one [`Host::poll`], then wait for the returned deadline or the next input.* A late poll
+//! delays packets; it never corrupts state.
 //!
-//! The walk of one packet is [`Host::poll`] read from top to bottom; see `ARCHITECTURE.md` for the
+//! [`Host::poll`], read from top to bottom, is the path of one packet; `ARCHITECTURE.md` has the
 //! picture.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`host`] | [`Host`]: the walk ([`Host::poll`]), arriving frames, the application's calls |
-//! | [`address`] | [`Cidr`], [`Route`] |
-//! | [`attribution`] | what the bytes of a connection waited for |
-//! | [`config`] | [`HostConfig`], [`TcpConfig`] |
-//! | [`limits`] | [`Limits`]: what all connections together may hold |
-//! | [`socket`] | events, read results, errors |
-//! | [`udp`] | datagram sockets |
-//! | [`tsq`] | TCP Small Queues |
-//! | [`trace`] | [`Tracer`]: every event in the life of every packet |
-//! | [`stats`] | [`HostStats`] |
 #![forbid(unsafe_code)]
 
 pub mod address;

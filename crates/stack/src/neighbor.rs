@@ -1,10 +1,10 @@
 //! The neighbor cache: which hardware address answers for an address, learned by ARP (RFC 826,
 //! behavior of RFC 1122 §2.3.2) or neighbor discovery (RFC 4861 §7.2, §7.3).
 //!
-//! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use
-//! while it is asked again, so a transfer does not pause. RFC 4861's states are here: INCOMPLETE is
-//! [`Entry::Asked`]; of what is [`Entry::Known`], REACHABLE is fresh, STALE is not, PROBE has been
-//! asked again; DELAY would only put the question off.
+//! The cache is bounded, and an unsolicited claim does not replace a trusted entry. A stale entry
+//! stays in use while it is verified, so a transfer does not pause. RFC 4861's states map to
+//! [`Entry::Asked`] (INCOMPLETE) and [`Entry::Known`]: REACHABLE is fresh, STALE is not, PROBE has
+//! been asked again. DELAY is not implemented: it would only postpone the request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,9 +17,9 @@ use crate::wire::Mac;
 
 /// Most addresses kept.
 const CAPACITY: usize = 512;
-/// Time between questions.
+/// Time between requests.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// Questions before giving up.
+/// Requests before resolution fails.
 const ATTEMPTS: u32 = 3;
 /// How long an answer is trusted without asking again.
 const FRESH: Duration = Duration::from_secs(60);
@@ -28,17 +28,16 @@ const FRESH: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct NeighborCache {
     entries: HashMap<IpAddr, Entry, Key>,
-    /// Entries without an answer; zero in steady state, so that nothing is scanned then.
+    /// Entries without an answer; zero in steady state, which spares the scan for deadlines.
     pending: usize,
-    /// Connections whose question could not even be asked, because the cache is full of unanswered
-    /// ones.
+    /// Connections whose request was not sent because the cache is full of unanswered ones.
     crowded: Vec<SocketId>,
-    /// The neighbor looked up last, if its entry needs no question: most hosts send nearly all to
-    /// one. Forgotten when anything changes.
+    /// The neighbor of the latest lookup, if its entry is fresh: most hosts send nearly all packets
+    /// to one. Cleared by any change.
     last: Option<Sure>,
 }
 
-/// A known neighbor that need not be asked for before `until`.
+/// A known neighbor that is fresh until `until`.
 #[derive(Clone, Copy, Debug)]
 struct Sure {
     address: IpAddr,
@@ -58,42 +57,42 @@ enum Entry {
         mac: Mac,
         since: Instant,
         asked: Option<Instant>,
-        /// Somebody else claimed the address: ask who has it before long.
+        /// Somebody else claimed the address: verify the entry.
         doubted: bool,
     },
 }
 
-/// What the passing of time asks of the host.
+/// The host's duties after a deadline.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timeouts {
-    /// Questions to ask again.
+    /// Addresses to request again.
     pub(crate) ask: Vec<IpAddr>,
-    /// Connections whose question went unanswered too often.
+    /// Connections whose neighbor did not answer [`ATTEMPTS`] requests.
     pub(crate) failed: Vec<SocketId>,
-    /// The addresses they asked for.
+    /// The addresses of those neighbors.
     pub(crate) lost: Vec<IpAddr>,
-    /// Connections that may try to ask now.
+    /// Connections that may look up again, now that the cache has room.
     pub(crate) retry: Vec<SocketId>,
 }
 
-/// How somebody comes to say where it is.
+/// The kind of message that claims an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It asks us for ours.
+    /// A request for our address.
     Question,
-    /// It says that it was asked.
+    /// A solicited answer.
     Answer,
-    /// It says so unasked, or does not want to be believed against others. No proof that it is
-    /// there.
+    /// An unsolicited message, or one that does not override other entries. It does not prove
+    /// that the neighbor is reachable.
     Announcement,
 }
 
-/// What is known about a neighbor.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// Its hardware address, if known.
     pub(crate) mac: Option<Mac>,
-    /// It should be asked for now.
+    /// The caller sends a request now.
     pub(crate) ask: bool,
 }
 
@@ -107,7 +106,7 @@ impl NeighborCache {
         }
     }
 
-    /// The hardware address of `address` if it was the last looked up, and needs no question.
+    /// The hardware address of `address` if the latest lookup was for it and its entry is fresh.
     #[inline]
     pub(crate) fn last(&self, address: &IpAddr, now: Instant) -> Option<Mac> {
         self.last
@@ -116,8 +115,8 @@ impl NeighborCache {
             .map(|last| last.mac)
     }
 
-    /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look
-    /// again by itself.
+    /// Looks `address` up. If it is unknown, `socket` is woken once it resolves; with `None` the
+    /// caller looks up again by itself.
     pub(crate) fn lookup(
         &mut self,
         address: IpAddr,
@@ -155,30 +154,36 @@ impl NeighborCache {
                     ask: false,
                 }
             }
-            None => {
-                if self.entries.len() >= CAPACITY && !self.forget_oldest_answer() {
-                    self.crowded
-                        .extend(socket.filter(|socket| !self.crowded.contains(socket)));
-                    return Lookup {
-                        mac: None,
-                        ask: false,
-                    };
-                }
-                self.pending += 1;
-                self.entries.insert(
-                    address,
-                    Entry::Asked {
-                        attempts: 1,
-                        at: now,
-                        waiting: socket.into_iter().collect(),
-                    },
-                );
-                Lookup {
-                    mac: None,
-                    ask: true,
-                }
-            }
+            None => Lookup {
+                mac: None,
+                ask: self.insert_request(address, socket, now),
+            },
         }
+    }
+
+    /// Adds an entry without an answer. Returns false if the cache is full of them: `socket` looks
+    /// up again later.
+    fn insert_request(
+        &mut self,
+        address: IpAddr,
+        socket: Option<SocketId>,
+        now: Instant,
+    ) -> bool {
+        if self.entries.len() >= CAPACITY && !self.evict_oldest_answer() {
+            self.crowded
+                .extend(socket.filter(|socket| !self.crowded.contains(socket)));
+            return false;
+        }
+        self.pending += 1;
+        self.entries.insert(
+            address,
+            Entry::Asked {
+                attempts: 1,
+                at: now,
+                waiting: socket.into_iter().collect(),
+            },
+        );
+        true
     }
 
     /// Whether the hardware address of `address` is known.
@@ -186,11 +191,11 @@ impl NeighborCache {
         matches!(self.entries.get(&address), Some(Entry::Known { .. }))
     }
 
-    /// `address` says it is at `mac`. Returns the connections that waited for it.
+    /// Handles the claim that `address` is at `mac`. Returns the connections that waited for it.
     ///
-    /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry
-    /// is not overturned by a different claim: that is how addresses are stolen. But the claim
-    /// raises doubt: we ask, and the answer counts.
+    /// A host that requests our address will need an answer, so the claim adds an entry (RFC 826).
+    /// A different claim does not replace a trusted entry, since that is how addresses are stolen;
+    /// it triggers a request, and the answer counts.
     pub(crate) fn learn(
         &mut self,
         address: IpAddr,
@@ -242,7 +247,7 @@ impl NeighborCache {
         Vec::new()
     }
 
-    /// When the next unanswered question is due again.
+    /// When the next unanswered request is repeated.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.pending == 0 {
             return None;
@@ -254,7 +259,7 @@ impl NeighborCache {
         self.entries.values().filter_map(asked).min()
     }
 
-    /// What is due at `now`.
+    /// Handles the deadlines up to `now`.
     pub(crate) fn on_deadline(&mut self, now: Instant) -> Timeouts {
         let (mut ask, mut failed, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         if self.next_deadline().is_none_or(|at| at > now) {
@@ -300,8 +305,8 @@ impl NeighborCache {
         }
     }
 
-    /// Makes room: the answer trusted longest goes. False when there is none, only questions.
-    fn forget_oldest_answer(&mut self) -> bool {
+    /// Makes room: removes the oldest answer. Returns false if no entry has an answer.
+    fn evict_oldest_answer(&mut self) -> bool {
         let since = |entry: &Entry| match entry {
             Entry::Known { since, .. } => Some(*since),
             Entry::Asked { .. } => None,
@@ -392,7 +397,7 @@ mod tests {
                 ask: false
             }
         );
-        // ... or a new owner answers, as after a change of network cards.
+        // ... or a new owner answers, as after a change of NICs.
         neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
         assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).ask);
         neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
@@ -462,9 +467,9 @@ mod tests {
         );
     }
 
-    /// What spares the table a look is as good as a look: never old, doubted, or another's.
+    /// The shortcut agrees with a lookup: never stale, doubted, or of another address.
     #[test]
-    fn the_last_neighbour_is_remembered_while_nothing_is_to_be_asked() {
+    fn the_last_neighbor_is_cached_while_its_entry_is_fresh() {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
         neighbors.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Echo requests of ours that wait for a hardware address or a reply (RFC 792, RFC 4443 §4.1).
 //!
-//! Bounded: of too many, the oldest is forgotten. A reply counts only if it comes from where the
+//! Bounded: past the limit, the oldest is discarded. A reply counts only if it comes from where the
 //! request went, with its identifier, number and data.
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(crate) struct Ping {
     pub(crate) sequence: u16,
     pub(crate) tos: u8,
     pub(crate) data: Box<[u8]>,
-    /// When it entered the discipline.
+    /// When it entered the qdisc.
     pub(crate) sent: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! The host's queues of connections: who has something to do, who waits for a moment. Nothing ever
+//! The host's queues of connections: the runnable ones, and those with a deadline. No code path
 //! scans all connections.
 
 use std::cmp::Reverse;
@@ -37,10 +37,10 @@ impl RunQueue {
     }
 }
 
-/// Connections by the moment they wait for.
+/// Connections by deadline.
 ///
 /// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up.
-/// Timers that are pushed back with every acknowledgement therefore cost nothing per packet.
+/// Timers that are pushed back with every acknowledgment therefore cost nothing per packet.
 #[derive(Debug, Default)]
 pub(crate) struct TimeQueue {
     heap: BinaryHeap<Reverse<(Instant, SocketId)>>,
@@ -52,12 +52,12 @@ impl TimeQueue {
         self.heap.push(Reverse((at, id)));
     }
 
-    /// The earliest moment.
+    /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// An entry whose moment has come.
+    /// Removes an entry whose deadline has passed.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, SocketId)> {
         if self.next()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! What an application sees of a socket: events, read results, errors.
+//! The application's view of a socket: events, read results, errors.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use tautline_cc::Factory;
 
 use crate::config::Keepalive;
 
-/// Something happened that an application may act on. `Readable` and `Writable` are told once; they
-/// are told again after the application has found the socket empty or full.
+/// An event that an application may act on. `Readable` and `Writable` are edge-triggered: they are
+/// reported once, and again after the application has found the socket empty or full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A listener has a new connection.
@@ -35,34 +35,34 @@ pub enum Event {
     },
     /// The reply to a [`ping`](crate::Host::ping), with the same data.
     Pong {
-        /// Who replied.
+        /// The host that replied.
         from: IpAddr,
         /// The ping's identifier.
         identifier: u16,
         /// The ping's number.
         sequence: u16,
-        /// From the request's entry into the discipline to the reply.
+        /// From the request's entry into the qdisc to the reply.
         rtt: Duration,
     },
-    /// A ping did not get there, so somebody on the way says.
+    /// A ping failed: a router or the destination sent an ICMP error.
     PingFailed {
-        /// Where it was to go.
+        /// Its destination.
         to: IpAddr,
         /// The ping's identifier.
         identifier: u16,
         /// The ping's number.
         sequence: u16,
-        /// What happened to it.
+        /// The reported error.
         why: PathError,
     },
 }
 
-/// What a router or the peer's host says of packets of ours that did not arrive (RFC 792, RFC
-/// 4443). Anybody can say so: it is believed of what is in flight, and it ends only a connection
-/// that was never open (RFC 5461, RFC 5927).
+/// An ICMP error from a router or the peer's host about an undelivered packet (RFC 792, RFC 4443).
+/// Anybody can forge one: the host accepts it only for data in flight, and it ends only a
+/// connection that was never open (RFC 5461, RFC 5927).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// There is no way to the network or the host, or nobody on its link answers.
+    /// The network or the host is unreachable, or nobody on its link answers.
     #[error("the host cannot be reached")]
     HostUnreachable,
     /// Nothing listens on the port.
@@ -117,18 +117,18 @@ pub enum CloseReason {
     /// The peer did not answer within the retry limit.
     #[error("the peer stopped answering: every retransmission timed out")]
     TimedOut,
-    /// This host was short of memory, and the peer took nothing of what the connection held.
+    /// This host was short of buffers, and the peer accepted none of the connection's data.
     #[error("this host was short of memory and the peer took nothing of what it was sent")]
     OutOfMemory,
-    /// Nobody on the link answers for the next hop's address, or a router says that there is no
-    /// way.
+    /// Nobody on the link answers for the next hop's address, or a router reports it
+    /// unreachable.
     #[error(
         "no route to the peer: nobody on the link answers for the next hop, or a router has no way; check addresses and cabling"
     )]
     Unreachable,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recv {
     /// So many bytes were read.
@@ -159,7 +159,7 @@ pub enum SocketOption {
     /// Replaces the congestion controller; it begins with the window of the one before
     /// (`TCP_CONGESTION`).
     Congestion(Factory),
-    /// Probes of a quiet peer, or `None` (`SO_KEEPALIVE`).
+    /// Probes of an idle peer, or `None` (`SO_KEEPALIVE`).
     Keepalive(Option<Keepalive>),
     /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)
     /// (`SO_LINGER`).
@@ -174,9 +174,8 @@ pub enum SocketOption {
 /// Where to listen: a port of the host, or of one of its addresses.
 ///
 /// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address;
-/// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. What several
-/// listeners could take goes to the one that says most: the address before the family before the
-/// port alone.
+/// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. A connection
+/// goes to the most specific listener: the address before the family before the port alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenAt(SocketAddr);
 
@@ -227,7 +226,7 @@ pub enum ListenError {
     /// Another listener has the port, of the same address.
     #[error("port {0} is in use by another listener of this host")]
     InUse(u16),
-    /// It is none of this host's addresses.
+    /// The address is not one of this host's.
     #[error("{0} is not an address of this host")]
     NotOurs(IpAddr),
 }

@@ -33,14 +33,14 @@ pub(crate) enum Socket {
     Udp(Box<UdpSocket>),
 }
 
-/// Waits for connections on a port.
+/// A listener on a port.
 pub(crate) struct Listener {
     pub(crate) at: ListenAt,
     /// Every connection shares it until it changes its own.
     pub(crate) config: Arc<TcpConfig>,
     /// Connections that are half open.
     pub(crate) pending: usize,
-    /// Opened connections that the application has not been told of yet.
+    /// Established connections whose event the application has not taken yet.
     pub(crate) waiting: usize,
     /// When a SYN was last answered with a cookie.
     pub(crate) cookies_at: Option<Instant>,
@@ -61,26 +61,26 @@ impl Listener {
         }
     }
 
-    /// The application has as many connections to take as it may leave waiting.
+    /// Whether the accept queue is full.
     pub(crate) fn is_crowded(&self) -> bool {
         self.waiting >= self.config.accept_queue
     }
 
-    /// `peer` has as many connections as one may have.
+    /// Whether `peer` has reached the limit of connections per peer.
     pub(crate) fn has_enough_of(&self, peer: IpAddr) -> bool {
         self.config
             .per_peer
             .is_some_and(|most| self.peers.get(&peer).copied().unwrap_or(0) >= most)
     }
 
-    /// One connection of `peer` more.
+    /// Counts one more connection of `peer`.
     pub(crate) fn count_in(&mut self, peer: IpAddr) {
         if self.config.per_peer.is_some() {
             *self.peers.entry(peer).or_default() += 1;
         }
     }
 
-    /// One less.
+    /// Counts one connection less.
     pub(crate) fn count_out(&mut self, peer: IpAddr) {
         if let Some(count) = self.peers.get_mut(&peer) {
             *count -= 1;
@@ -186,7 +186,7 @@ impl Sockets {
         }
     }
 
-    /// Whether what `id` names is on the run queue, and whether it waits for a frame.
+    /// Whether socket `id` is on the run queue, and whether it waits for a frame.
     pub(crate) fn flags(&mut self, id: SocketId) -> Option<(&mut bool, &mut bool)> {
         match self.tenant_mut(id)? {
             Socket::Connection(connection) => {
@@ -197,7 +197,7 @@ impl Sockets {
         }
     }
 
-    /// How many sockets there are.
+    /// Number of open sockets.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! [`HostStats`]: what a host counted.
+//! [`HostStats`]: counters of a host.
 
 /// Counters of one host since its birth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub struct HostStats {
     /// Frames with a wrong checksum. A Linux peer on the other end of a veth leaves checksums to
     /// "hardware" that does not exist: `ethtool -K <its interface> tx off`.
     pub bad_checksum: u64,
-    /// Well-formed frames that are not for us or nothing we speak.
+    /// Well-formed frames that are not for us or of an unsupported protocol.
     pub not_for_us: u64,
-    /// Fragments. None is put together again: nothing spoken here needs it, and it is a memory
-    /// attack (CVE-2018-5391).
+    /// Fragments. They are not reassembled: no supported protocol needs them, and reassembly
+    /// invites exhaustion of buffers (CVE-2018-5391).
     pub fragments: u64,
     /// ICMP errors about packets that no connection has in flight: forged, or late.
     pub icmp_unbelieved: u64,
@@ -27,12 +27,12 @@ pub struct HostStats {
     pub cookies_sent: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,
-    /// SYNs, and last acknowledgements of handshakes, ignored because the application leaves too
+    /// SYNs, and last acknowledgments of handshakes, ignored because the application leaves too
     /// many connections waiting.
     pub accept_queue_full: u64,
     /// SYNs ignored because the peer has as many connections as one may have.
     pub too_many_of_peer: u64,
-    /// Connections that were forgotten without TIME-WAIT because too many are in it.
+    /// Connections that skipped TIME-WAIT because too many are in it.
     pub time_wait_full: u64,
     /// Connections reset when they were closed because too many closed ones still deliver.
     pub too_many_orphans: u64,

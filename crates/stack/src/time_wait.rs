@@ -1,6 +1,6 @@
-//! TIME-WAIT (RFC 9293 §3.6, RFC 1337, RFC 6191): what is kept of a connection that closed first
-//! and that nobody holds any more, so that its old segments do not disturb the next one between the
-//! same ports. A record, not a connection: about a tenth of the memory, and bounded in number.
+//! TIME-WAIT (RFC 9293 §3.6, RFC 1337, RFC 6191): state of a connection that closed first and
+//! has no handle left. It keeps old segments from disturbing the next connection between the same
+//! ports. A record takes a tenth of the memory of a connection, and their number is bounded.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,7 +20,7 @@ const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
 /// a full unscaled window and 2).
 const STEP: u32 = 65_537;
 
-/// What remains of a connection.
+/// The state of a connection in TIME-WAIT.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeWaitState {
     /// The next number expected of the peer, and the next one of ours.
@@ -57,11 +57,11 @@ impl TimeWaitState {
     }
 }
 
-/// What an arriving segment is answered with.
+/// The answer to an arriving segment.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     Nothing,
-    /// This acknowledgement.
+    /// An acknowledgment.
     Acknowledge(Box<TcpHeader>),
     /// It opens a new connection whose initial sequence number is beyond the old one's numbers.
     Open {
@@ -73,11 +73,11 @@ pub(crate) enum Answer {
 struct Record {
     remains: TimeWaitState,
     answered: Option<Instant>,
-    /// The moment of its entry in the queue.
+    /// The deadline of its entry in the queue.
     armed: Instant,
 }
 
-/// All connections in TIME-WAIT that nobody holds.
+/// All connections in TIME-WAIT without a handle.
 #[derive(Debug)]
 pub(crate) struct TimeWaits {
     records: HashMap<Tuple, Record, Key>,
@@ -101,8 +101,8 @@ impl TimeWaits {
         !self.records.is_empty() && self.records.contains_key(tuple)
     }
 
-    /// Remembers a connection. False if there are `limit` already: then it is forgotten at once, as
-    /// in Linux.
+    /// Adds a connection. Returns false, and discards it, if there are `limit` already (as Linux
+    /// does).
     pub(crate) fn insert(&mut self, tuple: Tuple, remains: TimeWaitState, limit: usize) -> bool {
         if self.records.len() >= limit {
             return false;
@@ -117,7 +117,7 @@ impl TimeWaits {
                 armed,
             },
         );
-        // Ports that are used again and again leave entries behind.
+        // Reused ports leave stale entries behind.
         if self.ends.len() > 2 * self.records.len() + 64 {
             let records = &self.records;
             self.ends.retain(|Reverse((at, tuple))| {
@@ -127,7 +127,7 @@ impl TimeWaits {
         true
     }
 
-    /// What a segment means to a connection in TIME-WAIT; `None` if there is no such connection.
+    /// Answers a segment to a connection in TIME-WAIT; `None` if there is no such connection.
     pub(crate) fn on_segment(
         &mut self,
         tuple: &Tuple,
@@ -179,12 +179,12 @@ impl TimeWaits {
         ))))
     }
 
-    /// The next moment at which something may end.
+    /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.ends.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Forgets those whose time is over.
+    /// Removes expired records.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
         while self.next_deadline().is_some_and(|at| at <= now) {
             let Some(Reverse((at, tuple))) = self.ends.pop() else {

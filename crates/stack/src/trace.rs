@@ -1,5 +1,5 @@
-//! [`Tracer`]: hears of everything that happens to a packet inside one host. Tracing off costs
-//! nothing: [`NoTrace`] compiles away.
+//! [`Tracer`]: receives every event in the life of a packet inside one host. With tracing off it
+//! costs nothing: [`NoTrace`] compiles away.
 
 use tautline_base::headers::{IPV4, IPV6, IPV6_HEADER, TCP, network_offset, u16_at, u32_at};
 use tautline_base::{Instant, SocketId};
@@ -8,9 +8,9 @@ use tautline_qdisc::DropReason;
 /// One event in the life of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketEvent {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// What happened.
+    /// The kind of event.
     pub what: What,
     /// The connection it belongs to, if any.
     pub socket: Option<SocketId>,
@@ -20,16 +20,16 @@ pub struct PacketEvent {
     pub len: u32,
 }
 
-/// What happened to a packet.
+/// The kind of a packet event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It was written by a connection or in answer to a frame.
     Born,
-    /// It was handed to the discipline (which may drop it at once).
+    /// It was handed to the qdisc (which may drop it at once).
     Queued,
     /// It was dropped in this host.
     Dropped(DropReason),
-    /// The discipline marked it "congestion experienced".
+    /// The qdisc marked it "congestion experienced".
     Marked,
     /// It was placed in the device's ring.
     Ringed,
@@ -39,16 +39,16 @@ pub enum What {
     Received,
 }
 
-/// Hears of packet events, in order.
+/// Receives packet events, in order.
 pub trait Tracer {
-    /// False when nobody listens: the host then does not even look the facts up.
+    /// False if events are discarded: the host then does not even collect them.
     const ENABLED: bool = true;
 
     /// `event` happened to the packet whose bytes are `frame`.
     fn record(&mut self, event: &PacketEvent, frame: &[u8]);
 }
 
-/// Hears nothing.
+/// Discards all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTrace;
 

@@ -1,17 +1,8 @@
-//! Frames to meaning and back, through `smoltcp::wire` where it has the format. The few headers
-//! that every packet of a bulk flow has are read and written here, byte for byte as it would.
+//! Parses and emits frames, through `smoltcp::wire` where it has the format. The few headers of
+//! every packet of a bulk flow have their own code here, byte for byte equal to smoltcp's.
 //!
-//! Parsing never trusts a length and never panics; what is wrong comes back as a [`Malformed`] to
-//! be counted. Outgoing frames are written once, in place.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`arp`] | address resolution for IPv4 (RFC 826) |
-//! | [`ip`] | IPv4 and IPv6 headers, extension headers, fragments (RFC 791, RFC 8200) |
-//! | [`icmp`] | echo and errors of both families (RFC 792, RFC 4443) |
-//! | [`ndisc`] | neighbor discovery (RFC 4861) |
-//! | [`udp`] | datagrams (RFC 768) |
-//! | [`tcp`], [`ecn`] | TCP segments; what they say of congestion |
+//! Parsing never trusts a length and never panics; a bad frame yields a [`Malformed`] to be
+//! counted. Outgoing frames are written once, in place.
 
 mod arp;
 mod ecn;
@@ -47,10 +38,10 @@ pub(crate) const SACK_BLOCK: usize = 8;
 pub(crate) const SACK_BLOCKS: usize = 3;
 /// Every IPv6 link carries packets of this size (RFC 8200 §5).
 pub(crate) const IPV6_MIN_MTU: usize = 1280;
-/// How many routers a packet of ours may pass.
+/// Hop limit of outgoing packets.
 pub(crate) const HOP_LIMIT: u8 = 64;
-/// What a packet that passed no router still has: nobody off the link can send one (RFC 4861 §3.1,
-/// RFC 5082).
+/// Hop limit of a packet that passed no router: nobody off the link can send one (RFC 4861 §3.1, RFC
+/// 5082).
 pub(crate) const MAX_HOP_LIMIT: u8 = 255;
 /// The bits of a tag that name the VLAN.
 const VLAN_ID: u16 = 0x0fff;
@@ -67,7 +58,7 @@ pub(crate) enum Malformed {
     Checksum,
 }
 
-/// Whose packet it is, to whom.
+/// Source, destination and IP fields of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ends {
     pub(crate) source: IpAddr,
@@ -77,10 +68,10 @@ pub(crate) struct Ends {
     pub(crate) tos: u8,
 }
 
-/// A received frame, understood.
+/// A parsed frame.
 #[derive(Debug)]
 pub(crate) enum Parsed<'a> {
-    /// Somebody asks for, or tells, a hardware address.
+    /// An ARP request or reply.
     Arp {
         request: bool,
         sender_mac: Mac,
@@ -100,8 +91,7 @@ pub(crate) enum Parsed<'a> {
         ends: Ends,
         message: icmp::Message<'a>,
     },
-    /// A packet of a protocol that is somebody else's to understand; `packet` begins with its IP
-    /// header.
+    /// A packet of an unsupported transport protocol; `packet` begins with its IP header.
     Transport {
         ends: Ends,
         protocol: u8,
@@ -109,11 +99,11 @@ pub(crate) enum Parsed<'a> {
     },
     /// Part of a packet.
     Fragment,
-    /// Well-formed, but nothing we speak.
+    /// Well-formed, but of an unsupported protocol or another VLAN.
     Other,
 }
 
-/// Reads a frame of our VLAN, with what was done to it before.
+/// Parses a frame of VLAN `vlan`. `offload`: work that the device has done on it.
 pub(crate) fn parse(
     frame: &[u8],
     vlan: Option<u16>,
@@ -126,7 +116,7 @@ pub(crate) fn parse(
         let (header, rest) = payload
             .split_first_chunk::<VLAN_TAG>()
             .ok_or(Malformed::Header)?;
-        // A tag of VLAN 0 only tells a priority.
+        // A tag of VLAN 0 only carries a priority.
         tag = Some(u16::from_be_bytes([header[0], header[1]]) & VLAN_ID).filter(|tag| *tag != 0);
         ethertype = u16::from_be_bytes([header[2], header[3]]);
         payload = rest;
@@ -142,8 +132,8 @@ pub(crate) fn parse(
     }
 }
 
-/// Reads what nearly every frame is: a whole segment of an open connection, in an IPv4 packet,
-/// without tag, and right in everything. `None` if it is anything else, which is looked at closely.
+/// Fast path for nearly every frame: a whole, valid segment of an open connection in an untagged
+/// IPv4 packet. `None` for anything else, which [`parse`] reads.
 #[inline]
 pub(crate) fn parse_plain(
     frame: &[u8],
@@ -225,7 +215,7 @@ pub(crate) fn ip_header_len(address: IpAddr) -> usize {
     }
 }
 
-/// Two addresses as `smoltcp` has them, of one family in any case.
+/// Two addresses in `smoltcp`'s types, mapped to one family.
 fn network(source: IpAddr, destination: IpAddr) -> (IpAddress, IpAddress) {
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => (source.into(), destination.into()),

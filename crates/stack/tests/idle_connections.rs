@@ -1,5 +1,4 @@
-//! What an idle connection costs: memory, to the byte, at both ends, after it has carried data both
-//! ways and fallen silent.
+//! Memory of an idle connection, to the byte, at both ends, after it has carried data both ways.
 //!
 //! With `--release` or `-- --ignored` there are 100 000 of them, else fewer. `cargo bench -p
 //! tautline-benches --bench idle_connections` shows that they cost packets of others nothing.
@@ -48,7 +47,7 @@ fn count(bytes: isize) {
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches const-initialised thread-local cells only: it neither allocates nor unwinds.
+// Counting touches const-initialized thread-local cells only: it neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);

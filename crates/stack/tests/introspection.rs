@@ -1,6 +1,6 @@
-//! What a connection tells of itself: `info()`, the line in the manner of `ss`, and what bytes wait
-//! for when the application writes little: the handshake, Nagle's algorithm, and the application
-//! itself. The mechanisms that make much wait are shown in simulations.
+//! `info()`, the line in the format of `ss`, and the wait causes of an application that writes
+//! little: the handshake, Nagle's algorithm, and the application itself. Simulations test the
+//! causes under load.
 
 #[expect(dead_code, reason = "of what tests share, these need little")]
 mod pair;
@@ -78,7 +78,7 @@ fn opening(before: bool) -> [Duration; 2] {
 
 #[test]
 fn what_is_written_early_waits_for_the_handshake() {
-    // A round trip for the neighbour's address, one for the SYN.
+    // A round trip for the neighbor's address, one for the SYN.
     assert_eq!(opening(true), [DELAY * 2; 2]);
     assert_eq!(opening(false), [Duration::ZERO; 2]);
 }
@@ -188,7 +188,7 @@ fn the_counters_of_both_ends_agree() {
     );
 }
 
-/// What limits a transfer whose send buffer holds `size` bytes.
+/// State of a transfer with a send buffer of `size` bytes.
 fn through_a_buffer_of(size: u64) -> TcpInfo {
     let config = TcpConfig {
         send_buffer: Bytes::new(size),

@@ -40,7 +40,7 @@ fn count() {
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting does not unwind: it touches const-initialised thread-local cells, and borrows one that
+// Counting does not unwind: it touches const-initialized thread-local cells, and borrows one that
 // nobody else holds while an allocation may happen.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Virtual time between two looks at the hosts.
+/// Virtual time between two rounds.
 const ROUND: Duration = Duration::from_micros(100);
 /// Full frames that 1 Gbit/s carries in a round.
 const FRAMES_PER_ROUND: usize = 8;
@@ -73,7 +73,7 @@ const DELAY: usize = 5;
 const RING: usize = 64;
 const PORT: u16 = 5001;
 
-/// A network card with a line rate. Its memory is all there from the beginning.
+/// A NIC with a line rate. All its buffers are allocated in advance.
 struct Nic {
     ring: VecDeque<Packet<HeapFrame>>,
     done: Vec<Packet<HeapFrame>>,
@@ -161,7 +161,7 @@ impl Device for Nic {
     }
 
     fn recycle(&mut self, frame: HeapFrame) {
-        // Both cards draw from equal stores; the flow's own direction needs them.
+        // Both NICs have equally many spare frames; the flow's own direction needs them.
         self.spare.push(frame);
     }
 
@@ -244,8 +244,8 @@ impl Bulk {
         b.device_mut().round(a.device_mut());
         while b.receive(self.now) > 0 {}
         while a.receive(self.now) > 0 {}
-        // The receiver's card ends up with the sender's frames: they go back, as a cable has no
-        // memory.
+        // The receiver's NIC ends up with the sender's frames: they go back, as a cable owns no
+        // buffers.
         let (ours, theirs) = (&mut a.device_mut().spare, &mut b.device_mut().spare);
         while ours.len() < theirs.len() {
             ours.extend(theirs.pop());

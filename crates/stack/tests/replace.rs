@@ -1,5 +1,5 @@
-//! Another discipline in the place of the one in force: what waited is not lost, not reordered, and
-//! not told as lost.
+//! Replacing a host's qdisc: queued packets are neither dropped, reordered, nor reported as
+//! dropped.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ fn qdisc(words: &str) -> Any {
     build(words).expect("good words")
 }
 
-/// A host with `count` broadcasts waiting in its discipline, the number of each in its last byte.
+/// A host with `count` broadcasts queued in its qdisc, the number of each in its last byte.
 fn waiting(words: &str, count: u8) -> (Host<Any, MemoryDevice>, Instant) {
     let config =
         HostConfig::new([2, 0, 0, 0, 0, 1], 1).address(Cidr::new(Ipv4Addr::new(10, 7, 0, 1), 24));

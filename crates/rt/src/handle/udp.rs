@@ -283,7 +283,7 @@ impl UdpSocket {
     /// As [`recv`](Self::recv), without waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if there is none.
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
     pub fn try_recv(&self, out: &mut [u8]) -> io::Result<usize> {
         self.try_recv_from(out).map(|(count, _)| count)
     }
@@ -291,7 +291,7 @@ impl UdpSocket {
     /// As [`recv_from`](Self::recv_from), without waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if there is none.
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
     pub fn try_recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         would_block(self.take(out, true))
     }

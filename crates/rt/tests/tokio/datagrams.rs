@@ -1,4 +1,4 @@
-//! What tokio's `UdpSocket` can do, ours can, and it means the same.
+//! [`UdpSocket`] behaves as tokio's.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

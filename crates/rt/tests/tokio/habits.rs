@@ -1,4 +1,4 @@
-//! What tokio's own `TcpStream` and `TcpListener` can do, ours can, and it means the same.
+//! [`TcpStream`] and [`TcpListener`] behave as tokio's.
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -461,7 +461,7 @@ fn failures_to_connect_are_told_apart() {
     });
 }
 
-/// A peer that vanishes is noticed by whoever asks, or waits no longer than so.
+/// Keepalive and the user timeout notice a peer that vanishes.
 #[test]
 fn a_vanished_peer_is_noticed() {
     World::new().run(async |world| {

@@ -1,4 +1,4 @@
-//! Many hosts behind one listener; a host's discipline replaced while packets wait in it.
+//! Many hosts behind one listener; a host's qdisc replaced while it has a backlog.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -311,7 +311,7 @@ fn a_hundred_connections_at_once() {
     });
 }
 
-/// Futures are dropped half-way, again and again; no connection and no byte is lost or comes twice.
+/// Futures are dropped half-way, repeatedly; no connection and no byte is lost or duplicated.
 #[test]
 fn cancelled_calls_lose_nothing() {
     const BYTES: usize = 200_000;

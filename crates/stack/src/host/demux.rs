@@ -1,5 +1,5 @@
-//! Whose a segment is: the table of connections, behind a memory of the one found last. Segments
-//! come in runs; all but the first of a run need no hash (as in 4.3BSD's `tcp_last_inpcb`).
+//! Demultiplexer: the table of connections behind a one-entry cache. Segments come in runs; only
+//! the first of a run needs a hash (as in 4.3BSD's `tcp_last_inpcb`).
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Demux {
         }
     }
 
-    /// Whose the segments between these ends are.
+    /// The connection between these ends.
     #[inline]
     pub(super) fn find(&mut self, tuple: &Tuple) -> Option<SocketId> {
         if let Some((last, id)) = self.last

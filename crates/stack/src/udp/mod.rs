@@ -1,15 +1,9 @@
 //! UDP (RFC 768, RFC 1122 §4.1, RFC 8085 for what a host owes the network): datagram sockets,
 //! without any I/O.
 //!
-//! A datagram walks the same way down as a segment: queue of the socket, frame, discipline, limit,
-//! ring, completion. What waits below the socket is charged to it, and settling gives the charge
-//! back, so that a sender that is faster than the link finds its own socket full instead of filling
-//! the discipline.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `socket` | one socket: its two queues and its account |
-//! | `queue` | datagrams in one ring of bytes |
+//! A datagram takes the same path as a segment: socket queue, frame, qdisc, DQL, ring, completion.
+//! Datagrams below the socket are charged to it until they complete, so a sender that is faster
+//! than the link finds its own socket full instead of filling the qdisc.
 
 pub(crate) mod queue;
 pub(crate) mod socket;
@@ -20,20 +14,18 @@ use tautline_base::Bytes;
 
 use crate::socket::PathError;
 
-/// How a datagram socket behaves.
+/// Configuration of a datagram socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpConfig {
-    /// Most bytes on their way out: in the socket, in the discipline and in the ring; headers are
-    /// counted too. Default 208 KiB (Linux `net.core.wmem_default`).
+    /// Most outgoing bytes: in the socket, the qdisc and the ring, headers included. Default 208 KiB (Linux `net.core.wmem_default`).
     pub send_buffer: Bytes,
-    /// Most of these bytes that may wait below the socket, as TCP Small Queues bound it for
-    /// connections; the rest waits in the socket. Default none (Linux has no such limit for UDP).
+    /// Most of these bytes below the socket, as TCP Small Queues bounds them for connections; the
+    /// rest waits in the socket. Default `None` (Linux has no such limit for UDP).
     pub below: Option<Bytes>,
-    /// Most received bytes the application may leave unread; what does not fit is dropped and
-    /// counted. Default 208 KiB (Linux `net.core.rmem_default`).
+    /// Most unread received bytes; datagrams that do not fit are dropped and counted. Default 208 KiB (Linux `net.core.rmem_default`).
     pub receive_buffer: Bytes,
-    /// Most received datagrams the application may leave unread. Default 512: about as many small
-    /// ones as Linux' accounting of buffer memory lets in.
+    /// Most unread received datagrams. Default 512: about as many small ones as Linux's accounting
+    /// of buffer memory admits.
     pub receive_datagrams: usize,
     /// TOS byte, or traffic class, of every datagram, but for its two bits of ECN; the local
     /// priority follows it (Linux `IP_TOS`). Default 0.
@@ -56,7 +48,7 @@ impl Default for UdpConfig {
     }
 }
 
-/// Why a datagram was not taken.
+/// Why a datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The handle names no datagram socket (any more).
@@ -65,18 +57,18 @@ pub enum SendError {
     /// No destination was named, and the socket is not connected.
     #[error("no destination: name one, or connect the socket")]
     NotConnected,
-    /// As much is on its way as may be; a `Writable` event follows.
+    /// The send buffer is full; a `Writable` event follows.
     #[error("the socket has as much on its way as it may have")]
     Full,
     /// It does not fit into one packet.
     #[error("{len} bytes do not fit into a packet: at most {most}; datagrams are not fragmented")]
     TooLong {
-        /// Its payload.
+        /// Bytes of its payload.
         len: usize,
-        /// What fits.
+        /// Longest payload that fits, in bytes.
         most: usize,
     },
-    /// A broadcast address, and the socket does not broadcast.
+    /// The destination is a broadcast address, and the socket may not broadcast.
     #[error("{0} is a broadcast address: the socket must be allowed to broadcast")]
     Broadcast(SocketAddr),
     /// The address cannot be that of another host, or the port is 0.
@@ -93,7 +85,7 @@ pub enum SendError {
 /// Why a socket was not bound or connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BindError {
-    /// It is none of this host's addresses.
+    /// The address is not one of this host's.
     #[error("{0} is not an address of this host")]
     NotOurs(SocketAddr),
     /// Another socket has the port.
@@ -104,32 +96,32 @@ pub enum BindError {
     NoPort,
 }
 
-/// A datagram that was received: so many bytes of it were given out.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Bytes written to the buffer.
     pub len: usize,
-    /// Its whole length; what did not fit into the buffer is gone.
+    /// Length of its payload; bytes that did not fit into the buffer are discarded.
     pub whole: usize,
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
 }
 
-/// What reading from a datagram socket found.
+/// The result of a read from a datagram socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpRecv {
     /// A datagram.
     Datagram(Datagram),
-    /// None is there now; a `Readable` event follows.
+    /// The receive queue is empty; a `Readable` event follows.
     Empty,
-    /// An earlier datagram did not arrive; told once.
+    /// An earlier datagram was not delivered; reported once.
     Failed(PathError),
 }
 
-/// What a datagram socket has counted, and holds.
+/// Counters and queue lengths of a datagram socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpInfo {
-    /// Datagrams that were handed to the discipline.
+    /// Datagrams that were handed to the qdisc.
     pub sent: u64,
     /// Datagrams that were put into the receive queue.
     pub received: u64,
@@ -137,15 +129,14 @@ pub struct UdpInfo {
     pub overflowed: u64,
     /// Datagrams dropped inside this host on their way out.
     pub local_drops: u64,
-    /// Datagrams given up because nobody answered for the next hop, or too many waited for an
-    /// answer.
+    /// Datagrams discarded because the next hop did not resolve, or too many waited for it.
     pub unresolved: u64,
-    /// How often the limit of what may wait below the socket held a datagram back.
+    /// How often the limit below the socket held a datagram back.
     pub throttles: u64,
-    /// Bytes on their way out.
+    /// Outgoing bytes: in the socket and below it.
     pub sending: Bytes,
-    /// Those of them below the socket: in discipline and ring.
+    /// Outgoing bytes below the socket: in the qdisc and the ring.
     pub below: Bytes,
-    /// Received bytes that wait for the application.
+    /// Unread received bytes.
     pub unread: Bytes,
 }

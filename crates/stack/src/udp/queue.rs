@@ -1,5 +1,5 @@
-//! [`Datagrams`]: a queue whose payloads lie one behind the other in one ring of bytes. In steady
-//! state nothing is allocated.
+//! [`Datagrams`]: a queue that stores payloads back to back in one ring of bytes. The steady state
+//! does not allocate.
 
 use std::collections::VecDeque;
 
@@ -39,8 +39,7 @@ impl<L: Copy> Datagrams<L> {
         Some((label, (&front[..split], &back[..len - split])))
     }
 
-    /// Forgets the first datagram. An emptied queue keeps its memory: what comes next would need it
-    /// again.
+    /// Removes the first datagram. An empty queue keeps its buffer for the next one.
     pub(crate) fn pop(&mut self) -> Option<L> {
         let (label, len) = self.labels.pop_front()?;
         self.bytes.drain(..len);

@@ -23,16 +23,16 @@ pub(crate) struct Label {
     pub(crate) broadcast: bool,
 }
 
-/// What the host keeps about a socket's links in its queues.
+/// Membership of a socket in the host's queues.
 #[derive(Debug, Default)]
 pub(crate) struct QueueLinks {
     /// On the run queue.
     pub(crate) queued: bool,
-    /// Among those that wait for a free frame.
+    /// Waiting for a free frame.
     pub(crate) starved: bool,
 }
 
-/// What is to be told to the application.
+/// Pending notifications of the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingEvents {
     pub(crate) readable: bool,
@@ -49,16 +49,16 @@ pub(crate) struct UdpSocket {
     pub(crate) config: UdpConfig,
     pub(crate) links: QueueLinks,
     pub(crate) pending: PendingEvents,
-    /// The application has let go: what it wrote is still sent.
+    /// The application has closed it: queued datagrams are still sent.
     pub(crate) orphan: bool,
     remote: Option<SocketAddr>,
     outgoing: Datagrams<Label>,
     /// Datagrams whose next hop is not known yet.
     aside: Datagrams<Label>,
-    /// How many of those are to be tried again.
+    /// How many of those to try again.
     retry: usize,
     incoming: Datagrams<SocketAddr>,
-    /// Bytes on their way out, below the socket or not; those below it.
+    /// Outgoing bytes, in the socket and below it; then those below it only.
     sending: u64,
     below: u64,
     throttled: bool,
@@ -68,7 +68,7 @@ pub(crate) struct UdpSocket {
     totals: UdpInfo,
 }
 
-/// What a datagram counts on its way out.
+/// Bytes charged for an outgoing datagram.
 fn cost(label: &Label, len: usize) -> u64 {
     (ip_header_len(label.to.ip()) + UDP_HEADER + len) as u64
 }
@@ -97,7 +97,7 @@ impl UdpSocket {
         }
     }
 
-    /// From now on only `remote` is heard, and spoken to unless another destination is named.
+    /// Receives only from `remote`, and sends to it by default.
     pub(crate) fn connect(&mut self, remote: SocketAddr) {
         self.remote = Some(remote);
     }
@@ -106,7 +106,7 @@ impl UdpSocket {
         self.remote
     }
 
-    /// Takes a datagram to send.
+    /// Queues a datagram.
     pub(crate) fn send(&mut self, label: Label, payload: &[u8]) -> Result<(), SendError> {
         let cost = cost(&label, payload.len());
         // An empty socket takes any datagram, or a small buffer would never let one go.
@@ -119,7 +119,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Gives a received datagram to the application.
+    /// Reads a received datagram.
     pub(crate) fn recv(&mut self, out: &mut [u8]) -> UdpRecv {
         if let Some(failure) = self.failure.take() {
             return UdpRecv::Failed(failure);
@@ -163,13 +163,14 @@ impl UdpSocket {
         self.notice_data();
     }
 
-    /// An earlier datagram did not arrive: the next call tells (Linux `SO_ERROR`).
+    /// Records an ICMP error about an earlier datagram: the next call returns it (Linux
+    /// `SO_ERROR`).
     pub(crate) fn fail(&mut self, failure: PathError) {
         self.failure = Some(failure);
         self.notice_data();
     }
 
-    /// What the last datagram failed of, told once.
+    /// Takes the pending error of an earlier datagram.
     pub(crate) fn take_failure(&mut self) -> Option<PathError> {
         self.failure.take()
     }
@@ -178,8 +179,8 @@ impl UdpSocket {
         self.pending.readable |= std::mem::replace(&mut self.wants_data, false);
     }
 
-    /// The next datagram, unless too much waits below the socket: then the settling of one of its
-    /// own makes it runnable again.
+    /// The next datagram, unless the limit below the socket is reached: then the completion of one
+    /// of the socket's packets makes it runnable again.
     pub(crate) fn next(&mut self) -> Option<(Label, Pieces<'_>)> {
         let front = if self.retry > 0 {
             self.aside.front()
@@ -200,7 +201,7 @@ impl UdpSocket {
         front
     }
 
-    /// The datagram that [`next`](Self::next) told goes down; its credit travels in the packet.
+    /// Sends the datagram that [`next`](Self::next) returned; its credit travels in the packet.
     pub(crate) fn departed(&mut self) -> Option<Credit> {
         let from = if self.retry > 0 {
             &mut self.aside
@@ -217,8 +218,8 @@ impl UdpSocket {
         NonZeroU32::new(u32::try_from(cost).unwrap_or(u32::MAX)).map(Credit::new)
     }
 
-    /// The next hop of the datagram that [`next`](Self::next) told is not known yet: others need
-    /// not wait for it.
+    /// Sets the datagram that [`next`](Self::next) returned aside until its next hop resolves, so
+    /// that others need not wait for it.
     pub(crate) fn set_aside(&mut self) {
         let from = if self.retry > 0 {
             &mut self.aside
@@ -237,13 +238,13 @@ impl UdpSocket {
         }
     }
 
-    /// A next hop may be known now.
+    /// A next hop may have resolved.
     pub(crate) fn try_again(&mut self) {
         self.retry = self.aside.len();
     }
 
-    /// Nobody answers for a next hop. All that wait are given up: which of them it was is not worth
-    /// remembering.
+    /// A next hop did not resolve. All waiting datagrams are discarded: tracking which of them it
+    /// concerns is not worth the state.
     pub(crate) fn drop_aside(&mut self) {
         while self.aside.len() > 0 {
             self.give_up_one_aside();
@@ -266,8 +267,8 @@ impl UdpSocket {
         self.notice_room();
     }
 
-    /// A packet has left the host, or was dropped in it. True if the socket has something that may
-    /// go down now.
+    /// Settles a packet that left the host or was dropped in it. Returns true if the socket may
+    /// send again.
     pub(crate) fn release(&mut self, credit: &Credit, sent: bool) -> bool {
         let cost = u64::from(credit.bytes());
         self.below = self.below.saturating_sub(cost);
@@ -277,7 +278,7 @@ impl UdpSocket {
         std::mem::take(&mut self.throttled)
     }
 
-    /// Tells the application that there is room again, once half of the buffer is free.
+    /// Notifies the application of room, once half of the buffer is free.
     fn notice_room(&mut self) {
         if self.wants_room && self.sending <= self.config.send_buffer.get() / 2 {
             self.wants_room = false;
@@ -285,7 +286,7 @@ impl UdpSocket {
         }
     }
 
-    /// Nothing remains to be done for this socket.
+    /// Whether the socket is closed and all its datagrams have left the host.
     pub(crate) fn finished(&self) -> bool {
         self.orphan && self.outgoing.len() + self.aside.len() == 0
     }

@@ -1,4 +1,4 @@
-//! What a TCP header says of congestion: [`EcnFlags`], its three flags (RFC 3168 §6.1, RFC 9768
+//! Congestion fields of a TCP header: [`EcnFlags`], its three flags (RFC 3168 §6.1, RFC 9768
 //! §3.1.1), and [`EchoedBytes`], the AccECN option (RFC 9768 §3.2.3).
 
 /// AE, CWR and ECE as the number of three bits they form in the header, AE first. Once AccECN is
@@ -7,7 +7,7 @@
 pub(crate) struct EcnFlags(u8);
 
 impl EcnFlags {
-    /// None of them.
+    /// No flag.
     pub(crate) const NONE: Self = Self(0b000);
     /// ECN-Echo: the SYN-ACK that agrees to classic ECN, and the echo of a mark.
     pub(crate) const ECE: Self = Self(0b001);
@@ -70,7 +70,7 @@ pub(crate) struct EchoedBytes {
 }
 
 impl EchoedBytes {
-    /// The first one among a header's options. Of an odd length the whole fields count (RFC 9768
+    /// The first AccECN option of a header. An odd length counts as its whole fields (RFC 9768
     /// §3.2.3).
     pub(crate) fn find(mut options: &[u8]) -> Option<Self> {
         loop {
@@ -144,8 +144,8 @@ impl EchoedBytes {
     }
 }
 
-/// By how much a count that stood at `before` has grown when its lowest 24 bits are `field`. What
-/// would be a step back is none.
+/// Growth of a counter from `before` to a value whose lowest 24 bits are `field`. A decrease counts
+/// as no growth.
 pub(crate) fn growth(before: u64, field: u32) -> u64 {
     let growth = field.wrapping_sub(before as u32) & FIELD_MASK;
     if growth > FIELD_MASK / 2 {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_behind_others_and_odd_lengths_are_read_as_far_as_they_go() {
+    fn odd_lengths_and_preceding_options_are_parsed() {
         let option = EchoedBytes {
             ect0: Some(9),
             ce: Some(5),
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_options_are_survived(options in prop::collection::vec(any::<u8>(), 0..41)) {
+        fn any_options_parse_without_panic(options in prop::collection::vec(any::<u8>(), 0..41)) {
             EchoedBytes::find(&options);
         }
 

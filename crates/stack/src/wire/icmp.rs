@@ -1,5 +1,4 @@
-//! ICMP of both families: echo, and errors with the packet they complain of (RFC 792, RFC 1191, RFC
-//! 4443).
+//! ICMP of both families: echo, and errors with the packet they quote (RFC 792, RFC 1191, RFC 4443).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +10,7 @@ use super::{
     Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, ndisc, network, write_ip,
 };
 
-/// Type, code and checksum, and four bytes whose meaning the type decides.
+/// Type, code, checksum and four bytes that depend on the type.
 pub(crate) const ICMP_HEADER: usize = 8;
 /// Longest IPv4 packet that carries an error (RFC 1812 §4.3.2.3).
 const IPV4_ERROR: usize = 576;
@@ -22,33 +21,33 @@ const ECHO_REQUEST: [u8; 2] = [8, 128];
 const UNREACHABLE: [u8; 2] = [3, 1];
 const PARAMETER_PROBLEM: [u8; 2] = [12, 4];
 const TOO_BIG_V6: u8 = 2;
-/// IPv4: needs to be fragmented, must not.
+/// IPv4: fragmentation needed and DF set.
 const FRAGMENTATION_NEEDED: u8 = 4;
 
 /// A received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message<'a> {
-    /// Somebody asks whether we are there: identifier, number and data.
+    /// Echo request: identifier, number and data.
     EchoRequest(&'a [u8]),
-    /// Somebody says so: identifier, number and data.
+    /// Echo reply: identifier, number and data.
     EchoReply(&'a [u8]),
-    /// A packet of ours did not arrive.
+    /// An error about a packet of ours.
     Error(IcmpError),
-    /// Who has an address.
+    /// Neighbor discovery.
     Neighbor(ndisc::Message),
-    /// Nothing we speak.
+    /// An unsupported message.
     Other,
 }
 
-/// An error, and the packet it is about as far as it is quoted.
+/// An error and the quoted part of its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IcmpError {
     pub(crate) problem: Problem,
-    /// The ends of the packet complained of: the source should be us.
+    /// The ends of the quoted packet: the source should be us.
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) protocol: u8,
-    /// The first bytes of what it carried: of TCP, the ports and the sequence number.
+    /// The first bytes of its payload: of TCP, the ports and the sequence number.
     pub(crate) head: [u8; 8],
 }
 
@@ -66,10 +65,10 @@ impl IcmpError {
     }
 }
 
-/// What went wrong.
+/// The reason of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// There is no way to the network or the host.
+    /// The network or the host is unreachable.
     HostUnreachable,
     /// Nobody listens on the port, or the host does not speak the protocol.
     PortUnreachable,
@@ -77,13 +76,13 @@ pub(crate) enum Problem {
     Prohibited,
     /// The packet was too big for a link that carries `mtu` bytes; 0 if the router does not say.
     TooBig { mtu: u32 },
-    /// It passed too many routers.
+    /// The packet exceeded its hop limit.
     TimeExceeded,
     /// A header was not understood.
     Parameter,
 }
 
-/// Reads a message of IPv4.
+/// Parses an ICMPv4 message.
 pub(super) fn parse_v4(message: &[u8]) -> Result<Message<'_>, Malformed> {
     let (header, body) = message
         .split_first_chunk::<ICMP_HEADER>()
@@ -108,7 +107,7 @@ pub(super) fn parse_v4(message: &[u8]) -> Result<Message<'_>, Malformed> {
     Ok(quoted_v4(problem, body).map_or(Message::Other, Message::Error))
 }
 
-/// Reads a message of IPv6.
+/// Parses an ICMPv6 message.
 pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>, Malformed> {
     let (header, body) = message
         .split_first_chunk::<ICMP_HEADER>()
@@ -147,7 +146,7 @@ fn sum_v6(source: &IpAddress, destination: &IpAddress, message: &[u8]) -> u16 {
     checksum::combine(&[pseudo, checksum::data(message)])
 }
 
-/// A quotation is cut off where the router pleased: its lengths say nothing.
+/// Routers cut the quotation anywhere: its lengths prove nothing.
 fn quoted_v4(problem: Problem, packet: &[u8]) -> Option<IcmpError> {
     let (header, _) = packet.split_first_chunk::<IPV4_HEADER>()?;
     let first_part = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
@@ -195,7 +194,7 @@ fn quoted_v6(problem: Problem, packet: &[u8]) -> Option<IcmpError> {
 pub(crate) enum Refusal {
     /// Nobody listens on the port.
     Port,
-    /// We do not speak the protocol.
+    /// The protocol is not supported.
     Protocol,
 }
 
@@ -223,8 +222,8 @@ pub(crate) fn write_refusal(
         (Refusal::Port, true) => (UNREACHABLE, 3, 0),
         (Refusal::Port, false) => (UNREACHABLE, 4, 0),
         (Refusal::Protocol, true) => (UNREACHABLE, 2, 0),
-        // The next-header field is the seventh byte; that it is the first such field is true of
-        // packets without extensions.
+        // The next-header field of the fixed header is the seventh byte: right for packets without
+        // extension headers.
         (Refusal::Protocol, false) => (PARAMETER_PROBLEM, 1, 6u32),
     };
     let longest = if v4 {

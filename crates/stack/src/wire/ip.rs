@@ -1,8 +1,8 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200), read and written.
 //!
-//! Fragments are refused: nothing we speak needs them, and reassembly is a memory attack
-//! (CVE-2018-5391). A fragment that is the whole packet (RFC 6946) is none. Extension headers are
-//! walked over as far as they ask nothing of us.
+//! Fragments are refused: no supported protocol needs them, and reassembly invites exhaustion of
+//! buffers (CVE-2018-5391). An atomic fragment (RFC 6946) counts as a whole packet. Extension
+//! headers are skipped as far as they require no action.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,16 +14,15 @@ use super::{
     tcp, udp,
 };
 
-/// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504
-/// §5.3).
+/// Most extension headers skipped. More in one packet are an attack on the parser (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
 /// Extension headers, by the number that announces them.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
-/// IPv4 options that would have us, or our answers, sent through routers of the sender's choice
-/// (RFC 791 §3.1).
+/// IPv4 options that route a packet, or its answer, through routers of the sender's choice (RFC 791
+/// §3.1).
 const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 
@@ -73,8 +72,8 @@ pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
     }
 }
 
-/// Reads what nearly every packet is: whole and right, without options, and no message about the
-/// network. `None` if it is anything else, which is looked at closely.
+/// Fast path for nearly every packet: whole, valid, without options, and not ICMP. `None` for
+/// anything else, which [`parse_ipv4`] reads.
 #[inline]
 pub(super) fn plain_ipv4(payload: &[u8]) -> Option<(Ends, u8, &[u8])> {
     let header = payload.first_chunk::<IPV4_HEADER>()?;
@@ -208,8 +207,7 @@ pub(super) fn transport<'a>(
             ends,
             packet,
         }),
-        // Of the other family, the end of the headers, and numbers that announce headers: nothing
-        // to answer.
+        // The other family's ICMP, no next header, and extension headers: not to be answered.
         IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
         _ => Ok(Parsed::Transport {
             ends,
@@ -221,7 +219,7 @@ pub(super) fn transport<'a>(
 
 /// Where a walk over extension headers ended.
 pub(super) enum Walk<'a> {
-    /// At what the packet carries.
+    /// At the payload.
     Upper {
         protocol: u8,
         fragmented: bool,
@@ -229,11 +227,11 @@ pub(super) enum Walk<'a> {
     },
     /// At a part of a packet.
     Fragment,
-    /// At something that must be understood and is not.
+    /// At an unknown header that must be understood.
     Unknown,
 }
 
-/// Walks over extension headers, beginning with a header of kind `next` at the start of `body`.
+/// Skips extension headers, beginning with a header of kind `next` at the start of `body`.
 pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed> {
     let mut fragmented = false;
     for position in 0..=MAX_EXTENSIONS {
@@ -275,8 +273,7 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
     Ok(Walk::Unknown)
 }
 
-/// Every option is padding, or says of itself that who does not know it may skip it (RFC 8200
-/// §4.2).
+/// Whether every option is padding or marked as skippable if unknown (RFC 8200 §4.2).
 fn may_be_skipped(mut options: &[u8]) -> bool {
     loop {
         match *options {
@@ -292,8 +289,8 @@ fn may_be_skipped(mut options: &[u8]) -> bool {
     }
 }
 
-/// Writes link and network headers for `payload_len` bytes of `protocol` and returns the payload's
-/// place.
+/// Writes link and network headers for `payload_len` bytes of `protocol` and returns the space for
+/// the payload.
 pub(crate) fn write_ip<'a>(
     frame: &'a mut [u8],
     addresses: &Addresses,

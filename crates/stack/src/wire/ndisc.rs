@@ -1,8 +1,8 @@
 //! Neighbor discovery: the hardware address of an IPv6 neighbor (RFC 4861 §4.3, §4.4, §7.1).
 //!
-//! What came through a router, with another code, cut short, or with an option of no length, is
-//! refused as §7.1 demands. Router advertisements and redirects are not read: routes are
-//! configured, and both are a stranger's word (RFC 6104).
+//! A message that passed a router, has another code, is cut short, or has an option of length zero
+//! is refused (§7.1). Router advertisements and redirects are not supported: routes are configured,
+//! and any host on the link can forge both (RFC 6104).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,9 +11,9 @@ use tautline_base::Ecn;
 
 use super::{Addresses, Ends, MAX_HOP_LIMIT, Mac, Malformed, as_ipv6, icmp, write_ip};
 
-/// Who has an address?
+/// Type of a neighbor solicitation.
 pub(super) const SOLICITATION: u8 = 135;
-/// I have it.
+/// Type of a neighbor advertisement.
 pub(super) const ADVERTISEMENT: u8 = 136;
 /// Type to target.
 const FIXED: usize = 24;
@@ -26,17 +26,17 @@ const TARGET_OPTION: u8 = 2;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// A question or an answer.
+/// A solicitation or an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Who has `target`? `sender` tells where the asker is; without it somebody asks whether the
-    /// address is free (RFC 4862).
+    /// A request for `target`. `sender`: the requester's hardware address; `None` for duplicate
+    /// address detection (RFC 4862).
     Solicitation {
         target: Ipv6Addr,
         sender: Option<Mac>,
     },
-    /// `target` is here. `solicited`: somebody asked; `replace`: whatever was known before is
-    /// wrong.
+    /// `target` is at this address. `solicited`: answers a request; `replace`: overrides existing
+    /// entries.
     Advertisement {
         target: Ipv6Addr,
         mac: Option<Mac>,
@@ -45,7 +45,7 @@ pub(crate) enum Message {
     },
 }
 
-/// Reads a message whose checksum is right.
+/// Parses a message whose checksum is valid.
 pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>, Malformed> {
     let (fixed, options) = message
         .split_first_chunk::<FIXED>()
@@ -59,7 +59,7 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
     }
     if fixed[0] == SOLICITATION {
         let sender = hardware_address(options, SOURCE_OPTION)?;
-        // Who has no address yet asks everyone who might have it, and says nothing of itself.
+        // Duplicate address detection goes to the group, without a source address option.
         if source.is_unspecified() && (sender.is_some() || destination != solicited_node(target)) {
             return Err(Malformed::Header);
         }
@@ -70,7 +70,7 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
     }
     let mac = hardware_address(options, TARGET_OPTION)?;
     let (solicited, replace) = (fixed[4] & SOLICITED != 0, fixed[4] & OVERRIDE != 0);
-    // Nobody asked on behalf of a group.
+    // An answer to a group is never solicited.
     if solicited && destination.is_multicast() {
         return Err(Malformed::Header);
     }
@@ -103,7 +103,7 @@ fn hardware_address(mut options: &[u8], wanted: u8) -> Result<Option<Mac>, Malfo
     }
 }
 
-/// The group of those whose address may be `address` (RFC 4291 §2.7.1).
+/// The solicited-node multicast group of `address` (RFC 4291 §2.7.1).
 pub(crate) fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let low = address.to_bits() as u32 & 0x00ff_ffff;
     Ipv6Addr::from_bits(0xff02_0000_0000_0000_0000_0001_ff00_0000 | u128::from(low))
@@ -115,8 +115,8 @@ pub(crate) fn group_mac(group: Ipv6Addr) -> Mac {
     EthernetAddress([0x33, 0x33, a, b, c, d])
 }
 
-/// Writes a solicitation for `target`, or the advertisement that it is at `addresses.source_mac`,
-/// in answer to a question unless the asker has no address.
+/// Writes a solicitation for `target`, or the advertisement that it is at `addresses.source_mac`
+/// (solicited unless the requester has no address).
 pub(crate) fn write_neighbor(
     frame: &mut [u8],
     addresses: &Addresses,

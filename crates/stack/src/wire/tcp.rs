@@ -9,7 +9,7 @@ use super::{
     TCP_HEADER, TIMESTAMP_OPTION, network, no_checksums, pseudo_sum, write_ip,
 };
 
-/// A payload of zeros that is not in its frame: no packet has more.
+/// The payload of frames that leave out zeros: no packet has more.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The number that announces TCP.
@@ -49,12 +49,12 @@ pub(crate) struct Segment<'a> {
     /// The ECN field of the packet it came in.
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
-    /// How much of the payload was in each segment but perhaps the last, if it is several.
+    /// Payload bytes of each segment but perhaps the last, if several were merged.
     pub(crate) size: usize,
 }
 
 impl Segment<'_> {
-    /// How many segments it is.
+    /// Number of merged segments.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
         if self.payload.len() <= self.size {
@@ -64,8 +64,8 @@ impl Segment<'_> {
     }
 }
 
-/// Reads the segment in the packet of `ends`, which came with `codepoint`, or the several that are
-/// `offload`ed as one.
+/// Parses the segment in the packet of `ends`, which came with `codepoint`, or several segments
+/// merged by receive offload.
 pub(super) fn parse_tcp<'a>(
     ends: &Ends,
     codepoint: Ecn,
@@ -90,7 +90,7 @@ pub(super) fn parse_any<'a>(
     if !offload.checksum_known && !packet.verify_checksum(&source, &destination) {
         return Err(Malformed::Checksum);
     }
-    // The checksum has been looked at: a second look would cost as much as the copy of the payload.
+    // The checksum is verified already: a second time would cost as much as the copy of the payload.
     let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums())
         .map_err(|_| Malformed::Header)?;
     let payload = as_sent(offload, repr.payload);
@@ -116,10 +116,10 @@ pub(super) fn parse_any<'a>(
     })
 }
 
-/// Reads what nearly every segment of an open connection is: an acknowledgement with or without
-/// data, with no option but a timestamp, and right. `None` if it is anything else, which is looked
-/// at closely (Van Jacobson's header prediction, one layer below).
-// Always: what it returns is large.
+/// Fast path for nearly every segment of an open connection: a valid acknowledgment with or without
+/// data, with no option but a timestamp. `None` for anything else, which [`parse_any`] reads (Van
+/// Jacobson's header prediction, one layer below).
+// Always: the returned value is large.
 #[inline(always)]
 pub(super) fn parse_plain<'a>(
     ends: &Ends,
@@ -225,7 +225,7 @@ pub(crate) struct TcpHeader {
     pub(crate) codepoint: Ecn,
 }
 
-/// The control flag of an outgoing segment; ACK follows from the acknowledgement number.
+/// The control flag of an outgoing segment; ACK follows from the acknowledgment number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flags {
     None,
@@ -235,17 +235,17 @@ pub(crate) enum Flags {
     Rst,
 }
 
-/// What a segment carries.
+/// The payload of an outgoing segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Payload<'a> {
     /// The first bytes, then the second.
     Bytes(&'a [u8], &'a [u8]),
-    /// So many zeros.
+    /// This many zeros.
     Zeros(usize),
 }
 
 impl Payload<'_> {
-    /// None.
+    /// No payload.
     pub(crate) const EMPTY: Self = Self::Zeros(0);
 
     fn len(&self) -> usize {
@@ -260,7 +260,7 @@ impl Payload<'_> {
             Self::Bytes(front, back) => {
                 let (before, behind) = place.split_at_mut(front.len());
                 before.copy_from_slice(front);
-                // The send buffer's end is seldom in a segment.
+                // A segment seldom wraps around the send buffer's end.
                 if !back.is_empty() {
                     behind.copy_from_slice(back);
                 }
@@ -269,8 +269,8 @@ impl Payload<'_> {
         }
     }
 
-    /// Its part of the checksum. The second bytes begin in the middle of a word if the first end
-    /// there: then they count the other way round.
+    /// Its part of the checksum. After an odd number of first bytes, the second bytes count with
+    /// swapped places.
     #[inline]
     fn sum(&self) -> u64 {
         let Self::Bytes(front, back) = self else {
@@ -303,8 +303,8 @@ pub(crate) fn write_tcp(
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     payload.write(&mut frame[place..len]);
     let transport = addresses.headers_len();
-    // The payload is summed where it came from: reading back what was written just now waits for
-    // the stores (a sixth of copy and sum).
+    // The payload is summed at its source: reading back the copy waits for the stores (a sixth of
+    // copy and sum).
     let sum = pseudo_sum(
         addresses.source,
         addresses.destination,
@@ -316,8 +316,8 @@ pub(crate) fn write_tcp(
     len
 }
 
-/// The same for a device that [completes](tautline_base::Device::completes) the frame. Returns its
-/// length and what is left to write.
+/// As [`write_tcp`], for a device that [completes](tautline_base::Device::completes) the frame.
+/// Returns its length and the deferred work.
 ///
 /// # Panics
 /// As [`write_tcp`].
@@ -337,12 +337,12 @@ pub(crate) fn write_incomplete(
     }
 }
 
-/// The same for a packet of several segments, of equal payload, which the device cuts and checksums
+/// As [`write_tcp`], for a packet of several segments, of equal payload, which the device cuts and checksums
 /// ([`Tso`](tautline_base::Tso)).
 ///
 /// # Panics
-/// If `frame` is shorter than the packet, or it longer than IP can say: packets are cut to what
-/// [`Tso`](tautline_base::Tso) allows.
+/// If `frame` is shorter than the packet, or the packet exceeds IP's length field: callers cut
+/// packets to the limits of [`Tso`](tautline_base::Tso).
 pub(crate) fn write_tso(
     frame: &mut [u8],
     addresses: &Addresses,
@@ -355,7 +355,7 @@ pub(crate) fn write_tso(
     len
 }
 
-/// Writes all headers but for the TCP checksum, whose place is zero. Returns the length of the
+/// Writes all headers, with a TCP checksum of zero. Returns the length of the
 /// frame with `payload` bytes behind them, and where they begin.
 fn write_headers(
     frame: &mut [u8],
@@ -405,7 +405,7 @@ struct Options {
 }
 
 impl Options {
-    /// In the order of smoltcp. What pads must not end the list while AccECN's follows.
+    /// In the order of smoltcp. The padding must not end the list while AccECN's option follows.
     #[inline]
     fn of(header: &TcpHeader) -> Self {
         let mut options = Self {
@@ -469,10 +469,10 @@ impl Options {
         self.len += N;
     }
 
-    /// Writes them to `place`, which is as long.
+    /// Writes them to `place`, which has the same length.
     #[inline]
     fn write(&self, place: &mut [u8]) {
-        // Of a size known beforehand, it is a move or two and no call.
+        // A constant size compiles to a move or two instead of a call.
         match <&mut [u8; TIMESTAMP_OPTION]>::try_from(&mut *place) {
             Ok(place) => place.copy_from_slice(&self.bytes[..TIMESTAMP_OPTION]),
             Err(_) => place.copy_from_slice(&self.bytes[..self.len]),

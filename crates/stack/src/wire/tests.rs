@@ -310,7 +310,7 @@ fn an_error_quotes_the_packet_it_is_about() {
         )
         .expect("it fits");
         let Ok(Parsed::Icmp {
-            message: Message::Error(complaint),
+            message: Message::Error(icmp_error),
             ..
         }) = parse(&frame[..len], None)
         else {
@@ -321,7 +321,7 @@ fn an_error_quotes_the_packet_it_is_about() {
             .first_chunk()
             .unwrap();
         assert_eq!(
-            complaint,
+            icmp_error,
             IcmpError {
                 problem: what,
                 source: ip(destination),
@@ -331,7 +331,7 @@ fn an_error_quotes_the_packet_it_is_about() {
             }
         );
         assert_eq!(
-            (complaint.ports(), complaint.seq()),
+            (icmp_error.ports(), icmp_error.seq()),
             ((5001, 80), 0xffff_fff0)
         );
         // An error is never longer than every link carries.
@@ -370,9 +370,9 @@ fn problem([source, destination]: [&str; 2], (kind, code): (u8, u8), word: u32) 
     frame[at + 2..at + 4].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     match parse(&frame, None) {
         Ok(Parsed::Icmp {
-            message: Message::Error(complaint),
+            message: Message::Error(icmp_error),
             ..
-        }) => Some(complaint.problem),
+        }) => Some(icmp_error.problem),
         Ok(Parsed::Icmp {
             message: Message::Other,
             ..
@@ -521,9 +521,9 @@ proptest! {
         let _ = parse(&frame, None);
     }
 
-    /// ICMP whose checksum is right, so that the noise is looked at.
+    /// ICMP noise with a valid checksum, so that the parser reads it.
     #[test]
-    fn any_message_is_survived(kind: u8, code in 0u8..20, payload in prop::collection::vec(any::<u8>(), 4..150)) {
+    fn any_message_parses_without_panic(kind: u8, code in 0u8..20, payload in prop::collection::vec(any::<u8>(), 4..150)) {
         for [source, destination] in [V4, V6] {
             let addresses = Addresses { hop_limit: 255, ..addresses(source, destination) };
             let mut frame = vec![0; 300];
@@ -550,10 +550,9 @@ proptest! {
     }
 }
 
-/// What never left this machine has no checksum of its own yet; what came as one knows its
-/// segments.
+/// A packet that never left this machine has no checksum yet; a merged packet knows its segments.
 #[test]
-fn what_the_device_has_done_is_not_done_again() {
+fn offloaded_work_is_not_repeated() {
     for [source, destination] in [V4, V6] {
         let mut frame = tcp_frame(&addresses(source, destination));
         assert!(tautline_base::segmentation::leave_checksum(&mut frame));
@@ -573,8 +572,8 @@ fn what_the_device_has_done_is_not_done_again() {
     }
 }
 
-/// What the device completes is what would have been written at once; zeros need not be there to be
-/// read.
+/// The device completes a frame to the bytes that would have been written at once; zeros need not
+/// be in the frame.
 #[test]
 fn an_incomplete_segment_is_completed_to_the_same_bytes() {
     use tautline_base::{HeapFrame, Packet};

@@ -1,4 +1,4 @@
-//! UDP datagrams to meaning and back (RFC 768; over IPv6 RFC 8200 §8.1).
+//! Parses and emits UDP datagrams (RFC 768; over IPv6 RFC 8200 §8.1).
 
 use std::net::IpAddr;
 
@@ -20,8 +20,7 @@ pub(crate) struct Datagram<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Reads a datagram. A checksum of zero means that there is none: IPv4 leaves that to the sender,
-/// IPv6 does not.
+/// Parses a datagram. IPv4 allows a checksum of zero (no checksum), IPv6 does not.
 pub(super) fn parse_udp<'a>(
     ends: &Ends,
     offload: Offload,
@@ -48,7 +47,7 @@ pub(super) fn parse_udp<'a>(
 /// Returns the frame's length.
 ///
 /// # Panics
-/// If `frame` is shorter than that: datagrams that do not fit the MTU are refused before.
+/// If `frame` is too short: callers refuse datagrams that exceed the MTU.
 pub(crate) fn write_udp(
     frame: &mut [u8],
     addresses: &Addresses,
@@ -64,7 +63,7 @@ pub(crate) fn write_udp(
     packet.set_dst_port(destination_port);
     packet.set_len(len as u16);
     let (source, destination) = network(addresses.source, addresses.destination);
-    // A sum of zero is written as all ones: zero would mean that there is none.
+    // A sum of zero is written as all ones: zero means no checksum.
     packet.fill_checksum(&source, &destination);
     addresses.headers_len() + len
 }

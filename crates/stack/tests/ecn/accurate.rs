@@ -17,7 +17,7 @@ fn ace(count: u16) -> u16 {
     (count & 7) << 6
 }
 
-/// What a codepoint looks like when reflected (tables 2 and 3).
+/// Encoding of a reflected codepoint (RFC 9768 tables 2 and 3).
 const REFLECTED: [(u8, u16); 4] = [(0, CWR), (ECT1, CWR | ECE), (ECT0, AE), (CE, AE | CWR)];
 
 /// An AccECN option as it stands in `segment`.

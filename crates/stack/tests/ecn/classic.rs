@@ -236,8 +236,8 @@ fn a_sender_that_always_announces_a_reduction_is_acknowledged_at_once_and_believ
     assert_eq!(peer.host_reads().0.len(), 6000);
 }
 
-/// `spec/tcp.md` §1.10: what the timestamps prove needless is undone, but not when the network
-/// marked as well.
+/// RFC 4015: a reduction that the timestamps prove needless is undone, unless the network marked as
+/// well.
 #[test]
 fn an_echo_during_recovery_makes_the_reduction_final() {
     let run = |flags: u16| {

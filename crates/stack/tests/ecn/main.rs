@@ -119,7 +119,7 @@ fn classic(config: TcpConfig) -> Peer {
     peer
 }
 
-/// What of `segments` carries payload.
+/// The segments that carry payload.
 fn data(segments: &[Segment]) -> Vec<&Segment> {
     segments
         .iter()

@@ -1,4 +1,4 @@
-//! RFC 3168 §6.1.1: who asks, who agrees, and what becomes of a SYN that is not answered.
+//! RFC 3168 §6.1.1: request, agreement, and the fallback after an unanswered SYN.
 
 use std::time::Duration;
 

@@ -267,7 +267,7 @@ fn half_open_connections_with_nobody_give_the_backlog_back() {
     assert_eq!(
         first_answers(&mut peer, &syn).len(),
         1,
-        "a neighbour that exists is heard again"
+        "an existing neighbor is learned again"
     );
 }
 
@@ -289,7 +289,7 @@ fn a_stranger_without_a_route_opens_nothing() {
     assert_eq!(
         first_answers(&mut peer, &syn).len(),
         1,
-        "a neighbour is heard"
+        "a neighbor is learned"
     );
 }
 

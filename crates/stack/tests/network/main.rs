@@ -1,5 +1,4 @@
-//! What is below TCP: both families, neighbours, pings, VLANs, and how long a packet the path
-//! carries.
+//! The layers below TCP: both families, neighbors, pings, VLANs, and path MTU.
 
 #[path = "../pair/mod.rs"]
 #[expect(

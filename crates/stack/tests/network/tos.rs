@@ -1,5 +1,5 @@
-//! The TOS byte, or traffic class, of what applications send (RFC 1349 as Linux' `IP_TOS` has it,
-//! RFC 8200 §7).
+//! The TOS byte, or traffic class, of outgoing packets (RFC 1349 as in Linux's `IP_TOS`, RFC 8200
+//! §7).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};

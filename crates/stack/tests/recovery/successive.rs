@@ -1,4 +1,4 @@
-//! What a recovery leaves behind: losses among what was sent while it went on ([`Successive`]).
+//! Losses among the segments sent during a recovery ([`Successive`]).
 
 use super::*;
 use tautline_stack::Successive;

@@ -1,4 +1,4 @@
-//! RFC 8985 §7: when the end of a flight is lost, nothing that follows tells of it. A probe asks.
+//! RFC 8985 §7: no later segment reveals the loss of a flight's tail. A probe does.
 
 use super::*;
 
@@ -56,10 +56,10 @@ fn a_lost_tail_is_sent_again_after_two_round_trips() {
     assert_eq!((info.tail_probes, info.timeouts), (0, 1));
 }
 
-/// spec/tcp.md §1.9: SRTT 40 ms gives 82 ms with two segments out, 280 ms with one; never later
-/// than the timeout, which with a deviation this small comes 240 ms after the last acknowledgement.
+/// RFC 8985 §7.2: SRTT 40 ms gives 82 ms with two segments out, 280 ms with one; never later
+/// than the timeout, which with a deviation this small comes 240 ms after the last acknowledgment.
 #[test]
-fn one_segment_alone_waits_for_an_acknowledgement_that_may_be_held_back() {
+fn a_lone_segment_allows_for_a_delayed_acknowledgment() {
     for (segments, max_ack_delay, least, most) in
         [(2, 200, 80, 83), (1, 200, 235, 250), (1, 25, 103, 107)]
     {

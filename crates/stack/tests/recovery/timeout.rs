@@ -1,4 +1,4 @@
-//! RFC 6298 and RFC 5682: what a timeout does, and how a spurious one is recognised.
+//! RFC 6298 and RFC 5682: what a timeout does, and how a spurious one is recognized.
 
 use super::*;
 
@@ -78,10 +78,10 @@ fn without_new_data_retransmissions_go_on() {
     assert_eq!(numbers(&peer, &sent), [1, 2]);
 }
 
-/// What was sent a moment ago may still arrive: only the head, and what RACK has no more patience
-/// for, counts as lost.
+/// Recent segments may still arrive: only the head, and segments older than RACK's window, count as
+/// lost.
 #[test]
-fn a_timeout_does_not_condemn_what_was_sent_lately() {
+fn a_timeout_does_not_mark_recent_segments_lost() {
     let mut peer = connected(unprobed());
     peer.host_writes(2 * MSS as usize);
     peer.run_for(ms(203));

@@ -172,7 +172,7 @@ fn an_orphan_in_fin_wait_2_ends_after_its_own_time() {
     assert_eq!(sockets(&peer), 0);
 }
 
-/// spec/tcp.md §1.1: an orphan's segment is sent again 8 times, not 15.
+/// Linux `tcp_orphan_retries`: an orphan's segment is retransmitted 8 times, not 15.
 #[test]
 fn an_orphan_has_fewer_retries() {
     for (orphan, retries) in [(true, 8), (false, 15)] {

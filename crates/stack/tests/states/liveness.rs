@@ -20,8 +20,7 @@ fn keeping() -> TcpConfig {
     }
 }
 
-/// Seconds until the host sends something, looked at every second; `None` if it is silent for
-/// `limit`.
+/// Seconds until the host sends a segment; `None` if it is silent for `limit` seconds.
 fn seconds_until_sent(peer: &mut Peer, limit: u64) -> Option<(u64, Vec<Segment>)> {
     (1..=limit).find_map(|second| {
         let sent = peer.run_for(Duration::from_secs(1));

@@ -138,7 +138,7 @@ fn in_syn_sent_only_what_fits_counts() {
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Refused));
 }
 
-/// spec/tcp.md §1.2: an echo that none of our SYNs carried answers somebody else's.
+/// RFC 7323 §5: an echoed timestamp that none of our SYNs carried answers somebody else's SYN.
 #[test]
 fn a_syn_ack_that_echoes_another_time_is_reset() {
     let (mut peer, syn) = connecting(TcpConfig::default());
@@ -204,7 +204,7 @@ fn data_in_a_syn_waits_for_the_handshake() {
     assert_eq!(peer.host_reads(), (b"early".to_vec(), Recv::Empty));
 }
 
-/// spec/tcp.md §1.7: SYN-ACKs at 0, 1, 3, 7, 15 and 31 s, and an end at 63 s.
+/// Linux `tcp_synack_retries`: SYN-ACKs at 0, 1, 3, 7, 15 and 31 s, and an end at 63 s.
 #[test]
 fn retries_of_a_handshake_are_bounded() {
     let (mut peer, _) = connecting(TcpConfig::default());

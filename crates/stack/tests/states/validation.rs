@@ -1,4 +1,4 @@
-//! What a segment must pass in a synchronised state, in order (`spec/tcp.md` §1.3).
+//! Checks of a segment in a synchronized state, in order (RFC 9293 §3.10.7.4, RFC 7323 §5.3).
 
 use std::time::Duration;
 

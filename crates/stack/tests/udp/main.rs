@@ -127,7 +127,7 @@ fn a_connected_socket_hears_its_peer_only() {
         Some((b"friend".to_vec(), near_at))
     );
     assert_eq!(receive(&mut pair, 1, far), None);
-    // To the stranger, nobody is there.
+    // For another sender, the port is closed.
     assert_eq!(pair.hosts[1].stats().no_socket, 1);
     pair.hosts[1].send_to(far, b"hello", None).expect("taken");
     pair.run_for(millis(30));
@@ -204,7 +204,7 @@ fn a_full_socket_takes_no_more_until_its_packets_have_left() {
     };
     let (mut pair, near, _) = sockets(config);
     let to = Some(SocketAddr::new(address(1).into(), PORT));
-    // Learn the neighbour first, then nothing completes any more.
+    // Resolve the neighbor first; afterwards no packet completes.
     pair.hosts[0].send_to(near, b"", to).expect("taken");
     pair.run_for(millis(30));
     pair.hosts[0].device_mut().stuck = true;
@@ -338,7 +338,7 @@ fn broadcasts_are_for_those_who_asked() {
         assert_eq!(
             pair.carried - before,
             2,
-            "no neighbour is asked for, and nobody answers with an error"
+            "no neighbor is requested, and no error is sent"
         );
         let (data, from) = receive(&mut pair, 1, far).expect("heard");
         assert_eq!((data, from.ip()), (b"all".to_vec(), address(0).into()));
@@ -422,7 +422,7 @@ fn checksums_are_looked_at() {
 }
 
 #[test]
-fn a_silent_neighbour_holds_nobody_up() {
+fn a_silent_neighbor_blocks_no_other_datagram() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
     let connected = pair.hosts[0]
         .udp_bind(any(), UdpConfig::default())
@@ -535,7 +535,7 @@ fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
     assert!(pair.hosts[0].udp_info(near).is_none());
 }
 
-/// Whatever arrives behind the headers, nothing breaks and every frame is counted.
+/// Any bytes behind the headers are survived, and every frame is counted.
 #[test]
 fn nonsense_is_counted() {
     let (mut pair, near, far) = sockets(UdpConfig::default());

@@ -1,4 +1,4 @@
-//! What is read and written here is what smoltcp reads and writes.
+//! Segments are parsed and emitted as by smoltcp.
 
 use std::net::IpAddr;
 
@@ -121,8 +121,8 @@ fn header() -> impl Strategy<Value = TcpHeader> {
     )
 }
 
-/// What a reader made of a segment, with all of its fields.
-fn told(segment: Result<Segment<'_>, Malformed>) -> String {
+/// All fields of a parsed segment.
+fn fields(segment: Result<Segment<'_>, Malformed>) -> String {
     format!("{segment:?}")
 }
 
@@ -153,9 +153,9 @@ proptest! {
         }
     }
 
-    /// Headers as they are and with bits turned, under a right checksum or not.
+    /// Headers intact and with flipped bits, under a valid checksum or not.
     #[test]
-    fn what_is_read_at_a_glance_is_what_a_close_look_reads(
+    fn the_fast_path_agrees_with_the_full_parser(
         header in header(),
         payload in prop::collection::vec(any::<u8>(), 0..40),
         linux: bool,
@@ -183,7 +183,7 @@ proptest! {
         let ends = Ends { source: addresses.source, destination: addresses.destination, hop_limit: 64, tos: 0 };
         let offload = Offload { checksum_known: known, ..Offload::default() };
         if let Some(segment) = parse_plain(&ends, header.codepoint, offload, &bytes) {
-            prop_assert_eq!(told(Ok(segment)), told(parse_any(&ends, header.codepoint, offload, &bytes)));
+            prop_assert_eq!(fields(Ok(segment)), fields(parse_any(&ends, header.codepoint, offload, &bytes)));
         }
     }
 
