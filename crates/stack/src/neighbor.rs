@@ -163,12 +163,7 @@ impl NeighborCache {
 
     /// Adds an entry without an answer. Returns false if the cache is full of them: `socket` looks
     /// up again later.
-    fn insert_request(
-        &mut self,
-        address: IpAddr,
-        socket: Option<SocketId>,
-        now: Instant,
-    ) -> bool {
+    fn insert_request(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> bool {
         if self.entries.len() >= CAPACITY && !self.evict_oldest_answer() {
             self.crowded
                 .extend(socket.filter(|socket| !self.crowded.contains(socket)));
