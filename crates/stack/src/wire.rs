@@ -15,7 +15,9 @@ pub(crate) mod udp;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
-use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet,
+};
 use tautline_base::headers::{IPV4, VLAN};
 use tautline_base::{Ecn, Offload};
 
@@ -126,9 +128,121 @@ pub(crate) fn parse(
     }
     match EthernetProtocol::from(ethertype) {
         EthernetProtocol::Arp => arp::parse_arp(payload),
-        EthernetProtocol::Ipv4 => ip::parse_ipv4(payload, offload),
-        EthernetProtocol::Ipv6 => ip::parse_ipv6(payload, offload),
+        EthernetProtocol::Ipv4 => parse_ipv4(payload, offload),
+        EthernetProtocol::Ipv6 => parse_ipv6(payload, offload),
         _ => Ok(Parsed::Other),
+    }
+}
+
+fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
+    let packet = Ipv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
+    if packet.version() != 4 {
+        return Err(Malformed::Header);
+    }
+    if !packet.verify_checksum() {
+        return Err(Malformed::Checksum);
+    }
+    if packet.more_frags() || packet.frag_offset() != 0 {
+        return Ok(Parsed::Fragment);
+    }
+    if ip::source_routed(
+        payload
+            .get(IPV4_HEADER..usize::from(packet.header_len()))
+            .unwrap_or(&[]),
+    ) {
+        return Ok(Parsed::Other);
+    }
+    let ends = Ends {
+        source: IpAddr::V4(packet.src_addr()),
+        destination: IpAddr::V4(packet.dst_addr()),
+        hop_limit: packet.hop_limit(),
+        tos: packet.dscp() << 2 | packet.ecn(),
+    };
+    match packet.next_header() {
+        IpProtocol::Icmp => Ok(Parsed::Icmp {
+            ends,
+            message: icmp::parse_v4(packet.payload())?,
+        }),
+        protocol => {
+            let whole = &payload[..usize::from(packet.total_len())];
+            transport(
+                ends,
+                protocol.into(),
+                (Ecn::of_tos(packet.ecn()), offload),
+                packet.payload(),
+                whole,
+            )
+        }
+    }
+}
+
+fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
+    let packet = Ipv6Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
+    if packet.version() != 6 {
+        return Err(Malformed::Header);
+    }
+    let ends = Ends {
+        source: IpAddr::V6(packet.src_addr()),
+        destination: IpAddr::V6(packet.dst_addr()),
+        hop_limit: packet.hop_limit(),
+        tos: packet.traffic_class(),
+    };
+    let whole = &payload[..packet.total_len()];
+    let (protocol, fragmented, body) =
+        match ip::walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
+            ip::Walk::Upper {
+                protocol,
+                fragmented,
+                body,
+            } => (protocol, fragmented, body),
+            ip::Walk::Fragment => return Ok(Parsed::Fragment),
+            ip::Walk::Unknown => return Ok(Parsed::Other),
+        };
+    match IpProtocol::from(protocol) {
+        IpProtocol::Icmpv6 => {
+            let message = icmp::parse_v6(&ends, body)?;
+            // Neighbors are discovered in whole packets only (RFC 6980).
+            let refused = fragmented && matches!(message, icmp::Message::Neighbor(_));
+            Ok(if refused {
+                Parsed::Fragment
+            } else {
+                Parsed::Icmp { ends, message }
+            })
+        }
+        _ => transport(
+            ends,
+            protocol,
+            (Ecn::of_tos(packet.traffic_class()), offload),
+            body,
+            whole,
+        ),
+    }
+}
+
+fn transport<'a>(
+    ends: Ends,
+    protocol: u8,
+    (ecn, offload): (Ecn, Offload),
+    body: &'a [u8],
+    packet: &'a [u8],
+) -> Result<Parsed<'a>, Malformed> {
+    match IpProtocol::from(protocol) {
+        IpProtocol::Tcp => Ok(Parsed::Tcp {
+            segment: tcp::parse_tcp(&ends, ecn, offload, body)?,
+            ends,
+        }),
+        IpProtocol::Udp => Ok(Parsed::Udp {
+            datagram: udp::parse_udp(&ends, offload, body)?,
+            ends,
+            packet,
+        }),
+        // The other family's ICMP, no next header, and extension headers: not to be answered.
+        IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
+        _ => Ok(Parsed::Transport {
+            ends,
+            protocol,
+            packet,
+        }),
     }
 }
 

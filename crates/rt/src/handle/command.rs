@@ -6,66 +6,37 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tautline_base::SocketId;
-use tautline_stack::{Replaced, TcpInfo, UdpInfo};
+use tautline_stack::{Replaced, SocketOption, TcpConfig, TcpInfo, UdpInfo};
 use tautline_tc::Tree;
 
+use super::notify::Notified;
 use super::oneshot::Reply;
-use super::options::Setting;
-use super::{StackHandle, listener, sockets, udp};
+use super::{StackHandle, connection, listener_host, udp_host};
 
 /// A request to the host's thread.
 #[derive(Debug)]
 pub(super) enum Command {
-    Connect(Box<sockets::Connect>),
-    Listen(Box<listener::HostEnd>),
-    BindUdp(Box<udp::Bind>),
+    Connect(Box<Connect>),
+    Listen(Box<listener_host::HostEnd>),
+    BindUdp(Box<udp_host::Bind>),
     ConnectUdp(SocketId, SocketAddr, Reply<()>),
     UdpInfo(SocketId, Reply<UdpInfo>),
     /// Replace the root qdisc.
     Qdisc(Box<Tree>, Reply<Replaced>),
     /// Move the bytes of a socket whose handle wrote, made room or was dropped.
     Serve(SocketId),
-    Set(SocketId, Setting),
+    Set(SocketId, SocketOption),
     TcpInfo(SocketId, Reply<TcpInfo>),
 }
 
-/// Whether a socket is in the queue.
-#[derive(Debug, Default)]
-pub(super) struct NotifyFlag {
-    /// Known once the host has opened the socket.
-    socket: OnceLock<SocketId>,
-    is_set: AtomicBool,
-}
-
-impl NotifyFlag {
-    /// On the host's thread: names the socket. The caller serves it afterwards: earlier
-    /// notifications could not be queued without its id.
-    pub(super) fn set_socket(&self, socket: SocketId) {
-        self.socket
-            .set(socket)
-            .expect("a socket is named once, by the thread that made it");
-        self.clear();
-    }
-
-    /// On the host's thread, before it serves the socket: later work needs another notification.
-    pub(super) fn clear(&self) {
-        self.is_set.swap(false, Ordering::AcqRel);
-    }
-
-    /// Returns the id if the socket is to be queued.
-    fn set(&self) -> Option<SocketId> {
-        let first = !self.is_set.swap(true, Ordering::AcqRel);
-        self.socket.get().copied().filter(|_| first)
-    }
-}
-
-/// State of a socket that its handles share with the host's thread.
-pub(super) trait Notified {
-    fn notify_flag(&self) -> &NotifyFlag;
+/// A request to open a connection.
+#[derive(Debug)]
+pub(super) struct Connect {
+    pub(super) tcp: TcpConfig,
+    pub(super) end: connection::HostEnd,
 }
 
 /// A handle's reference to its shared state and to the host's thread. Dropping it notifies the
@@ -88,7 +59,7 @@ impl<S: Notified> SocketRef<S> {
 
     /// The host's id of the socket, once it is open.
     pub(super) fn id(&self) -> Option<SocketId> {
-        self.shared.notify_flag().socket.get().copied()
+        self.shared.notify_flag().id()
     }
 
     /// Queues a command and wakes the host's thread.

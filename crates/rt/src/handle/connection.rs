@@ -4,18 +4,18 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_base::{Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{CloseReason, Host, Recv, TcpConfig, Tracer};
+use tautline_stack::{CloseReason, Host, Keepalive, Recv, TcpConfig, Tracer};
 
-use super::command::{Notified, NotifyFlag, SocketRef};
-use super::options::Settings;
+use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
-use super::{Failure, StackHandle, TcpStream};
+use super::{Config, Failure};
 
 /// State of a connection that both threads access.
 #[derive(Debug)]
@@ -102,8 +102,47 @@ impl Shared {
     }
 }
 
+/// The option values last set through the handles.
+#[derive(Debug)]
+pub(super) struct Settings(Mutex<Values>);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Values {
+    pub(super) nodelay: bool,
+    pub(super) linger: Option<Duration>,
+    pub(super) keepalive: Option<Keepalive>,
+}
+
+impl Settings {
+    fn new(tcp: &TcpConfig) -> Self {
+        Self(Mutex::new(Values {
+            nodelay: !tcp.nagle,
+            linger: tcp.linger,
+            keepalive: tcp.keepalive,
+        }))
+    }
+
+    pub(super) fn values(&self) -> MutexGuard<'_, Values> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether dropping the connection resets it.
+    fn resets(&self) -> bool {
+        self.values().linger == Some(Duration::ZERO)
+    }
+}
+
+/// The application's end of a connection: [`TcpStream`](super::TcpStream) without its
+/// [`StackHandle`](super::StackHandle).
+#[derive(Debug)]
+pub(super) struct AppEnd {
+    pub(super) shared: Arc<Shared>,
+    pub(super) read: Consumer<u8>,
+    pub(super) write: Producer<u8>,
+}
+
 /// Both ends of a new connection to `peer`.
-pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStream, HostEnd) {
+pub(super) fn pair(config: &Config, peer: SocketAddr, tcp: &TcpConfig) -> (AppEnd, HostEnd) {
     let shared = Arc::new(Shared {
         notify_flag: NotifyFlag::default(),
         peer,
@@ -118,11 +157,14 @@ pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (T
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
     });
-    let (write, outgoing) = RingBuffer::new(stack.config().send_ring.get());
-    let (incoming, read) = RingBuffer::new(stack.config().receive_ring.get());
-    let line = || SocketRef::new(Arc::clone(&shared), stack.clone());
+    let (write, outgoing) = RingBuffer::new(config.send_ring.get());
+    let (incoming, read) = RingBuffer::new(config.receive_ring.get());
     (
-        TcpStream::new(read, write, line),
+        AppEnd {
+            shared: Arc::clone(&shared),
+            read,
+            write,
+        },
         HostEnd {
             shared,
             outgoing,

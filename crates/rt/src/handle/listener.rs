@@ -2,16 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use tautline_base::SocketId;
+use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_stack::{ListenAt, TcpConfig};
 
-use super::command::{Command, Notified, NotifyFlag, SocketRef};
+use super::command::{Command, SocketRef};
+use super::connection::AppEnd;
+use super::listener_host::{AcceptQueue, HostEnd, Shared};
 use super::waiters::Waiters;
-use super::{Failure, StackHandle, TcpStream, connection};
+use super::{StackHandle, TcpStream};
 
 /// A listening socket. Dropping it frees the port and resets the connections that were not
 /// accepted.
@@ -35,19 +36,21 @@ impl Drop for Waiting {
     }
 }
 
-/// State of a listener that both threads access.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    notify_flag: NotifyFlag,
-    acceptor: Arc<Waiters>,
-    bound: OnceLock<()>,
-    /// Why accepting has ended.
-    end: OnceLock<Failure>,
+/// The host's end of the accept queue.
+#[derive(Debug)]
+struct Accepted {
+    queue: Producer<Waiting>,
+    stack: StackHandle,
 }
 
-impl Notified for Shared {
-    fn notify_flag(&self) -> &NotifyFlag {
-        &self.notify_flag
+impl AcceptQueue for Accepted {
+    fn push(&mut self, end: AppEnd) -> bool {
+        let stream = TcpStream::new(end, &self.stack);
+        self.queue.push(Waiting(Some(stream))).is_ok()
+    }
+
+    fn is_released(&self) -> bool {
+        self.queue.is_abandoned()
     }
 }
 
@@ -55,7 +58,7 @@ impl TcpListener {
     /// Listens on a port, named alone or with one of the host's addresses; see [`ListenAt`].
     ///
     /// # Errors
-    /// [`Failure`]: the port is 0 or taken, the address is not the host's, or the host is gone.
+    /// [`Failure`](super::Failure): the port is 0 or taken, the address is not the host's, or the host is gone.
     pub async fn bind(stack: &StackHandle, at: impl Into<ListenAt>) -> io::Result<Self> {
         Self::bind_with(stack, at, stack.config().tcp.clone()).await
     }
@@ -91,8 +94,11 @@ impl TcpListener {
         };
         let end = HostEnd {
             shared,
-            queue: accepted,
-            stack: stack.clone(),
+            queue: Box::new(Accepted {
+                queue: accepted,
+                stack: stack.clone(),
+            }),
+            config: Arc::clone(&stack.config),
             at,
             tcp,
         };
@@ -126,7 +132,7 @@ impl TcpListener {
     /// connection goes to one of them. Cancel safe.
     ///
     /// # Errors
-    /// [`Failure::HostGone`].
+    /// [`Failure::HostGone`](super::Failure::HostGone).
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         self.socket.acceptor.wait(|| self.take()).await
     }
@@ -154,67 +160,5 @@ impl TcpListener {
             }
             None => end.map(|why| Err((*why).into())),
         }
-    }
-}
-
-/// The host's end of a listener. Dropping it ends the listener with [`Failure::HostGone`], unless
-/// it has ended before.
-#[derive(Debug)]
-pub(super) struct HostEnd {
-    shared: Arc<Shared>,
-    queue: Producer<Waiting>,
-    stack: StackHandle,
-    pub(super) at: ListenAt,
-    pub(super) tcp: TcpConfig,
-}
-
-impl HostEnd {
-    /// Publishes that the host listens as `socket`.
-    pub(super) fn bound(&self, socket: SocketId) {
-        self.shared.notify_flag.set_socket(socket);
-        // Set only here.
-        let _ = self.shared.bound.set(());
-        self.shared.acceptor.wake();
-    }
-
-    /// Ends accepting. The first reason stays.
-    pub(super) fn end(&self, why: Failure) {
-        let _ = self.shared.end.set(why);
-        self.shared.acceptor.wake();
-    }
-
-    /// See [`NotifyFlag::clear`].
-    pub(super) fn clear_notification(&self) {
-        self.shared.notify_flag.clear();
-    }
-
-    /// Whether the application has dropped the listener.
-    pub(super) fn is_released(&self) -> bool {
-        self.queue.is_abandoned()
-    }
-
-    /// Queues the new connection `socket` for the application. `None` if the accept queue is full.
-    pub(super) fn push(
-        &mut self,
-        socket: SocketId,
-        local: SocketAddr,
-        peer: SocketAddr,
-    ) -> Option<connection::HostEnd> {
-        let (stream, end) = connection::pair(&self.stack, peer, &self.tcp);
-        end.set_socket(socket, Some(local));
-        end.opened();
-        match self.queue.push(Waiting(Some(stream))) {
-            Ok(()) => {
-                self.shared.acceptor.wake();
-                Some(end)
-            }
-            Err(PushError::Full(_)) => None,
-        }
-    }
-}
-
-impl Drop for HostEnd {
-    fn drop(&mut self) {
-        self.end(Failure::HostGone);
     }
 }

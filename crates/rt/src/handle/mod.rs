@@ -18,6 +18,8 @@ pub mod failure;
 pub mod group;
 pub mod halves;
 pub mod listener;
+mod listener_host;
+mod notify;
 mod oneshot;
 mod options;
 pub mod readiness;
@@ -25,6 +27,7 @@ pub mod rebuild;
 pub mod sockets;
 pub mod stream;
 pub mod udp;
+mod udp_host;
 mod waiters;
 
 use std::num::NonZeroUsize;

@@ -5,87 +5,20 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautline_base::{Device, Packet, SocketId};
-use tautline_bql::Limit;
 use tautline_cc::{Algorithm, Factory};
-use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, Keepalive, SocketError, SocketOption, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{Keepalive, SocketOption, TcpInfo};
 
 use super::command::{Command, SocketRef};
 use super::connection::Shared;
 use super::oneshot::oneshot;
 use super::{Failure, TcpStream};
 
-/// A setting of an open connection, on its way to the host.
-#[derive(Clone, Debug)]
-pub(super) enum Setting {
-    Nodelay(bool),
-    Linger(Option<Duration>),
-    Keepalive(Option<Keepalive>),
-    UserTimeout(Option<Duration>),
-    Congestion(Factory),
-}
-
-impl Setting {
-    /// Sets it. Refused only by a connection that is over.
-    pub(super) fn apply<Q, D, T, L>(
-        self,
-        socket: SocketId,
-        host: &mut Host<Q, D, T, L>,
-    ) -> Result<(), SocketError>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        match self {
-            Self::Nodelay(on) => host.set_option(socket, SocketOption::Nodelay(on)),
-            Self::Linger(time) => host.set_option(socket, SocketOption::Linger(time)),
-            Self::Keepalive(probes) => host.set_option(socket, SocketOption::Keepalive(probes)),
-            Self::UserTimeout(limit) => host.set_option(socket, SocketOption::UserTimeout(limit)),
-            Self::Congestion(factory) => host.set_option(socket, SocketOption::Congestion(factory)),
-        }
-    }
-}
-
-/// The option values last set through the handles.
-#[derive(Debug)]
-pub(super) struct Settings(Mutex<Values>);
-
-#[derive(Clone, Copy, Debug)]
-struct Values {
-    nodelay: bool,
-    linger: Option<Duration>,
-    keepalive: Option<Keepalive>,
-}
-
-impl Settings {
-    pub(super) fn new(tcp: &TcpConfig) -> Self {
-        Self(Mutex::new(Values {
-            nodelay: !tcp.nagle,
-            linger: tcp.linger,
-            keepalive: tcp.keepalive,
-        }))
-    }
-
-    fn values(&self) -> MutexGuard<'_, Values> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether dropping the connection resets it.
-    pub(super) fn resets(&self) -> bool {
-        self.values().linger == Some(Duration::ZERO)
-    }
-}
-
 impl SocketRef<Shared> {
-    fn set(&self, setting: Setting) -> io::Result<()> {
+    fn set(&self, option: SocketOption) -> io::Result<()> {
         let socket = self.id().ok_or(Failure::NotOpen)?;
-        self.command(Command::Set(socket, setting));
+        self.command(Command::Set(socket, option));
         Ok(())
     }
 }
@@ -97,7 +30,7 @@ impl TcpStream {
     /// [`Failure::NotOpen`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         let socket = self.socket();
-        socket.set(Setting::Nodelay(nodelay))?;
+        socket.set(SocketOption::Nodelay(nodelay))?;
         socket.settings.values().nodelay = nodelay;
         Ok(())
     }
@@ -119,7 +52,7 @@ impl TcpStream {
     /// [`Failure::NotOpen`].
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         let socket = self.socket();
-        socket.set(Setting::Linger(linger))?;
+        socket.set(SocketOption::Linger(linger))?;
         socket.settings.values().linger = linger;
         Ok(())
     }
@@ -147,7 +80,7 @@ impl TcpStream {
     /// [`Failure::NotOpen`].
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let socket = self.socket();
-        socket.set(Setting::Keepalive(keepalive))?;
+        socket.set(SocketOption::Keepalive(keepalive))?;
         socket.settings.values().keepalive = keepalive;
         Ok(())
     }
@@ -166,7 +99,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_user_timeout(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.socket().set(Setting::UserTimeout(limit))
+        self.socket().set(SocketOption::UserTimeout(limit))
     }
 
     /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ...
@@ -186,7 +119,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_congestion_with(&self, congestion: Factory) -> io::Result<()> {
-        self.socket().set(Setting::Congestion(congestion))
+        self.socket().set(SocketOption::Congestion(congestion))
     }
 
     /// Returns the current state of the connection (`TCP_INFO`). Cancel safe.

@@ -7,11 +7,11 @@ use std::sync::mpsc::Receiver;
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Event, Host, TcpConfig, Tracer};
+use tautline_stack::{Event, Host, Tracer};
 
-use super::command::Command;
+use super::command::{Command, Connect};
 use super::connection::{self, Fate};
-use super::{Failure, Fixed, Rebuild, listener, udp};
+use super::{Failure, Fixed, Rebuild, listener_host, udp_host};
 use crate::application::{Application, Next};
 
 /// Most commands per turn, so that a busy application does not starve the host's packets.
@@ -42,15 +42,8 @@ struct Slot {
 #[derive(Debug)]
 enum End {
     Connection(connection::HostEnd),
-    Listener(Box<listener::HostEnd>),
-    Udp(Box<udp::HostEnd>),
-}
-
-/// A request to open a connection.
-#[derive(Debug)]
-pub(super) struct Connect {
-    pub(super) tcp: TcpConfig,
-    pub(super) end: connection::HostEnd,
+    Listener(Box<listener_host::HostEnd>),
+    Udp(Box<udp_host::HostEnd>),
 }
 
 impl Sockets {
@@ -128,18 +121,7 @@ impl<B> Sockets<B> {
                 }
                 Err(error) => end.end(Failure::Listen(error)),
             },
-            Command::BindUdp(bind) => {
-                let udp::Bind { local, udp, end } = *bind;
-                match host.udp_bind(local, udp) {
-                    Ok(id) => {
-                        let longest = [true, false].map(|v4| host.longest_datagram(v4));
-                        end.bound(id, host.udp_local(id).unwrap_or(local), longest.into());
-                        self.insert(id, End::Udp(Box::new(end)));
-                        self.serve(id, host, now);
-                    }
-                    Err(error) => end.refuse(Failure::Bind(error)),
-                }
-            }
+            Command::BindUdp(bind) => self.bind_udp(*bind, host, now),
             Command::Qdisc(tree, reply) => {
                 let replaced = self
                     .rebuild
@@ -152,7 +134,7 @@ impl<B> Sockets<B> {
             }
             Command::UdpInfo(id, reply) => reply.send(host.udp_info(id).ok_or(Failure::NotOpen)),
             // Fails only if the connection is over.
-            Command::Set(id, setting) => drop(setting.apply(id, host)),
+            Command::Set(id, option) => drop(host.set_option(id, option)),
             Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
             Command::Serve(id) => {
                 match self.end(id) {
@@ -163,6 +145,29 @@ impl<B> Sockets<B> {
                 }
                 self.serve(id, host, now);
             }
+        }
+    }
+
+    fn bind_udp<Q, D, T, L>(
+        &mut self,
+        bind: udp_host::Bind,
+        host: &mut Host<Q, D, T, L>,
+        now: Instant,
+    ) where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        let udp_host::Bind { local, udp, end } = bind;
+        match host.udp_bind(local, udp) {
+            Ok(id) => {
+                let longest = [true, false].map(|v4| host.longest_datagram(v4));
+                end.bound(id, host.udp_local(id).unwrap_or(local), longest.into());
+                self.insert(id, End::Udp(Box::new(end)));
+                self.serve(id, host, now);
+            }
+            Err(error) => end.refuse(Failure::Bind(error)),
         }
     }
 

@@ -4,18 +4,17 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use rtrb::{Consumer, Producer};
 use tautline_stack::TcpConfig;
 
 use super::StackHandle;
-use super::command::{Command, SocketRef};
-use super::connection::{Shared, pair};
+use super::command::{Command, Connect, SocketRef};
+use super::connection::{AppEnd, Shared, pair};
 use super::halves::{OwnedReadHalf, OwnedWriteHalf};
 use super::readiness::{Interest, Ready};
-use super::sockets::Connect;
 
 /// A connection. Dropping it sends the written data and closes the connection; it resets the
 /// connection if received data is unread, or after [`set_zero_linger`](Self::set_zero_linger).
@@ -38,14 +37,12 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    pub(super) fn new(
-        read: Consumer<u8>,
-        write: Producer<u8>,
-        socket: impl Fn() -> SocketRef<Shared>,
-    ) -> Self {
+    pub(super) fn new(end: AppEnd, stack: &StackHandle) -> Self {
+        let socket = || SocketRef::new(Arc::clone(&end.shared), stack.clone());
+        let (read, write) = (socket(), socket());
         Self::of_halves(
-            OwnedReadHalf::new(read, socket()),
-            OwnedWriteHalf::new(write, socket()),
+            OwnedReadHalf::new(end.read, read),
+            OwnedWriteHalf::new(end.write, write),
         )
     }
 
@@ -71,7 +68,8 @@ impl TcpStream {
         remote: impl Into<SocketAddr>,
         tcp: TcpConfig,
     ) -> io::Result<Self> {
-        let (stream, end) = pair(stack, remote.into(), &tcp);
+        let (app, end) = pair(stack.config(), remote.into(), &tcp);
+        let stream = Self::new(app, stack);
         stack.command(Command::Connect(Box::new(Connect { tcp, end })));
         stream.write.opened().await?;
         Ok(stream)

@@ -1,30 +1,25 @@
-//! [`UdpSocket`]: an application's handle to a datagram socket, and the host's end of it.
+//! [`UdpSocket`]: an application's handle to a datagram socket.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use tautline_base::{Device, Packet, SocketId};
-use tautline_bql::Limit;
-use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, SendError, Tracer, UdpConfig, UdpInfo, UdpRecv};
+use tautline_base::SocketId;
+use tautline_stack::{SendError, UdpConfig, UdpInfo};
 
-use super::command::{Command, Notified, NotifyFlag, SocketRef};
+use super::command::{Command, SocketRef};
 use super::datagram_ring::{DatagramReceiver, DatagramSender, datagram_ring};
 use super::oneshot::oneshot;
 use super::readiness::{Interest, Ready};
-use super::waiters::Waiters;
+use super::udp_host::{Bind, HostEnd, LONGEST, Shared, lock};
 use super::{Failure, StackHandle};
 
 /// Most datagrams between the threads, in each direction.
 const DATAGRAMS: usize = 512;
-/// Longest IP packet.
-const LONGEST: usize = 65_535;
-
 /// A datagram socket. Dropping it frees the port; datagrams that were sent still leave.
 ///
 /// It has the methods and semantics of tokio's `UdpSocket`: all of them take `&self`, so tasks may
@@ -38,64 +33,6 @@ pub struct UdpSocket {
     incoming: Mutex<DatagramReceiver>,
     outgoing: Mutex<DatagramSender>,
     socket: SocketRef<Shared>,
-}
-
-/// State of a socket that both threads see.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    notify_flag: NotifyFlag,
-    reader: Waiters,
-    writer: Waiters,
-    bound: OnceLock<Bound>,
-    remote: Mutex<Option<SocketAddr>>,
-    /// The host found the receive ring full: the reader notifies it once there is room.
-    full: AtomicBool,
-    /// `error` may be set.
-    has_error: AtomicBool,
-    /// The error of an earlier datagram.
-    error: Mutex<Option<Failure>>,
-    /// Why the socket ended.
-    end: OnceLock<Failure>,
-}
-
-/// The host's description of a bound socket.
-#[derive(Clone, Copy, Debug)]
-struct Bound {
-    local: SocketAddr,
-    longest_v4: usize,
-    longest_v6: usize,
-}
-
-impl Notified for Shared {
-    fn notify_flag(&self) -> &NotifyFlag {
-        &self.notify_flag
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Shared {
-    fn set_error(&self, error: Failure) {
-        *lock(&self.error) = Some(error);
-        self.has_error.store(true, Ordering::Release);
-        self.reader.wake();
-        self.writer.wake();
-    }
-
-    fn take_error(&self) -> Option<Failure> {
-        self.has_error.load(Ordering::Acquire).then(|| {
-            self.has_error.store(false, Ordering::Relaxed);
-            lock(&self.error).take()
-        })?
-    }
-
-    fn end(&self, why: Failure) {
-        let _ = self.end.set(why);
-        self.reader.wake();
-        self.writer.wake();
-    }
 }
 
 impl UdpSocket {
@@ -439,139 +376,4 @@ impl UdpSocket {
 
 fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
     answer.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
-}
-
-/// A request to bind a socket.
-#[derive(Debug)]
-pub(super) struct Bind {
-    pub(super) local: SocketAddr,
-    pub(super) udp: UdpConfig,
-    pub(super) end: HostEnd,
-}
-
-/// The host's end of a socket. Dropping it ends the socket with [`Failure::HostGone`], unless it
-/// has ended before.
-#[derive(Debug)]
-pub(super) struct HostEnd {
-    shared: Arc<Shared>,
-    outgoing: DatagramReceiver,
-    incoming: DatagramSender,
-}
-
-impl HostEnd {
-    /// Publishes that the host has bound the socket as `socket`.
-    pub(super) fn bound(
-        &self,
-        socket: SocketId,
-        local: SocketAddr,
-        (longest_v4, longest_v6): (usize, usize),
-    ) {
-        self.shared.notify_flag.set_socket(socket);
-        // Set only here.
-        let _ = self.shared.bound.set(Bound {
-            local,
-            longest_v4,
-            longest_v6,
-        });
-        self.shared.writer.wake();
-    }
-
-    /// Fails the request.
-    pub(super) fn refuse(&self, why: Failure) {
-        self.shared.end(why);
-    }
-
-    /// See [`NotifyFlag::clear`].
-    pub(super) fn clear_notification(&self) {
-        self.shared.notify_flag.clear();
-    }
-
-    /// Moves datagrams both ways through `scratch`. Returns false once the application has dropped
-    /// the socket and the host has all its datagrams.
-    pub(super) fn serve<Q, D, T, L>(
-        &mut self,
-        socket: SocketId,
-        host: &mut Host<Q, D, T, L>,
-        scratch: &mut [u8],
-    ) -> bool
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        // Read before the ring: the application pushed the last datagram before it dropped the ring.
-        let released = self.outgoing.is_abandoned();
-        let mut moved = false;
-        while let Some((to, _, count)) = self.outgoing.peek(scratch) {
-            match host.send_to(socket, &scratch[..count], to) {
-                // A `Writable` event follows.
-                Err(SendError::Full) => break,
-                // The error of an earlier datagram; this one is tried again.
-                Err(SendError::Path(why)) => {
-                    self.shared.set_error(Failure::Path(why));
-                    continue;
-                }
-                Ok(()) => {}
-                Err(why) => self.shared.set_error(Failure::Send(why)),
-            }
-            self.outgoing.pop();
-            moved = true;
-        }
-        if moved {
-            self.shared.writer.wake();
-        }
-        self.fetch(socket, host, scratch);
-        !(released && self.outgoing.is_empty())
-    }
-
-    fn fetch<Q, D, T, L>(
-        &mut self,
-        socket: SocketId,
-        host: &mut Host<Q, D, T, L>,
-        scratch: &mut [u8],
-    ) where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        if self.incoming.is_abandoned() {
-            return;
-        }
-        let longest = self
-            .shared
-            .bound
-            .get()
-            .map_or(LONGEST, |bound| bound.longest_v4)
-            .min(scratch.len());
-        let mut moved = false;
-        loop {
-            if !self.incoming.fits(longest) {
-                // Checked again after setting the flag: the reader checks the flag after making room.
-                self.shared.full.swap(true, Ordering::AcqRel);
-                if !self.incoming.fits(longest) {
-                    break;
-                }
-            }
-            match host.recv_from(socket, &mut scratch[..longest]) {
-                Ok(UdpRecv::Datagram(datagram)) => {
-                    moved |= self
-                        .incoming
-                        .push(Some(datagram.from), &scratch[..datagram.len])
-                }
-                Ok(UdpRecv::Failed(why)) => self.shared.set_error(Failure::Path(why)),
-                Ok(UdpRecv::Empty) | Err(_) => break,
-            }
-        }
-        if moved {
-            self.shared.reader.wake();
-        }
-    }
-}
-
-impl Drop for HostEnd {
-    fn drop(&mut self) {
-        self.shared.end(Failure::HostGone);
-    }
 }

@@ -6,13 +6,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, Ipv6Repr};
-use tautline_base::{Ecn, Offload, checksum};
+use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv6Packet, Ipv6Repr};
+use tautline_base::{Ecn, checksum};
 
-use super::{
-    Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len,
-    tcp, udp,
-};
+use super::{Addresses, Ends, IPV4_HEADER, Malformed, as_ipv6, ip_header_len};
 
 /// Most extension headers skipped. More in one packet are an attack on the parser (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
@@ -29,51 +26,8 @@ const STRICT_SOURCE_ROUTE: u8 = 137;
 /// The bits of a TOS byte, or traffic class, that are not the application's (RFC 3168 §5).
 pub(crate) const ECN_BITS: u8 = 0b11;
 
-/// Reads an IPv4 packet.
-pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
-    let packet = Ipv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
-    if packet.version() != 4 {
-        return Err(Malformed::Header);
-    }
-    if !packet.verify_checksum() {
-        return Err(Malformed::Checksum);
-    }
-    if packet.more_frags() || packet.frag_offset() != 0 {
-        return Ok(Parsed::Fragment);
-    }
-    if source_routed(
-        payload
-            .get(IPV4_HEADER..usize::from(packet.header_len()))
-            .unwrap_or(&[]),
-    ) {
-        return Ok(Parsed::Other);
-    }
-    let ends = Ends {
-        source: IpAddr::V4(packet.src_addr()),
-        destination: IpAddr::V4(packet.dst_addr()),
-        hop_limit: packet.hop_limit(),
-        tos: packet.dscp() << 2 | packet.ecn(),
-    };
-    match packet.next_header() {
-        IpProtocol::Icmp => Ok(Parsed::Icmp {
-            ends,
-            message: icmp::parse_v4(packet.payload())?,
-        }),
-        protocol => {
-            let whole = &payload[..usize::from(packet.total_len())];
-            transport(
-                ends,
-                protocol.into(),
-                (Ecn::of_tos(packet.ecn()), offload),
-                packet.payload(),
-                whole,
-            )
-        }
-    }
-}
-
 /// Fast path for nearly every packet: whole, valid, without options, and not ICMP. `None` for
-/// anything else, which [`parse_ipv4`] reads.
+/// anything else, which [`parse`](super::parse) reads.
 #[inline]
 pub(super) fn plain_ipv4(payload: &[u8]) -> Option<(Ends, u8, &[u8])> {
     let header = payload.first_chunk::<IPV4_HEADER>()?;
@@ -132,7 +86,7 @@ fn header_sum(header: &[u8; IPV4_HEADER]) -> u16 {
     )
 }
 
-fn source_routed(mut options: &[u8]) -> bool {
+pub(super) fn source_routed(mut options: &[u8]) -> bool {
     loop {
         match *options {
             [] | [0, ..] | [_] => return false,
@@ -143,77 +97,6 @@ fn source_routed(mut options: &[u8]) -> bool {
                 None => return false,
             },
         }
-    }
-}
-
-/// Reads an IPv6 packet.
-pub(super) fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
-    let packet = Ipv6Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
-    if packet.version() != 6 {
-        return Err(Malformed::Header);
-    }
-    let ends = Ends {
-        source: IpAddr::V6(packet.src_addr()),
-        destination: IpAddr::V6(packet.dst_addr()),
-        hop_limit: packet.hop_limit(),
-        tos: packet.traffic_class(),
-    };
-    let whole = &payload[..packet.total_len()];
-    let (protocol, fragmented, body) =
-        match walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
-            Walk::Upper {
-                protocol,
-                fragmented,
-                body,
-            } => (protocol, fragmented, body),
-            Walk::Fragment => return Ok(Parsed::Fragment),
-            Walk::Unknown => return Ok(Parsed::Other),
-        };
-    match IpProtocol::from(protocol) {
-        IpProtocol::Icmpv6 => {
-            let message = icmp::parse_v6(&ends, body)?;
-            // Neighbors are discovered in whole packets only (RFC 6980).
-            let refused = fragmented && matches!(message, icmp::Message::Neighbor(_));
-            Ok(if refused {
-                Parsed::Fragment
-            } else {
-                Parsed::Icmp { ends, message }
-            })
-        }
-        _ => transport(
-            ends,
-            protocol,
-            (Ecn::of_tos(packet.traffic_class()), offload),
-            body,
-            whole,
-        ),
-    }
-}
-
-pub(super) fn transport<'a>(
-    ends: Ends,
-    protocol: u8,
-    (ecn, offload): (Ecn, Offload),
-    body: &'a [u8],
-    packet: &'a [u8],
-) -> Result<Parsed<'a>, Malformed> {
-    match IpProtocol::from(protocol) {
-        IpProtocol::Tcp => Ok(Parsed::Tcp {
-            segment: tcp::parse_tcp(&ends, ecn, offload, body)?,
-            ends,
-        }),
-        IpProtocol::Udp => Ok(Parsed::Udp {
-            datagram: udp::parse_udp(&ends, offload, body)?,
-            ends,
-            packet,
-        }),
-        // The other family's ICMP, no next header, and extension headers: not to be answered.
-        IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
-        _ => Ok(Parsed::Transport {
-            ends,
-            protocol,
-            packet,
-        }),
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Ipv4Packet, Ipv4Repr, TcpSeqNumber, TcpTimestampRepr};
 
-use super::super::{ETHERNET_HEADER, IPV4_HEADER, Mac, ip};
+use super::super::{ETHERNET_HEADER, IPV4_HEADER, Mac, ip, parse_ipv4, transport};
 use super::*;
 
 fn addresses(v6: bool, tos: u8) -> Addresses {
@@ -206,9 +206,9 @@ proptest! {
             Ipv4Packet::new_unchecked(&mut packet[..]).fill_checksum();
         }
         if let Some((ends, protocol, whole)) = ip::plain_ipv4(&packet) {
-            let close = ip::parse_ipv4(&packet, Offload::default());
+            let close = parse_ipv4(&packet, Offload::default());
             let (ecn, body) = (Ecn::of_tos(ends.tos), &whole[IPV4_HEADER..]);
-            let plain = ip::transport(ends, protocol, (ecn, Offload::default()), body, whole);
+            let plain = transport(ends, protocol, (ecn, Offload::default()), body, whole);
             prop_assert_eq!(format!("{close:?}"), format!("{plain:?}"));
         }
     }
