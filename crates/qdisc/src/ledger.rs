@@ -59,6 +59,11 @@ impl<Q> Ledger<Q> {
         &mut self.inner
     }
 
+    /// Packets and bytes dropped since the account was opened.
+    pub fn dropped(&self) -> Tally {
+        self.dropped
+    }
+
     /// Closes the account.
     pub fn into_inner(self) -> Q {
         self.inner
