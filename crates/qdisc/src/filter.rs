@@ -77,6 +77,7 @@ pub struct Filter {
 
 /// How a rule matches packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Matcher {
     /// All of them.
     All,

@@ -44,6 +44,7 @@ pub enum Choice {
 
 /// The action of a rule on a packet it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Nothing but deciding.
     Gact {

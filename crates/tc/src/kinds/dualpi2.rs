@@ -69,38 +69,24 @@ impl Options for Config {
             "beta" => self.beta = words.value(option, |text| text.parse().ok(), WEIGHT)?,
             "max_rtt" => {
                 let max = words.value(option, parse_round_trip, ROUND_TRIP)?;
-                let mut typical = TYPICAL_RTT;
-                if let Some(word) = words.peek().filter(|word| word.text == "typical_rtt") {
-                    words.word();
-                    typical = words.value(word, parse_round_trip, ROUND_TRIP)?;
-                }
+                let typical = read_other_rtt("typical_rtt", TYPICAL_RTT, words)?;
                 *self = self.clone().for_round_trips(typical, max);
             }
             "typical_rtt" => {
                 let typical = words.value(option, parse_round_trip, ROUND_TRIP)?;
-                let mut max = MAX_RTT;
-                if let Some(word) = words.peek().filter(|word| word.text == "max_rtt") {
-                    words.word();
-                    max = words.value(word, parse_round_trip, ROUND_TRIP)?;
-                }
+                let max = read_other_rtt("max_rtt", MAX_RTT, words)?;
                 *self = self.clone().for_round_trips(typical, max);
             }
             "step_thresh" => {
                 self.native = words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?
             }
             "ramp_min" => {
-                let min = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp {
-                    min,
-                    range: self.ramp().1,
-                };
+                let (min, range) = (words.value(option, units::parse_time, TIME)?, self.ramp().1);
+                self.native = Native::Ramp { min, range };
             }
             "ramp_range" => {
-                let range = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp {
-                    min: self.ramp().0,
-                    range,
-                };
+                let (min, range) = (self.ramp().0, words.value(option, units::parse_time, TIME)?);
+                self.native = Native::Ramp { min, range };
             }
             "min_qlen_step" => {
                 self.min_qlen_step = words.value(option, units::parse_packets, PACKETS)?
@@ -115,8 +101,7 @@ impl Options for Config {
             "l4s_ect" => self.identifier = Identifier::L4sEct,
             "any_ect" => self.identifier = Identifier::AnyEct,
             "classic_protection" => {
-                self.classic_protection =
-                    words.value(option, parse_percent, "a percentage, e.g. 10")?;
+                self.classic_protection = words.value(option, parse_percent, PERCENT)?
             }
             "split_gso" => self.split_gso = true,
             "no_split_gso" => self.split_gso = false,
@@ -136,73 +121,62 @@ impl Options for Config {
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
+        let flag = |name| (name, Value::Flag(true));
         let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(
-            self.memory_limit
-                .map(|limit| ("memlimit", Value::Size(limit))),
-        );
+        let memory_limit = self.memory_limit.map(Value::Size);
+        options.extend(memory_limit.map(|limit| ("memlimit", limit)));
         options.extend([
             ("coupling_factor", Value::Count(self.coupling.into())),
-            (
-                if self.overload == Overload::Drop {
-                    "drop_on_overload"
-                } else {
-                    "overflow"
-                },
-                Value::Flag(true),
-            ),
+            flag(match self.overload {
+                Overload::Drop => "drop_on_overload",
+                Overload::Overflow => "overflow",
+            }),
         ]);
         match self.native {
             Native::Delay(delay) => options.push(("step_thresh", Value::Time(delay))),
             Native::Packets(packets) => {
                 options.push(("step_thresh", Value::Packets(packets.into())))
             }
-            Native::Ramp { min, range } => {
-                options.extend([
-                    ("ramp_min", Value::Time(min)),
-                    ("ramp_range", Value::Time(range)),
-                ]);
-            }
+            Native::Ramp { min, range } => options.extend([
+                ("ramp_min", Value::Time(min)),
+                ("ramp_range", Value::Time(range)),
+            ]),
         }
+        let protection = alloc::format!("{}%", self.classic_protection);
         options.extend([
             ("min_qlen_step", Value::Packets(self.min_qlen_step.into())),
-            (
-                if self.drop_at == DropAt::Enqueue {
-                    "drop_enqueue"
-                } else {
-                    "drop_dequeue"
-                },
-                Value::Flag(true),
-            ),
-            (
-                if self.identifier == Identifier::AnyEct {
-                    "any_ect"
-                } else {
-                    "l4s_ect"
-                },
-                Value::Flag(true),
-            ),
-            (
-                "classic_protection",
-                Value::Word(alloc::format!("{}%", self.classic_protection)),
-            ),
+            flag(match self.drop_at {
+                DropAt::Enqueue => "drop_enqueue",
+                DropAt::Dequeue => "drop_dequeue",
+            }),
+            flag(match self.identifier {
+                Identifier::AnyEct => "any_ect",
+                Identifier::L4sEct => "l4s_ect",
+            }),
+            ("classic_protection", Value::Word(protection)),
             ("target", Value::Time(self.target)),
             ("tupdate", Value::Time(self.tupdate)),
             ("alpha", Value::Share(self.alpha)),
             ("beta", Value::Share(self.beta)),
-            (
-                if self.split_gso {
-                    "split_gso"
-                } else {
-                    "no_split_gso"
-                },
-                Value::Flag(true),
-            ),
+            flag(["no_split_gso", "split_gso"][usize::from(self.split_gso)]),
             ("mtu", Value::Size(self.mtu)),
             ("seed", Value::Count(self.seed)),
         ]);
         options
     }
+}
+
+/// Reads `name TIME` if it follows, else returns `default`.
+fn read_other_rtt(
+    name: &str,
+    default: Duration,
+    words: &mut Words<'_>,
+) -> Result<Duration, ParseError> {
+    let Some(option) = words.peek().filter(|word| word.text == name) else {
+        return Ok(default);
+    };
+    words.word();
+    words.value(option, parse_round_trip, ROUND_TRIP)
 }
 
 fn parse_percent(text: &str) -> Option<u8> {
@@ -238,5 +212,6 @@ impl<P: Item> Change<P> for DualPi2<P> {
 const TYPICAL_RTT: Duration = Duration::from_millis(15);
 /// Set by `typical_rtt` if no `max_rtt` precedes, as in `tc`.
 const MAX_RTT: Duration = Duration::from_millis(100);
+const PERCENT: &str = "a percentage, e.g. 10";
 const WEIGHT: &str = "a number per second, e.g. 0.16";
 const ROUND_TRIP: &str = "a time above 0, e.g. 100ms";

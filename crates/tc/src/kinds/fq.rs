@@ -69,29 +69,7 @@ impl Options for Config {
                 self.orphan_mask =
                     words.value(option, parse_mask, "a whole number, e.g. 1023, or none")?
             }
-            "bands" => words.value(
-                option,
-                |text| (text == "3").then_some(()),
-                "3, there is no other number of them",
-            )?,
-            "priomap" => {
-                for band in &mut weighted(self).priomap {
-                    *band = words.value(
-                        option,
-                        |text| text.parse().ok(),
-                        "sixteen bands from 0 to 2",
-                    )?;
-                }
-            }
-            "weights" => {
-                for weight in &mut weighted(self).weights {
-                    *weight = words.value(
-                        option,
-                        |text| text.parse().ok().map(Bytes::new),
-                        "three numbers of bytes",
-                    )?;
-                }
-            }
+            "bands" | "priomap" | "weights" => set_bands(self, option, words)?,
             "pacing" => self.pacing = true,
             "nopacing" => self.pacing = false,
             "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
@@ -103,13 +81,7 @@ impl Options for Config {
                 self.low_rate_threshold = words.value(option, units::parse_rate, RATE)?
             }
             "refill_delay" => self.refill_delay = words.value(option, units::parse_time, TIME)?,
-            "hz" => {
-                self.hz = words.value(
-                    option,
-                    parse_hz,
-                    "ticks per second, e.g. 250, or 0 for none",
-                )?
-            }
+            "hz" => self.hz = words.value(option, parse_hz, HZ)?,
             "timer_slack" => self.timer_slack = words.value(option, units::parse_time, TIME)?,
             "horizon" => self.horizon = words.value(option, units::parse_time, TIME)?,
             "horizon_drop" => self.beyond_horizon = BeyondHorizon::Drop,
@@ -185,6 +157,34 @@ impl Options for Config {
         options
     }
 }
+
+/// Sets what `option` says of the bands.
+fn set_bands(
+    config: &mut Config,
+    option: Word<'_>,
+    words: &mut Words<'_>,
+) -> Result<(), ParseError> {
+    const BAND: &str = "sixteen bands from 0 to 2";
+    const WEIGHT: &str = "three numbers of bytes";
+    let three = |text: &str| (text == "3").then_some(());
+    let weight = |text: &str| text.parse().ok().map(Bytes::new);
+    match option.text {
+        "priomap" => {
+            for band in &mut weighted(config).priomap {
+                *band = words.value(option, |text| text.parse().ok(), BAND)?;
+            }
+        }
+        "weights" => {
+            for bytes in &mut weighted(config).weights {
+                *bytes = words.value(option, weight, WEIGHT)?;
+            }
+        }
+        _ => words.value(option, three, "3, there is no other number of them")?,
+    }
+    Ok(())
+}
+
+const HZ: &str = "ticks per second, e.g. 250, or 0 for none";
 
 fn parse_hz(text: &str) -> Option<Option<NonZeroU32>> {
     text.parse().ok().map(NonZeroU32::new)

@@ -36,7 +36,7 @@ fn control_name(control: Control) -> &'static str {
     named.map_or("", |(name, _)| name)
 }
 
-/// Reads what follows the word `action`.
+/// Reads the words after `action`.
 pub(super) fn read(words: &mut Words<'_>) -> Result<Action, ParseError> {
     const ACTIONS: &str = "pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police";
     if let Some(control) = accept_control(words) {
@@ -159,25 +159,34 @@ fn read_dsfield(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, ParseEr
     })
 }
 
-/// What follows `police`.
+const POLICE_OPTIONS: [&str; 10] = [
+    "rate",
+    "burst",
+    "buffer",
+    "maxburst",
+    "mtu",
+    "minburst",
+    "mpu",
+    "overhead",
+    "linklayer",
+    "conform-exceed",
+];
+
+/// `EXCEED` or `EXCEED/CONFORM`.
+fn parse_controls(text: &str) -> Option<(Control, Option<Control>)> {
+    match text.split_once('/') {
+        Some((above, within)) => Some((parse_control(above)?, Some(parse_control(within)?))),
+        None => Some((parse_control(text)?, None)),
+    }
+}
+
+/// Reads the words after `police`.
 pub(super) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, ParseError> {
-    const OPTIONS: [&str; 10] = [
-        "rate",
-        "burst",
-        "buffer",
-        "maxburst",
-        "mtu",
-        "minburst",
-        "mpu",
-        "overhead",
-        "linklayer",
-        "conform-exceed",
-    ];
     let (mut rate, mut burst, mut mtu) = (None, None, None);
     let mut framing = Framing::default();
     let (mut exceed, mut conform) = (Control::Reclassify, Control::Pass);
     let known =
-        |word: &Word<'_>| OPTIONS.contains(&word.text) || parse_control(word.text).is_some();
+        |word: &Word<'_>| POLICE_OPTIONS.contains(&word.text) || parse_control(word.text).is_some();
     while let Some(option) = words.peek().filter(known) {
         words.word();
         match option.text {
@@ -187,14 +196,11 @@ pub(super) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, Pa
             }
             "mtu" | "minburst" => mtu = Some(words.value(option, units::parse_size, SIZE)?),
             "conform-exceed" => {
-                let controls = |text: &str| match text.split_once('/') {
-                    Some((above, within)) => {
-                        Some((parse_control(above)?, Some(parse_control(within)?)))
-                    }
-                    None => Some((parse_control(text)?, None)),
-                };
-                let (above, within) =
-                    words.value(option, controls, "EXCEED or EXCEED/CONFORM, e.g. drop/pass")?;
+                let (above, within) = words.value(
+                    option,
+                    parse_controls,
+                    "EXCEED or EXCEED/CONFORM, e.g. drop/pass",
+                )?;
                 (exceed, conform) = (above, within.unwrap_or(conform));
             }
             control if !framing.set(option, words)? => {
@@ -229,7 +235,7 @@ pub(super) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, Pa
     Ok(Action::Police(police))
 }
 
-/// What is said to be expected where a TOS byte stands.
+/// The expected value in errors about a TOS byte.
 pub(super) const DSFIELD: &str = "a TOS byte, e.g. 0xb8 or EF";
 
 /// Reads a TOS byte, or the name of a DSCP: `EF` is 0xb8.
@@ -250,25 +256,12 @@ pub(super) fn dsfield(text: &str) -> Option<u8> {
 }
 
 /// Writes an action in `tc`'s words, from `action` on.
+#[allow(unreachable_patterns, reason = "reachable from another crate only")]
 pub(super) fn write(f: &mut fmt::Formatter<'_>, action: &Action) -> fmt::Result {
     match action {
         Action::Gact { control, share } => {
             write!(f, "action {}", control_name(*control))?;
-            share.map_or(
-                Ok(()),
-                |Share {
-                     choice,
-                     one_in,
-                     control,
-                 }| {
-                    let choice = if choice == Choice::Random {
-                        "netrand"
-                    } else {
-                        "determ"
-                    };
-                    write!(f, " random {choice} {} {one_in}", control_name(control))
-                },
-            )
+            share.map_or(Ok(()), |share| write_share(f, share))
         }
         Action::Skbedit {
             priority,
@@ -290,31 +283,30 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, action: &Action) -> fmt::Result 
                 control_name(*control)
             )
         }
-        Action::Police(Police {
-            rate,
-            burst,
-            mtu,
-            framing,
-            exceed,
-            conform,
-        }) => {
-            write!(
-                f,
-                "action police rate {} burst {}",
-                units::rate(*rate),
-                units::size(*burst)
-            )?;
-            mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", units::size(mtu)))?;
-            framing
-                .options()
-                .iter()
-                .try_for_each(|(name, value)| write!(f, " {name} {value}"))?;
-            write!(
-                f,
-                " conform-exceed {}/{}",
-                control_name(*exceed),
-                control_name(*conform)
-            )
-        }
+        Action::Police(police) => write_police(f, police),
+        // `tc` has no words for it: `read` refuses these.
+        other => write!(f, "action {other:?}"),
     }
+}
+
+fn write_share(f: &mut fmt::Formatter<'_>, share: Share) -> fmt::Result {
+    let choice = match share.choice {
+        Choice::Random => "netrand",
+        Choice::Counted => "determ",
+    };
+    let control = control_name(share.control);
+    write!(f, " random {choice} {control} {}", share.one_in)
+}
+
+fn write_police(f: &mut fmt::Formatter<'_>, police: &Police) -> fmt::Result {
+    let (rate, burst) = (units::rate(police.rate), units::size(police.burst));
+    write!(f, "action police rate {rate} burst {burst}")?;
+    if let Some(mtu) = police.mtu {
+        write!(f, " mtu {}", units::size(mtu))?;
+    }
+    for (name, value) in police.framing.options() {
+        write!(f, " {name} {value}")?;
+    }
+    let (exceed, conform) = (control_name(police.exceed), control_name(police.conform));
+    write!(f, " conform-exceed {exceed}/{conform}")
 }

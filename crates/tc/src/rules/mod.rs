@@ -8,7 +8,6 @@ mod tests;
 
 use alloc::string::ToString;
 use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_qdisc::filter::{
@@ -22,60 +21,24 @@ use crate::words::{NUMBER, ParseError, Problem, Word, Words};
 const KINDS: &str = "matchall, fw, u32 or flower";
 const COMMON_HELP: &str = "classid CLASS, action ACTION";
 
-/// Reads a rule, to the end of `words`: what follows `tc filter add`. Words about where it
-/// stands (`dev eth0 parent 1:`) are passed over.
+/// Reads a rule from the words after `tc filter add`, to their end. Skips the words for its
+/// parent (`dev eth0 parent 1:`).
 ///
 /// # Errors
 /// If a word is unknown, a value is missing or does not fit.
 pub fn read_filter(words: &mut Words<'_>) -> Result<Filter, ParseError> {
-    let (mut preference, mut protocol, mut handle) = (None, Protocol::All, None);
-    let kind = loop {
-        let end = words.here();
-        let missing = Problem::MissingValue {
-            option: "filter".into(),
-            expected: KINDS,
-        };
-        let word = words.word().ok_or(ParseError {
-            at: end,
-            problem: missing,
-        })?;
-        match word.text {
-            "protocol" => {
-                protocol = words.value(
-                    word,
-                    Protocol::parse,
-                    "a protocol, e.g. all, ip, ipv6, 0x88cc",
-                )?
-            }
-            "prio" | "pref" | "preference" | "priority" => {
-                let positive = |text: &str| text.parse().ok().filter(|preference| *preference > 0);
-                preference = Some(words.value(word, positive, "from 1 to 65535")?);
-            }
-            "handle" => handle = Some(words.word().unwrap_or(word)),
-            // Where it stands, which `Tree` has read.
-            "dev" | "parent" => {
-                words.word();
-            }
-            "root" => {}
-            _ => break word,
-        }
-    };
-    let mut rule = Filter {
-        preference,
-        protocol,
-        matcher: matcher(kind, handle)?,
-        class: None,
-        actions: Vec::new(),
-    };
+    let mut rule = Filter::new(Matcher::All, None);
+    let (kind, handle) = read_head(&mut rule, words)?;
+    rule.matcher = matcher(kind, handle)?;
     while let Some(option) = words.word() {
         if set(&mut rule, option, words)? {
             continue;
         }
-        let (kind, help) = match rule.matcher {
-            Matcher::All => ("matchall", COMMON_HELP),
-            Matcher::Mark(_) => ("fw", COMMON_HELP),
-            Matcher::Table(_) | Matcher::U32(_) => ("u32", selector::HELP),
-            Matcher::Flower(_) => ("flower", flower::HELP),
+        let (kind, help) = match kind.text {
+            "u32" => ("u32", selector::HELP),
+            "flower" => ("flower", flower::HELP),
+            "fw" => ("fw", COMMON_HELP),
+            _ => ("matchall", COMMON_HELP),
         };
         let problem = Problem::UnknownOption {
             kind,
@@ -100,6 +63,45 @@ pub fn read_filter(words: &mut Words<'_>) -> Result<Filter, ParseError> {
     Ok(rule)
 }
 
+/// Reads protocol and preference into `rule`; returns the words for its kind and its handle.
+fn read_head<'a>(
+    rule: &mut Filter,
+    words: &mut Words<'a>,
+) -> Result<(Word<'a>, Option<Word<'a>>), ParseError> {
+    let mut handle = None;
+    loop {
+        let end = words.here();
+        let missing = Problem::MissingValue {
+            option: "filter".into(),
+            expected: KINDS,
+        };
+        let word = words.word().ok_or(ParseError {
+            at: end,
+            problem: missing,
+        })?;
+        match word.text {
+            "protocol" => {
+                rule.protocol = words.value(
+                    word,
+                    Protocol::parse,
+                    "a protocol, e.g. all, ip, ipv6, 0x88cc",
+                )?
+            }
+            "prio" | "pref" | "preference" | "priority" => {
+                let positive = |text: &str| text.parse().ok().filter(|preference| *preference > 0);
+                rule.preference = Some(words.value(word, positive, "from 1 to 65535")?);
+            }
+            "handle" => handle = Some(words.word().unwrap_or(word)),
+            // `Tree` has read the parent.
+            "dev" | "parent" => {
+                words.word();
+            }
+            "root" => {}
+            _ => return Ok((word, handle)),
+        }
+    }
+}
+
 fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
     match option.text {
         "flowid" | "classid" => {
@@ -110,7 +112,6 @@ fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<boo
         "police" => rule.actions.push(action::police(option, words)?),
         text => {
             return match &mut rule.matcher {
-                Matcher::All | Matcher::Mark(_) => Ok(false),
                 Matcher::Flower(keys) => flower::set(keys, option, words),
                 Matcher::Table(own) if text == "divisor" => {
                     own.divisor = words.value(option, |text| text.parse().ok(), NUMBER)?;
@@ -122,6 +123,7 @@ fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<boo
                     set(rule, option, words)
                 }
                 Matcher::U32(selector) => selector::set(selector, option, words),
+                _ => Ok(false),
             };
         }
     }
@@ -193,6 +195,7 @@ impl fmt::Display for FilterWords<'_> {
         if let Some(preference) = filter.preference {
             write!(f, " pref {preference}")?;
         }
+        #[allow(unreachable_patterns, reason = "reachable from another crate only")]
         match &filter.matcher {
             Matcher::All => f.write_str(" matchall")?,
             Matcher::Mark(mark) => write!(f, " handle {mark} fw")?,
@@ -207,6 +210,8 @@ impl fmt::Display for FilterWords<'_> {
                 f.write_str(" flower")?;
                 flower::write(f, keys)?;
             }
+            // `tc` has no words for it: `read_filter` refuses these.
+            other => write!(f, " {other:?}")?,
         }
         if let Some(class) = filter.class {
             write!(f, " flowid {class}")?;

@@ -92,7 +92,7 @@ const FIELDS: [Named; 28] = [
 ];
 
 /// Flags of the IPv4 header: name, value, mask of the 16-bit field at 6.
-const FRAGMENTS: [(&str, u16, u16); 4] = [
+const FRAGMENTS: [(&str, u32, u32); 4] = [
     ("nofrag", 0, 0x3fff),
     ("firstfrag", 0, 0x1fff),
     ("df", 0x4000, 0x4000),
@@ -135,40 +135,40 @@ pub(super) fn set(
         }
         "offset" => {
             let link = needs_link(&mut selector.link, option)?;
-            let mut field = Field {
-                at: 0,
-                mask: 0,
-                shift: 0,
-            };
-            while let Some(word) = words.peek() {
-                match word.text {
-                    "at" | "mask" | "shift" | "plus" | "eat" => words.word(),
-                    _ => break,
-                };
-                match word.text {
-                    "at" => {
-                        field.at =
-                            words.value(word, |text| text.parse().ok(), "an offset, e.g. 0")?
-                    }
-                    "mask" => {
-                        field.mask = words.value(word, |text| mask(text)?.try_into().ok(), MASK)?
-                    }
-                    "shift" => {
-                        let shift = |text: &str| text.parse().ok().filter(|shift| *shift < 16);
-                        field.shift = words.value(word, shift, "from 0 to 15")?;
-                    }
-                    "plus" => {
-                        link.offset.plus =
-                            words.value(word, |text| text.parse().ok(), "bytes, e.g. 20")?
-                    }
-                    _ => link.offset.eat = true,
-                }
-            }
-            link.offset.field = (field.mask != 0).then_some(field);
+            read_offset(&mut link.offset, words)?;
         }
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// Reads `[at OFFSET] [mask MASK] [shift SHIFT] [plus PLUS] [eat]`, in any order.
+fn read_offset(offset: &mut Offset, words: &mut Words<'_>) -> Result<(), ParseError> {
+    let mut field = Field {
+        at: 0,
+        mask: 0,
+        shift: 0,
+    };
+    while let Some(word) = words.peek() {
+        match word.text {
+            "at" | "mask" | "shift" | "plus" | "eat" => words.word(),
+            _ => break,
+        };
+        match word.text {
+            "at" => field.at = words.value(word, |text| text.parse().ok(), "an offset, e.g. 0")?,
+            "mask" => field.mask = words.value(word, |text| mask(text)?.try_into().ok(), MASK)?,
+            "shift" => {
+                let shift = |text: &str| text.parse().ok().filter(|shift| *shift < 16);
+                field.shift = words.value(word, shift, "from 0 to 15")?;
+            }
+            "plus" => {
+                offset.plus = words.value(word, |text| text.parse().ok(), "bytes, e.g. 20")?
+            }
+            _ => offset.eat = true,
+        }
+    }
+    offset.field = (field.mask != 0).then_some(field);
+    Ok(())
 }
 
 fn add_match(
@@ -242,34 +242,18 @@ fn add_field(
     if let ("ip" | "ip6", "src" | "dst") = (header.text, name.text) {
         words.word();
         let four = header.text == "ip";
-        let prefix = |text: &str| {
-            text.parse::<Prefix>()
-                .ok()
-                .filter(|prefix| prefix.address().is_ipv4() == four)
-        };
+        let family = |prefix: &Prefix| prefix.address().is_ipv4() == four;
         let prefix = words.value(
             name,
-            prefix,
+            |text| text.parse().ok().filter(family),
             "addresses of this family, e.g. 10.0.0.0/8 or 2001:db8::1",
         )?;
         return ask_prefix(selector, header, prefix, name.text == "src");
     }
-    if let Some((_, value, mask)) = FRAGMENTS
-        .iter()
-        .find(|(flag, ..)| header.text == "ip" && *flag == name.text)
-    {
+    let flag = |(flag, ..): &&(&str, _, _)| header.text == "ip" && *flag == name.text;
+    if let Some(&(_, value, mask)) = FRAGMENTS.iter().find(flag) {
         words.word();
-        return ask_bits(
-            selector,
-            header,
-            6,
-            false,
-            16,
-            Masked {
-                value: (*value).into(),
-                mask: (*mask).into(),
-            },
-        );
+        return ask_bits(selector, header, 6, false, 16, Masked { value, mask });
     }
     let find = |text: &str| {
         FIELDS
@@ -279,27 +263,20 @@ fn add_field(
     let field = words.value(header, find, NAMES)?;
     let bits = field.bits - 2 * field.low;
     let behind = !matches!(header.text, "ip" | "ip6");
-    let (value, expected) = match name.text {
-        "tos" | "dsfield" | "priority" => (
-            words.value(name, |text| dsfield(text).map(u32::from), DSFIELD)?,
-            MASK,
-        ),
+    let value = match name.text {
+        "tos" | "dsfield" | "priority" => {
+            words.value(name, |text| dsfield(text).map(u32::from), DSFIELD)?
+        }
         "protocol" => {
             let protocol = |text: &str| ip_proto(text).map(u32::from);
-            (
-                words.value(name, protocol, "tcp, udp, icmp... or a number")?,
-                MASK,
-            )
+            words.value(name, protocol, "tcp, udp, icmp... or a number")?
         }
-        _ => (
-            words.value(name, |text| number(text, bits), "a value, e.g. 80 or 0x50")?,
-            MASK,
-        ),
+        _ => words.value(name, |text| number(text, bits), "a value, e.g. 80 or 0x50")?,
     };
     let mask = words.value(
         name,
         |text| mask(text).filter(|mask| fits(*mask, bits)),
-        expected,
+        MASK,
     )?;
     let bits = Masked {
         value: value << field.low,

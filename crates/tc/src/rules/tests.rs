@@ -5,6 +5,7 @@ use std::string::{String, ToString};
 use proptest::prelude::*;
 
 use super::*;
+use alloc::vec::Vec;
 use tautline_qdisc::ClassId;
 use tautline_qdisc::filter::*;
 

@@ -8,7 +8,7 @@ use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
     Bfifo, Cake, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf,
-    bfifo, pfifo, pfifo_fast,
+    bfifo, htb, pfifo, pfifo_fast,
 };
 
 use super::{Class, ClassConfig, Node};
@@ -19,9 +19,21 @@ use crate::kind::{Kind, seat};
 pub(super) struct Refusal {
     pub(super) kind: &'static str,
     pub(super) error: ConfigError,
-    /// Which node of the tree, and which of its classes if it is about one.
+    /// Index of the node in the tree.
     pub(super) node: usize,
+    /// Index of the class in its node, if a class is refused.
     pub(super) class: Option<usize>,
+}
+
+impl Refusal {
+    fn new(node: &Node, at: usize, class: Option<usize>, error: ConfigError) -> Self {
+        Self {
+            kind: node.kind.name(),
+            error,
+            node: at,
+            class,
+        }
+    }
 }
 
 type Boxed<P> = Box<dyn DynQdisc<P>>;
@@ -46,12 +58,7 @@ impl Builder<'_> {
     /// The qdisc at `at`, with all that is below it.
     fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
-        let refused = |error| Refusal {
-            kind: node.kind.name(),
-            error,
-            node: at,
-            class: None,
-        };
+        let refused = |error| Refusal::new(node, at, None, error);
         match node.kind.clone() {
             Kind::Prio(config) => {
                 let bands: Result<Vec<_>, _> = (1..=config.bands.into())
@@ -70,41 +77,8 @@ impl Builder<'_> {
                     node,
                 ))
             }
-            Kind::Htb(config) => {
-                let mut htb = Htb::new(node.handle, config).map_err(refused)?;
-                for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
-                    // A script gives a class the parameters of its qdisc's kind.
-                    let ClassConfig::Htb(config) = config.clone() else {
-                        continue;
-                    };
-                    let (child, parent) = (
-                        self.child(node, id.minor, fifo)?,
-                        Some(*parent).filter(|above| above.minor > 0),
-                    );
-                    let added = htb.add_class(*id, parent, config, child);
-                    added.map_err(|error| Refusal {
-                        class: Some(class),
-                        ..refused(error)
-                    })?;
-                }
-                htb.set_filters(node.filters.clone());
-                Ok(seated(htb, node))
-            }
-            Kind::Drr(_) => {
-                let mut drr = Drr::new(node.handle);
-                for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
-                    let ClassConfig::Drr(config) = config.clone() else {
-                        continue;
-                    };
-                    let child = self.child(node, id.minor, fifo)?;
-                    drr.add_class(*id, config, child).map_err(|error| Refusal {
-                        class: Some(class),
-                        ..refused(error)
-                    })?;
-                }
-                drr.set_filters(node.filters.clone());
-                Ok(seated(drr, node))
-            }
+            Kind::Htb(config) => self.htb(at, config),
+            Kind::Drr(_) => self.drr(at),
             Kind::Tbf(config) => {
                 let limit = config.limit();
                 let child =
@@ -138,8 +112,44 @@ impl Builder<'_> {
         }
     }
 
-    /// What stands below the class `minor` of `node`: what the script says, or else what `default`
-    /// makes.
+    fn htb<P: Item + Send + 'static>(
+        &self,
+        at: usize,
+        config: htb::Config,
+    ) -> Result<Boxed<P>, Refusal> {
+        let node = &self.nodes[at];
+        let refused = |error, class| Refusal::new(node, at, class, error);
+        let mut htb = Htb::new(node.handle, config).map_err(|error| refused(error, None))?;
+        for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
+            // A script gives a class the parameters of its qdisc's kind.
+            let ClassConfig::Htb(config) = config.clone() else {
+                continue;
+            };
+            let child = self.child(node, id.minor, fifo)?;
+            let parent = Some(*parent).filter(|above| above.minor > 0);
+            htb.add_class(*id, parent, config, child)
+                .map_err(|error| refused(error, Some(class)))?;
+        }
+        htb.set_filters(node.filters.clone());
+        Ok(seated(htb, node))
+    }
+
+    fn drr<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
+        let node = &self.nodes[at];
+        let mut drr = Drr::new(node.handle);
+        for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
+            let ClassConfig::Drr(config) = config.clone() else {
+                continue;
+            };
+            let child = self.child(node, id.minor, fifo)?;
+            drr.add_class(*id, config, child)
+                .map_err(|error| Refusal::new(node, at, Some(class), error))?;
+        }
+        drr.set_filters(node.filters.clone());
+        Ok(seated(drr, node))
+    }
+
+    /// The child of the class `minor` of `node`: the script's, or the result of `default`.
     fn child<P: Item + Send + 'static>(
         &self,
         node: &Node,
@@ -154,12 +164,12 @@ impl Builder<'_> {
     }
 }
 
-/// What Linux puts below a class that is given nothing.
+/// Linux's default child of a class.
 fn fifo<P: Item + Send + 'static>() -> Boxed<P> {
     Box::new(Pfifo::new(pfifo::Config::default()))
 }
 
-/// What Linux gives a device queue.
+/// Linux's default qdisc of a device queue.
 fn three<P: Item + Send + 'static>() -> Boxed<P> {
     Box::new(PfifoFast::new(pfifo_fast::Config::default()))
 }
