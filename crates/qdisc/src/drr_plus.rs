@@ -100,7 +100,7 @@ pub(crate) struct FairQueue<P, S> {
     new_flow_count: u64,
 }
 
-/// What the queues of a fair-queueing qdisc hold, and where its flows stand.
+/// Occupancy of the queues of a fair-queueing qdisc, and the lists its flows are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Memory of all packets held.

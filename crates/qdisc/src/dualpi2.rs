@@ -58,8 +58,8 @@ pub struct DualPi2<P> {
     stats: Stats,
 }
 
-/// What [`DualPi2`] received, held and marked. Pairs are the classic queue's, the low-latency
-/// queue's.
+/// Counters and peaks of [`DualPi2`]. Pairs hold the value of the classic queue, then of the
+/// low-latency queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets queued.

@@ -39,7 +39,7 @@ pub use flower::Keys;
 pub use masked::{Masked, NoPrefix, Ports, Prefix};
 pub use police::Police;
 pub use protocol::Protocol;
-pub use selector::{Field, HashKey, Key, Link, Offset, Place, ROOT, Selector, Table};
+pub use selector::{Field, HashKey, Key, Link, ListId, Offset, ROOT, Selector, Table};
 
 use action::Memory;
 use tables::Tables;
@@ -143,7 +143,7 @@ impl PartialEq for Filters {
     }
 }
 
-/// What a rule did.
+/// Counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleStats {
     /// Packets it was tried on.
@@ -217,7 +217,7 @@ impl Filters {
         self.rules.iter().map(|rule| rule.hits)
     }
 
-    /// What each rule did, in the order of [`iter`](Self::iter).
+    /// Counters of each rule, in the order of [`iter`](Self::iter).
     pub fn stats(&self) -> impl Iterator<Item = RuleStats> {
         self.rules.iter().map(|rule| RuleStats {
             tried: rule.tried,
@@ -258,7 +258,7 @@ impl Filters {
                 ConfigError::check(fits, "divisor", divisor, "a power of two up to 256")
             }
             Matcher::U32(selector) => {
-                if let Some(Place { table, bucket }) = selector.place {
+                if let Some(ListId { table, bucket }) = selector.place {
                     let exists = self
                         .tables
                         .divisor(table)

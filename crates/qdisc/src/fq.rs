@@ -116,7 +116,7 @@ struct Counters {
     horizon_caps: u64,
 }
 
-/// What [`Fq`] holds and did.
+/// Occupancy and counters of [`Fq`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Flows it remembers.
@@ -326,7 +326,7 @@ impl<P> Fq<P> {
         &self.config
     }
 
-    /// What it holds and did.
+    /// Occupancy and counters.
     pub fn stats(&self) -> Stats {
         let Counters {
             internal,

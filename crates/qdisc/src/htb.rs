@@ -105,8 +105,8 @@ pub struct ClassStats {
     pub common: Common,
 }
 
-/// Where a packet goes.
-enum Place {
+/// The destination of a packet.
+enum Destination {
     Class(usize),
     Direct,
     Dropped,
@@ -291,7 +291,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
 
     /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past
     /// all classes.
-    fn classify(&mut self, packet: &mut P, now: Instant) -> Place {
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Destination {
         let leaf = |class| {
             self.children
                 .find(class)
@@ -302,12 +302,14 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
                 minor,
                 ..self.children.handle()
             });
-            class.and_then(leaf).map_or(Place::Direct, Place::Class)
+            class
+                .and_then(leaf)
+                .map_or(Destination::Direct, Destination::Class)
         };
         match self.filters.classify(packet, now) {
-            Verdict::Drop => Place::Dropped,
-            Verdict::Class(class) if class == self.children.handle() => Place::Direct,
-            Verdict::Class(class) => leaf(class).map_or_else(default, Place::Class),
+            Verdict::Drop => Destination::Dropped,
+            Verdict::Class(class) if class == self.children.handle() => Destination::Direct,
+            Verdict::Class(class) => leaf(class).map_or_else(default, Destination::Class),
             Verdict::Continue => default(),
         }
     }
@@ -379,9 +381,9 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         match self.classify(&mut packet, now) {
-            Place::Class(at) => self.enqueue_to(at, packet, now, drops),
-            Place::Direct => self.enqueue_direct(packet, now, drops),
-            Place::Dropped => drops.push(packet, DropReason::Filter),
+            Destination::Class(at) => self.enqueue_to(at, packet, now, drops),
+            Destination::Direct => self.enqueue_direct(packet, now, drops),
+            Destination::Dropped => drops.push(packet, DropReason::Filter),
         }
     }
 

@@ -72,7 +72,7 @@ pub struct Netem<P, Q> {
     stats: Stats,
 }
 
-/// What happened to packets on the path.
+/// Counters of the impairments applied to packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets lost.
@@ -217,7 +217,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         &self.config
     }
 
-    /// What happened to packets.
+    /// Counters of the impairments applied.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }

@@ -175,7 +175,7 @@ impl<Q> Stats<Q> {
         self.name
     }
 
-    /// What `tc -s` shows of any qdisc; the backlog is that after the last call.
+    /// The counters that `tc -s` shows for any qdisc; the backlog is that after the last call.
     pub fn common(&self) -> Common {
         Common {
             sent_bytes: self.stats.dequeued.bytes,

@@ -47,7 +47,7 @@ impl Bucket {
         (self.cost.nanos(len) - self.tokens).max(0)
     }
 
-    /// What it held at the last departure, as bytes at `rate`.
+    /// Tokens at the last departure, as bytes at `rate`.
     fn holds(&self, rate: Rate) -> Bytes {
         let bytes = (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec())
             + 500_000_000)
@@ -94,7 +94,7 @@ pub struct Tbf<P, Q> {
     stats: Stats,
 }
 
-/// What [`Tbf`] held back, dropped and cut.
+/// Counters of packets that [`Tbf`] delayed, dropped and split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets longer than the bucket, dropped.
@@ -148,7 +148,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         &self.stats
     }
 
-    /// What the bucket, and that of the peak rate, held at the last departure.
+    /// Tokens of the bucket, and of the peak rate's, at the last departure.
     pub fn tokens(&self) -> (Bytes, Option<Bytes>) {
         let peak = self.peak.as_ref().zip(self.config.peak);
         (

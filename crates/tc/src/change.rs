@@ -7,10 +7,10 @@ use tautline_qdisc::ClassId;
 
 use crate::discipline::{Change, Inspect, Target};
 use crate::report::{self, Report};
-use crate::tree::place::{Object, Place, Verb};
+use crate::tree::place::{Object, Position, Verb};
 use crate::words::{ParseError, Problem, Word, Words, joined};
 
-const CHANGE: &str = "change: disciplines, classes and filters are added when a tree is built";
+const CHANGE: &str = "change: qdiscs, classes and filters are added when a tree is built";
 const WHAT: &str = "qdisc or class, or options of the root";
 const KIND: &str = "the kind of what is to be changed";
 const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
@@ -65,7 +65,7 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
         words.accept(report.kind);
         return root.change(Target::Root, &mut words, now, drops);
     }
-    let place = Place::read(&mut words)?;
+    let place = Position::read(&mut words)?;
     if let Some((word, Verb::Add | Verb::Delete)) = place.verb {
         return Err(misplaced(word, CHANGE));
     }
@@ -108,7 +108,7 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
 /// The qdisc that a command is about: the class above it, and its report. `None` for the root.
 fn target<'a, 'r>(
     root: &'r Report,
-    place: &Place<'a>,
+    place: &Position<'a>,
 ) -> Result<Option<(Word<'a>, ClassId, &'r Report)>, ParseError> {
     let (word, wanted) = match (place.parent, place.handle) {
         (Some((word, class)), _) => (word, class),
@@ -119,7 +119,7 @@ fn target<'a, 'r>(
         return Ok(None);
     }
     let found = root.qdiscs().into_iter().find_map(|shown| {
-        let report::Place::Below(class) = shown.place else {
+        let report::Parent::Below(class) = shown.place else {
             return None;
         };
         // The one class of a qdisc that has one may go by the qdisc's own name.
@@ -184,8 +184,8 @@ mod tests {
         build(TREE).expect("a tree")
     }
 
-    /// What is shown of the tree after `text`.
-    fn after(text: &str) -> alloc::string::String {
+    /// Report of the tree after the commands of `text`.
+    fn report_after(text: &str) -> alloc::string::String {
         let (mut root, mut drops) = (root(), Drops::new());
         if let Err(error) = change_tree(&mut *root, text, Instant::ZERO, &mut drops) {
             panic!("{}", error.pointing_at(text));
@@ -225,7 +225,7 @@ mod tests {
                 "qdisc drr 1: root",
             ),
         ] {
-            let report = after(text);
+            let report = report_after(text);
             assert!(report.contains(shown), "{text}: {report}");
         }
         let mut htb = build::<Probe>(

@@ -169,7 +169,7 @@ fn errors_name_the_word_and_the_remedy() {
     );
 }
 
-/// Whoever mistypes an option is told all there are.
+/// The error about an unknown option lists all options.
 #[test]
 fn help_names_every_option() {
     for mut kind in Kind::all() {
@@ -188,7 +188,7 @@ fn help_names_every_option() {
     }
 }
 
-/// What a qdisc was made from is what its report says of it.
+/// A qdisc's report shows the kind and the options it was built from.
 #[test]
 fn kind_and_options_are_reported() {
     for mut kind in Kind::all() {

@@ -7,7 +7,7 @@ use tautline_base::{Bytes, Rate};
 use super::Cake;
 use super::tin::{Delays, Tin};
 
-/// What [`Cake`] measured, of all tins together.
+/// Measurements of [`Cake`] over all tins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Times a packet had to wait for the shaper.
@@ -26,7 +26,7 @@ pub struct Stats {
     pub mean_offset: u32,
 }
 
-/// What one tin counts.
+/// Counters of one tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinStats {
     /// Its name: `Voice`.
@@ -74,7 +74,7 @@ pub struct TinStats {
 }
 
 impl<P> Cake<P> {
-    /// What it measured, of all tins together.
+    /// Measurements over all tins.
     pub fn stats(&self) -> Stats {
         // Linux begins the estimate with the bandwidth.
         let estimate = Some(self.autorate.peak()).filter(|peak| *peak > Rate::ZERO);
@@ -89,7 +89,7 @@ impl<P> Cake<P> {
         }
     }
 
-    /// What each tin counts, the least urgent first.
+    /// Counters of each tin, the least urgent first.
     pub fn tins(&self) -> impl Iterator<Item = TinStats> {
         let tins = self.config.tins;
         let names = tins.names().iter().zip(tins.order());

@@ -217,7 +217,7 @@ impl Config {
         )
     }
 
-    /// Start and range of the ramp, or the defaults while there is none.
+    /// Start and range of the ramp; the defaults if [`Native`] is not a ramp.
     pub fn ramp(&self) -> (Duration, Duration) {
         match self.native {
             Native::Ramp { min, range } => (min, range),

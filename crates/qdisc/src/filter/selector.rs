@@ -29,7 +29,7 @@ pub struct Key {
 
 /// A table's list of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListId {
     /// Handle of the table.
     pub table: u16,
     /// Number of the list.
@@ -40,7 +40,7 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// The list it stands in; `None` for the list that all packets go through.
-    pub place: Option<Place>,
+    pub place: Option<ListId>,
     /// The mark it asks for.
     pub mark: Option<Masked<u32>>,
     /// Words that must all agree.

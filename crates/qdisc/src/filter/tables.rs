@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use tautline_base::Item;
 use tautline_base::headers::Headers;
 
-use super::selector::{Link, Origin, Place, Table};
+use super::selector::{Link, ListId, Origin, Table};
 
 /// How deep tables may lead on to tables (Linux's).
 const DEPTH: usize = 8;
@@ -50,7 +50,7 @@ impl Tables {
     }
 
     /// Appends the rule number `rule` to the list at `place`. False if there is no such list.
-    pub(super) fn append(&mut self, place: Place, rule: usize) -> bool {
+    pub(super) fn append(&mut self, place: ListId, rule: usize) -> bool {
         let list = self
             .find(place.table)
             .ok()

@@ -327,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whichever flow gives way, the sum over all flows equals a counter without flows.
+        /// The sum over all flows equals a counter without flows, no matter which flow is evicted.
         #[test]
         fn nothing_is_lost_by_giving_way(flows in proptest::collection::vec(any::<u64>(), 0..400), room in 0..40usize) {
             let mut queue = FlowStats::new(Stats::new(Pfifo::new(pfifo::Config { limit: 20 })), room);

@@ -29,7 +29,7 @@ impl Part for Framing {
         Ok(true)
     }
 
-    /// What differs from the default, as `tc` shows it.
+    /// The parameters that differ from the default, as `tc` shows them.
     fn options(&self) -> Vec<(&'static str, Value)> {
         let Self {
             overhead,

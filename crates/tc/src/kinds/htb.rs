@@ -88,7 +88,7 @@ impl Options for ClassConfig {
         Ok(true)
     }
 
-    /// What was given, and the priority; what follows from it is in the class' report.
+    /// The parameters that were given, and the priority; derived values are in the class's report.
     fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![("prio", Value::Count(self.prio.into()))];
         options.extend(

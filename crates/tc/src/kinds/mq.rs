@@ -35,7 +35,7 @@ impl Options for Config {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P, Q, F> {
-    /// What passed is the sum over all queues, as in Linux.
+    /// Packets and bytes sent are sums over all queues, as in Linux.
     fn report(&self) -> Report {
         let classes: Vec<Report> = self
             .classes()

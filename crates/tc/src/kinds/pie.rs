@@ -115,7 +115,6 @@ impl Part for Params {
         Ok(true)
     }
 
-    /// What `tc` shows.
     fn options(&self) -> Vec<(&'static str, Value)> {
         let flag = |on: bool, yes, no| (if on { yes } else { no }, Value::Flag(true));
         vec![

@@ -93,7 +93,7 @@ impl Serialize for Tin<'_> {
     }
 }
 
-/// What a word of CAKE's means in JSON: the parameter, and its value there.
+/// JSON value of a CAKE word: a flag, or the name of the parameter's setting.
 pub(super) enum Meaning {
     Is(bool),
     Named(&'static str),
@@ -126,7 +126,7 @@ pub(super) fn meaning(word: &'static str) -> Option<(&'static str, Meaning)> {
     })
 }
 
-/// What `tc`'s JSON holds although the words leave it out.
+/// Adds the parameters that `tc` prints in JSON but not in text.
 pub(super) fn defaults<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error> {
     let missing = |name: &str| {
         report.kind == "cake" && report.options.iter().all(|(option, _)| *option != name)

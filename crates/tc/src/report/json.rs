@@ -10,7 +10,7 @@ use super::cake::{self, Meaning, Tin};
 use super::layout::Layout;
 use super::parts::Parts;
 use super::text::handle;
-use super::tree::{Place, Shown};
+use super::tree::{Parent, Shown};
 use super::{ClassShow, QdiscShow, Report, Value};
 use tautline_qdisc::Common;
 use tautline_qdisc::stats::{Flow, Sojourn};
@@ -20,7 +20,7 @@ impl Serialize for Report {
     /// qdiscs below it inside.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        qdisc(&mut map, self, Some(Place::Root))?;
+        qdisc(&mut map, self, Some(Parent::Root))?;
         nested(&mut map, self)?;
         map.end()
     }
@@ -78,7 +78,7 @@ struct Within<'a>(&'a Report);
 impl Serialize for Within<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        class(&mut map, self.0, self.0.parent.map(Place::Below))?;
+        class(&mut map, self.0, self.0.parent.map(Parent::Below))?;
         nested(&mut map, self.0)?;
         map.end()
     }
@@ -106,7 +106,7 @@ impl<T: Serialize> Serialize for Each<'_, T> {
 fn qdisc<M: SerializeMap>(
     map: &mut M,
     report: &Report,
-    place: Option<Place>,
+    place: Option<Parent>,
 ) -> Result<(), M::Error> {
     map.serialize_entry("kind", report.kind)?;
     map.serialize_entry("handle", &handle(report.id))?;
@@ -139,7 +139,7 @@ fn qdisc<M: SerializeMap>(
 fn class<M: SerializeMap>(
     map: &mut M,
     report: &Report,
-    place: Option<Place>,
+    place: Option<Parent>,
 ) -> Result<(), M::Error> {
     map.serialize_entry("class", report.kind)?;
     map.serialize_entry("handle", &handle(report.id))?;
@@ -160,10 +160,10 @@ fn class<M: SerializeMap>(
     sojourn(map, report)
 }
 
-fn placed<M: SerializeMap>(map: &mut M, place: Option<Place>) -> Result<(), M::Error> {
+fn placed<M: SerializeMap>(map: &mut M, place: Option<Parent>) -> Result<(), M::Error> {
     match place {
-        Some(Place::Root) => map.serialize_entry("root", &true),
-        Some(Place::Below(class)) => map.serialize_entry("parent", &class.to_string()),
+        Some(Parent::Root) => map.serialize_entry("root", &true),
+        Some(Parent::Below(class)) => map.serialize_entry("parent", &class.to_string()),
         None => Ok(()),
     }
 }
@@ -212,7 +212,7 @@ impl Serialize for Options<'_> {
     }
 }
 
-/// What a word that stands alone says in JSON, if it is not that the parameter of this name is on.
+/// Parameter and JSON value of a word without value; `None` if it sets the flag of its own name.
 fn meaning(kind: &str, word: &'static str) -> Option<(&'static str, Meaning)> {
     match word {
         "noecn" => Some(("ecn", Meaning::Is(false))),

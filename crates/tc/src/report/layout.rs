@@ -12,8 +12,8 @@ pub(super) struct Layout {
     /// seconds, `-noecn` is shown in JSON only, `=bands` is a word that always stands there.
     options: &'static str,
     /// The lines of counters. `{prob}` stands for a value, `{drop_next|0us}` for one that may be
-    /// missing, `{burst#}` for one without unit, `{size#12}` for one twelve wide, and what stands
-    /// in brackets is shown if the value in it is neither missing nor zero.
+    /// missing, `{burst#}` for one without unit, `{size#12}` for one twelve wide, and text
+    /// in brackets is shown if its value is neither missing nor zero.
     pub(super) counters: &'static [&'static str],
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Parameter {
     pub(super) name: &'static str,
     /// Its name to `tc`.
     pub(super) shown: &'static str,
-    /// What is shown if it is missing.
+    /// Text shown if it is missing.
     pub(super) missing: Option<&'static str>,
     /// Shown without unit.
     pub(super) bare: bool,

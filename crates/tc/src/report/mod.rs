@@ -23,7 +23,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_qdisc::stats::{Flow, Sojourn};
 use tautline_qdisc::{ClassId, Common, units};
 
-pub(crate) use tree::Place;
+pub(crate) use tree::Parent;
 
 /// A qdisc's or a class's name, parameters and counters.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,19 +37,18 @@ pub struct Report {
     pub parent: Option<ClassId>,
     /// Parameters, in `tc`'s names, order and units.
     pub options: Vec<(&'static str, Value)>,
-    /// The counters of everything that passes packets; filled in by [`Stats`](tautline_qdisc::Stats) around
+    /// The counters that every qdisc has; filled in by [`Stats`](tautline_qdisc::Stats) around
     /// the qdisc.
     pub common: Option<Common>,
-    /// Times it was tried to send while the qdisc held packets back (shapers), or congestion
-    /// was signalled (RED).
+    /// Dequeues that a shaper refused for lack of tokens, or congestion signals (RED).
     pub overlimits: u64,
     /// Packets put back.
     pub requeues: u64,
     /// Counters of this kind alone, in `tc`'s names (its "xstats").
     pub counters: Vec<(&'static str, Value)>,
-    /// How long packets stayed; `tc` has no such thing. Filled in by [`Stats`](tautline_qdisc::Stats).
+    /// Sojourn times, which `tc` does not report. Filled in by [`Stats`](tautline_qdisc::Stats).
     pub sojourn: Option<Sojourn>,
-    /// What passed flow by flow. Filled in by [`FlowStats`](tautline_qdisc::FlowStats).
+    /// Packets and bytes of each flow. Filled in by [`FlowStats`](tautline_qdisc::FlowStats).
     pub flows: Vec<Flow>,
     /// Reports of its classes (HTB's classes, CAKE's tins), each with the qdisc below it among
     /// its `children`.

@@ -175,7 +175,7 @@ fn reports_are_those_of_tc() {
     }
 }
 
-/// What `tc` does not say follows what it says.
+/// Parameters and counters that `tc` lacks follow those it prints.
 #[test]
 fn all_parameters_and_counters_are_told() {
     let text = "\

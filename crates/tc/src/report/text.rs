@@ -10,7 +10,7 @@ use super::cake;
 use super::layout::{Layout, Parameter};
 use super::parts::Parts;
 use super::tc;
-use super::tree::{Place, Shown};
+use super::tree::{Parent, Shown};
 use super::{ClassShow, QdiscShow, Report, Value};
 use tautline_qdisc::ClassId;
 use tautline_qdisc::stats::{Flow, FlowCounts, Sojourn};
@@ -46,8 +46,8 @@ impl fmt::Display for ClassShow<'_> {
 fn qdisc(shown: &Shown<'_>) -> Vec<String> {
     let (report, layout) = (shown.report, Layout::of(shown.report.kind));
     let place = match shown.place {
-        Place::Root => "root refcnt 2".to_string(),
-        Place::Below(class) => format!("parent {class}"),
+        Parent::Root => "root refcnt 2".to_string(),
+        Parent::Below(class) => format!("parent {class}"),
     };
     let mut lines = Vec::from([words(
         format!("qdisc {} {} {place}", report.kind, handle(report.id)),
@@ -66,8 +66,8 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
 fn class(shown: &Shown<'_>) -> Vec<String> {
     let (report, layout) = (shown.report, Layout::of_class(shown.report.kind));
     let place = match shown.place {
-        Place::Root => "root".to_string(),
-        Place::Below(class) => format!("parent {class}"),
+        Parent::Root => "root".to_string(),
+        Parent::Below(class) => format!("parent {class}"),
     };
     let leaf = report
         .leaf()

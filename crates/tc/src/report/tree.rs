@@ -5,20 +5,20 @@ use alloc::vec::Vec;
 use super::Report;
 use tautline_qdisc::ClassId;
 
-/// Where something stands in the tree.
+/// The parent of a qdisc or a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Parent {
     /// A qdisc of a device, or a class right below its qdisc.
     Root,
     /// Below this class.
     Below(ClassId),
 }
 
-/// A qdisc or a class, and its place.
+/// A qdisc or a class, and its parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown<'a> {
     pub(crate) report: &'a Report,
-    pub(crate) place: Place,
+    pub(crate) place: Parent,
 }
 
 impl Report {
@@ -28,7 +28,7 @@ impl Report {
         add_qdiscs(
             Shown {
                 report: self,
-                place: Place::Root,
+                place: Parent::Root,
             },
             &mut all,
         );
@@ -44,7 +44,7 @@ impl Report {
             let outer = report
                 .id
                 .filter(|_| report.kind == "prio")
-                .map_or(Place::Root, Place::Below);
+                .map_or(Parent::Root, Parent::Below);
             add_classes(&report.classes, outer, &mut all);
         }
         all
@@ -71,8 +71,8 @@ fn add_qdiscs<'a>(shown: Shown<'a>, all: &mut Vec<Shown<'a>>) {
     add_below(shown.report, all);
 }
 
-/// What stands below a qdisc or a class: children without a class of their own are classes 1,
-/// 2, … by themselves. FIFOs without a name are parts of what holds them, as in Linux.
+/// Adds the qdiscs below a qdisc or a class. Children without a class of their own are classes 1,
+/// 2, …. FIFOs without a name are parts of their parent, as in Linux.
 fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
     let id = report.id.unwrap_or_default();
     for (minor, child) in (1..).zip(&report.children) {
@@ -85,7 +85,7 @@ fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
             add_qdiscs(
                 Shown {
                     report: child,
-                    place: Place::Below(class),
+                    place: Parent::Below(class),
                 },
                 all,
             );
@@ -97,12 +97,12 @@ fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
         .for_each(|class| add_below(class, all));
 }
 
-fn add_classes<'a>(classes: &'a [Report], outer: Place, all: &mut Vec<Shown<'a>>) {
+fn add_classes<'a>(classes: &'a [Report], outer: Parent, all: &mut Vec<Shown<'a>>) {
     for report in classes.iter().filter(|class| class.id.is_some()) {
         all.push(Shown {
             report,
-            place: report.parent.map_or(outer, Place::Below),
+            place: report.parent.map_or(outer, Parent::Below),
         });
-        add_classes(&report.classes, report.id.map_or(outer, Place::Below), all);
+        add_classes(&report.classes, report.id.map_or(outer, Parent::Below), all);
     }
 }

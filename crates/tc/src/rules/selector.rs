@@ -5,7 +5,7 @@ use core::fmt;
 use core::net::IpAddr;
 
 use tautline_qdisc::filter::{
-    Field, HashKey, Key, Link, Masked, Offset, Place, Prefix, ROOT, Selector,
+    Field, HashKey, Key, Link, ListId, Masked, Offset, Prefix, ROOT, Selector,
 };
 use tautline_qdisc::units;
 
@@ -409,7 +409,7 @@ pub(super) fn table(text: &str) -> Option<u16> {
 }
 
 /// Reads a list's name: `1:2:`, `1:` or `1::` for a table's first.
-fn place(text: &str) -> Option<Place> {
+fn place(text: &str) -> Option<ListId> {
     let list = text.strip_suffix(':')?;
     let (name, bucket) = match list.split_once(':') {
         Some((_, "")) => (text.get(..=list.find(':')?)?, 0),
@@ -419,7 +419,7 @@ fn place(text: &str) -> Option<Place> {
         ),
         None => (text, 0),
     };
-    Some(Place {
+    Some(ListId {
         table: table(name)?,
         bucket,
     })
@@ -427,7 +427,7 @@ fn place(text: &str) -> Option<Place> {
 
 /// Writes the conditions in `tc`'s words, each after a space.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, selector: &Selector) -> fmt::Result {
-    if let Some(Place { table, bucket }) = selector.place {
+    if let Some(ListId { table, bucket }) = selector.place {
         write!(f, " ht {table:x}:{bucket:x}:")?;
     }
     if let Some(Masked { value, mask }) = selector.mark {

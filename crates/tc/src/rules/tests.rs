@@ -353,7 +353,7 @@ fn matcher() -> impl Strategy<Value = Matcher> {
                 }),
             },
         });
-    let place = (1u16..0x800, any::<u8>()).prop_map(|(table, bucket)| Place { table, bucket });
+    let place = (1u16..0x800, any::<u8>()).prop_map(|(table, bucket)| ListId { table, bucket });
     let selector = (
         proptest::option::of(place),
         proptest::option::of(any::<(u32, u32)>()),

@@ -132,7 +132,7 @@ impl ClassConfig {
 const ROOT_HANDLE: u16 = 1;
 /// Handle of the first other qdisc that is given none, as in Linux.
 const FIRST_HANDLE: u16 = 0x8001;
-/// Disciplines may stand below each other so deep: what builds and drops them recurses.
+/// Maximum depth of a tree: building and dropping it recurse.
 const MAX_DEPTH: usize = 16;
 
 impl Node {
@@ -152,9 +152,9 @@ impl Tree {
         self.nodes[0].id()
     }
 
-    /// Makes the qdisc. All below the root are within [`Stats`](tautline_qdisc::Stats): their reports
-    /// hold counters and times of stay. The root itself is not, so that whoever wants its own
-    /// counters wraps it.
+    /// Makes the qdisc. All qdiscs below the root are wrapped in
+    /// [`Stats`](tautline_qdisc::Stats): their reports hold counters and sojourn times. The root is
+    /// not: callers wrap it in the statistics of their choice.
     ///
     /// # Errors
     /// If a qdisc refuses a value.

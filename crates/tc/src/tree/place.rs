@@ -1,11 +1,10 @@
-//! [`Object`] and [`Place`]: the words with which a `tc` command begins, before the kind: what it
-//! is about and where that stands.
+//! [`Object`], [`Verb`] and [`Position`]: the first words of a `tc` command, before the kind.
 
 use tautline_qdisc::ClassId;
 
 use crate::words::{ParseError, Word, Words};
 
-/// What a command is about.
+/// The subject of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Qdisc,
@@ -34,7 +33,7 @@ impl Object {
     }
 }
 
-/// What is to be done.
+/// The verb of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verb {
     /// `add`, or nothing said.
@@ -45,9 +44,9 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// Where a qdisc, a class or a filter stands.
+/// Device, parent and name of a qdisc, a class or a filter.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Position<'a> {
     pub(crate) verb: Option<(Word<'a>, Verb)>,
     pub(crate) device: Option<Word<'a>>,
     pub(crate) root: Option<Word<'a>>,
@@ -59,8 +58,8 @@ pub(crate) struct Place<'a> {
 const CLASS: &str = "a class, e.g. 1:10";
 const HANDLE: &str = "a handle, e.g. 1:";
 
-impl<'a> Place<'a> {
-    /// Reads words about the place until another comes.
+impl<'a> Position<'a> {
+    /// Reads the words of the position, up to the first other word.
     ///
     /// # Errors
     /// If a name is missing or cannot be read.
@@ -76,7 +75,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// Reads the verb and looks for words about the place among those before a filter's kind, where
+    /// Reads the verb and finds the words of the position among those before a filter's kind, where
     /// they may stand in any order.
     ///
     /// # Errors
@@ -114,7 +113,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Takes in `word` if it is about the place.
+    /// Sets what `word` names; false if it is no word of a position.
     fn set(&mut self, word: Word<'a>, words: &mut Words<'a>) -> Result<bool, ParseError> {
         let class = |text: &str| text.parse().ok();
         match word.text {

@@ -10,7 +10,7 @@ use tautline_qdisc::ClassId;
 use tautline_qdisc::filter::Filters;
 
 use super::build::{self, Refusal};
-use super::place::{Object, Place, Verb};
+use super::place::{Object, Position, Verb};
 use super::{Class, ClassConfig, FIRST_HANDLE, MAX_DEPTH, Node, ROOT_HANDLE, Tree};
 use crate::discipline::DynQdisc;
 use crate::kind::Kind;
@@ -29,7 +29,7 @@ pub(super) struct Script<'a> {
     classes: BTreeSet<ClassId>,
     /// Classes with a qdisc below.
     occupied: BTreeSet<ClassId>,
-    /// The class that a qdisc without a place stands below.
+    /// The parent of a qdisc that names none.
     last: Option<ClassId>,
     device: Option<&'a str>,
 }
@@ -94,9 +94,9 @@ impl<'a> Script<'a> {
         let object = Object::read(&mut words);
         let filter = object == Some(Object::Filter);
         let place = if filter {
-            Place::of_filter(&mut words)?
+            Position::of_filter(&mut words)?
         } else {
-            Place::read(&mut words)?
+            Position::read(&mut words)?
         };
         self.same_device(&place)?;
         match (object, place.verb) {
@@ -109,7 +109,7 @@ impl<'a> Script<'a> {
     }
 
     /// A tree is of one device.
-    fn same_device(&mut self, place: &Place<'a>) -> Result<(), ParseError> {
+    fn same_device(&mut self, place: &Position<'a>) -> Result<(), ParseError> {
         let Some(device) = place.device else {
             return Ok(());
         };
@@ -123,7 +123,7 @@ impl<'a> Script<'a> {
     }
 
     /// `qdisc del dev eth0 root`, with which scripts begin.
-    fn delete(&mut self, words: &Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+    fn delete(&mut self, words: &Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         if place.root.is_none() {
             let expected = "root: only all can be deleted";
             return Err(ParseError {
@@ -138,7 +138,7 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    fn qdisc(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+    fn qdisc(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let command = words.clone();
         let at = words.here();
         let mut kind = Kind::named(&mut words)?;
@@ -166,7 +166,7 @@ impl<'a> Script<'a> {
         }
         let handle = match place.handle {
             Some((word, handle)) if self.node_of(handle).is_some() => {
-                return Err(misplaced(word, "a handle that no other discipline has"));
+                return Err(misplaced(word, "a handle that no other qdisc has"));
             }
             Some((_, handle)) => handle,
             None => {
@@ -194,7 +194,7 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    fn class(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+    fn class(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let command = words.clone();
         let missing = |expected| ParseError {
             at: command.command(),
@@ -242,7 +242,7 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    fn filter(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
+    fn filter(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let command = words.clone();
         let whole = || ParseError {
             at: command.command(),

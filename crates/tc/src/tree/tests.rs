@@ -187,7 +187,7 @@ fn errors_point_at_the_word() {
         ),
         (
             "prio; qdisc parent 1:1 pfifo; qdisc parent 1:1 codel",
-            "class 1:1 has a discipline already",
+            "class 1:1 has a qdisc already",
             "1:1",
         ),
         (
@@ -341,7 +341,7 @@ fn filters_and_defaults_choose_the_class() {
         "{classes}"
     );
     assert_eq!(tree(script).to_string().parse(), Ok(tree(script)));
-    // Disciplines without classes take filters too, if they have queues to choose from.
+    // Classless qdiscs take filters too, if they have queues to choose from.
     assert_eq!(
         tree("cake; filter matchall flowid 1:3")
             .to_string()
@@ -358,7 +358,7 @@ fn filters_and_defaults_choose_the_class() {
     );
 }
 
-/// What is spoiled below: every kind, with most of its words.
+/// Scripts that tests below corrupt: every kind, with most of its words.
 const SCRIPTS: [&str; 6] = [
     SCRIPT,
     "htb r2q 10 default 12 direct_qlen 7; class classid 1:1 htb rate 9mbit ceil 10mbit burst 15k cburst 20k prio 1 quantum 3000
@@ -385,10 +385,7 @@ fn depth_is_bounded() {
     let script = |depth| std::vec!["tbf rate 1mbit burst 5kb latency 50ms"; depth].join(";");
     assert_eq!(places(&script(MAX_DEPTH)).len(), MAX_DEPTH);
     let error = script(MAX_DEPTH + 1).parse::<Tree>().expect_err("too deep");
-    assert_eq!(
-        error.to_string(),
-        "no more than 16 disciplines may stand below each other"
-    );
+    assert_eq!(error.to_string(), "no more than 16 qdiscs may be nested");
 }
 
 proptest! {

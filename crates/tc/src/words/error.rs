@@ -1,5 +1,4 @@
-//! [`ParseError`]: words that describe no discipline, with the place of the offending one and the
-//! remedy.
+//! [`ParseError`]: the offending words of a description of a qdisc, their position and the remedy.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,59 +11,59 @@ use tautline_qdisc::ClassId;
 
 use super::pointer::Pointer;
 
-/// Expected where a rate stands.
+/// The expected value in errors about a rate.
 pub(crate) const RATE: &str = "a rate, e.g. 20mbit, 1gbit";
 
-/// Words that describe no discipline.
+/// Words that do not describe a qdisc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The bytes of the text that are at fault.
     pub at: Range<usize>,
-    /// What is wrong with them.
+    /// The reason.
     pub problem: Problem,
 }
 
-/// What is wrong with a word.
+/// The reason why words are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The first word names no discipline, or there is none.
+    /// The first word is missing or names no kind of qdisc.
     UnknownKind {
-        /// What stands there.
+        /// The word found.
         word: String,
         /// Every kind.
         known: Vec<&'static str>,
     },
-    /// The discipline has no such option.
+    /// The qdisc has no such option.
     UnknownOption {
-        /// The discipline.
+        /// The kind of the qdisc.
         kind: &'static str,
-        /// What stands there.
+        /// The word found.
         word: String,
-        /// What could.
+        /// The options it has.
         help: &'static str,
     },
     /// An option stands at the end without its value.
     MissingValue {
         /// The option.
         option: String,
-        /// What should follow it.
+        /// The expected value.
         expected: &'static str,
     },
     /// An option's value cannot be read.
     BadValue {
         /// The option.
         option: String,
-        /// What stands there.
+        /// The word found.
         word: String,
-        /// What should.
+        /// The expected word or value.
         expected: &'static str,
     },
-    /// A rate is given as a share of a device's speed, as `tc` allows; here is no device.
+    /// A rate is a percentage of the link's rate, which `tc` allows; there is no device here.
     DeviceShare {
         /// The option.
         option: String,
-        /// What stands there.
+        /// The word found.
         word: String,
     },
     /// An option makes sense only after another.
@@ -76,38 +75,38 @@ pub enum Problem {
     },
     /// A word stands where something else should.
     Misplaced {
-        /// What stands there.
+        /// The word found.
         word: String,
-        /// What should.
+        /// The expected word or value.
         expected: &'static str,
     },
-    /// Something is missing.
+    /// A word is missing.
     Missing {
-        /// What.
+        /// The expected word.
         expected: &'static str,
     },
-    /// A class has a discipline already.
+    /// A class has a qdisc already.
     Occupied {
         /// The class.
         class: ClassId,
     },
-    /// Too many disciplines stand below each other.
+    /// The tree is too deep.
     TooDeep {
-        /// How many may.
+        /// The maximum depth.
         most: usize,
     },
-    /// The discipline has no such class, or none at all.
+    /// The qdisc has no such class, or is classless.
     NoClass {
-        /// The discipline.
+        /// The kind of the qdisc.
         kind: &'static str,
         /// The class asked for.
         class: ClassId,
     },
-    /// The discipline refuses a value.
+    /// The qdisc refuses a value.
     Refused {
-        /// The discipline.
+        /// The kind of the qdisc.
         kind: &'static str,
-        /// What it says.
+        /// The range it accepts.
         error: ConfigError,
     },
 }
@@ -173,11 +172,8 @@ impl fmt::Display for ParseError {
                 write!(f, "`{word}` does not fit here: give {expected}")
             }
             Problem::Missing { expected } => write!(f, "something is missing: {expected}"),
-            Problem::Occupied { class } => write!(f, "class {class} has a discipline already"),
-            Problem::TooDeep { most } => write!(
-                f,
-                "no more than {most} disciplines may stand below each other"
-            ),
+            Problem::Occupied { class } => write!(f, "class {class} has a qdisc already"),
+            Problem::TooDeep { most } => write!(f, "no more than {most} qdiscs may be nested"),
             Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
             Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
         }

@@ -1,4 +1,4 @@
-//! What rules do to the packets they match.
+//! Actions of rules on the packets they match.
 
 use core::time::Duration;
 
@@ -32,7 +32,7 @@ fn controls_steer() {
         let mut filters = rules(&[&first, "prio 2 matchall classid 1:2"]);
         assert_eq!(verdicts(&mut filters, 1), [expected], "{words}");
     }
-    // A rule that decides but names no class leaves it to the discipline.
+    // A rule that decides but names no class leaves it to the qdisc.
     assert_eq!(
         verdicts(
             &mut rules(&["prio 1 matchall action ok", "prio 2 matchall classid 1:2"]),
