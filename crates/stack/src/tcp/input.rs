@@ -148,8 +148,6 @@ impl Connection {
         let Some(ack) = segment.ack else {
             return Reply::None;
         };
-        self.note_timestamp(offset, segment, now);
-
         let Some(ack) = self.send.acceptable_ack(ack) else {
             if matches!(self.state, State::SynReceived { .. }) {
                 return Reply::Reset;
@@ -157,6 +155,8 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
+        // Only now: the timestamp of a refused segment would shut out the peer's own (RFC 5961 §5.2).
+        self.note_timestamp(offset, segment, now);
         self.on_acceptable(offset, ack, segment, now)
     }
 
