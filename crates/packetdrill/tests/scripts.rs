@@ -48,6 +48,19 @@ fn every_script_passes_over_ipv6() {
     });
 }
 
+/// The runner ignores PSH unless asked, as packetdrill does.
+#[test]
+fn data_with_fin_is_pushed() {
+    let path = "scripts/defects/16_11_data_with_fin_is_pushed.pkt";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let script = Script::parse(&fs::read_to_string(path).expect("text")).expect("a script");
+    let rules = Rules {
+        compare_push: true,
+        ..Rules::default()
+    };
+    run(&script, &rules).expect("FIN and PSH");
+}
+
 #[test]
 fn a_script_that_expects_something_else_fails() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3

@@ -122,6 +122,10 @@ where
             self.on_syn(tuple, segment, source_mac, isn, now);
         } else if !self.on_cookie(tuple, segment, source_mac, now) {
             self.interface.stats.no_socket += 1;
+            // A listener answers only what claims to acknowledge (RFC 9293 §3.10.7.2).
+            if segment.ack.is_none() && self.transport.listener_for(&tuple).is_some() {
+                return;
+            }
             self.interface.reset(&tuple, source_mac, segment, now);
         }
     }

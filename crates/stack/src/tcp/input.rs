@@ -302,18 +302,12 @@ impl Connection {
         }
     }
 
-    /// Numbers that reset: the next one expected; the end of the highest SACK block we sent,
-    /// because the peer may have closed a socket there; and one before the end of the peer's FIN,
-    /// from an end that does not count its FIN (Linux).
+    /// Numbers that reset: the next one expected, and the end of the highest SACK block we sent,
+    /// because the peer may have closed a socket there. Not one before the end of the peer's FIN,
+    /// which Linux accepts: it is outside the window (RFC 5961 §3.2).
     fn resets(&self, offset: u64) -> bool {
-        let next = self.receiver.next();
-        let before_fin = offset + 1 == next
-            && matches!(
-                self.state,
-                State::CloseWait | State::LastAck | State::Closing
-            );
         let highest = self.receiver.sack_blocks().map(|block| block.end).max();
-        offset == next || before_fin || highest == Some(offset)
+        offset == self.receiver.next() || highest == Some(offset)
     }
 
     /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.

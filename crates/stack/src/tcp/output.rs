@@ -195,7 +195,9 @@ impl Connection {
         match plan.kind {
             Kind::Reset => Flags::Rst,
             _ if syn => Flags::Syn,
-            _ if plan.fin => Flags::Fin,
+            _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
+            // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
+            _ if plan.fin => Flags::PshFin,
             Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.buffer().end() => {
                 Flags::Psh
             }

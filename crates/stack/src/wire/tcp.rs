@@ -232,6 +232,7 @@ pub(crate) enum Flags {
     Psh,
     Syn,
     Fin,
+    PshFin,
     Rst,
 }
 
@@ -391,6 +392,7 @@ impl TcpHeader {
             Flags::Psh => PSH,
             Flags::Syn => SYN,
             Flags::Fin => FIN,
+            Flags::PshFin => PSH | FIN,
             Flags::Rst => RST,
         };
         let ack = if self.ack.is_some() { ACK } else { 0 };

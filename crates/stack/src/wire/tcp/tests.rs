@@ -38,6 +38,7 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
         Flags::Psh => TcpControl::Psh,
         Flags::Syn => TcpControl::Syn,
         Flags::Fin => TcpControl::Fin,
+        Flags::PshFin => unreachable!("smoltcp writes no such segment"),
         Flags::Rst => TcpControl::Rst,
     };
     let repr = TcpRepr {
