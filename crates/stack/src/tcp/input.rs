@@ -282,7 +282,8 @@ impl Connection {
     fn fits_window(&self, offset: u64, segment: &Segment<'_>) -> bool {
         let len = segment.payload.len() as u64 + u64::from(segment.syn) + u64::from(segment.fin);
         let right = self.receiver.edge().max(self.receiver.next());
-        offset + len >= self.receiver.acknowledged_up_to() && offset <= right
+        let begins_inside = offset < right || offset == self.receiver.next();
+        offset + len >= self.receiver.acknowledged_up_to() && begins_inside
     }
 
     /// A segment that does not fit is answered with our numbers: always when it carried data,
