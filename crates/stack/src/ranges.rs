@@ -61,8 +61,13 @@ impl RangeSet {
 
     /// The range that holds `offset`.
     pub(crate) fn containing(&self, offset: u64) -> Option<Range<u64>> {
+        self.first_above(offset).filter(|r| r.start <= offset)
+    }
+
+    /// The lowest range that ends above `offset`.
+    pub(crate) fn first_above(&self, offset: u64) -> Option<Range<u64>> {
         let at = self.ranges.partition_point(|r| r.end <= offset);
-        self.ranges.get(at).filter(|r| r.start <= offset).cloned()
+        self.ranges.get(at).cloned()
     }
 
     /// The lowest range.

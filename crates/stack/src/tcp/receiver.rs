@@ -293,8 +293,8 @@ impl Receiver {
             Some(range.start..range.end.min(self.next))
         } else {
             self.ahead
-                .containing(range.start)
-                .map(|held| range.start..range.end.min(held.end))
+                .first_above(range.start)
+                .map(|held| range.start.max(held.start)..range.end.min(held.end))
         };
         if let Some(known) = known.filter(|known| !known.is_empty()) {
             self.duplicate = Some(Box::new(known));
