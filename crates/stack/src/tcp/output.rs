@@ -40,7 +40,7 @@ impl Connection {
         planned
             .and_then(|plan| self.admit(plan, now))
             .or_else(|blocked| {
-                let silent = opening || self.state == State::Closed || blocked == Blocked::Restart;
+                let silent = !self.may_acknowledge() || blocked == Blocked::Restart;
                 let ack = if silent { None } else { self.next_ack() };
                 ack.map(|ack| Plan {
                     departure: now,
@@ -48,6 +48,16 @@ impl Connection {
                 })
                 .ok_or(blocked)
             })
+    }
+
+    /// Acknowledgements leave once our SYN has, and while there is a peer. In SYN-RECEIVED a segment
+    /// outside the window is answered (RFC 9293 §3.10.7.4), and a reset in it challenged.
+    fn may_acknowledge(&self) -> bool {
+        match self.state {
+            State::SynSent | State::Closed => false,
+            State::SynReceived { .. } => self.send.nxt() > 0,
+            _ => true,
+        }
     }
 
     /// The state of the rest of the connection that the sending half depends on.
