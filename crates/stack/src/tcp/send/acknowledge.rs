@@ -205,7 +205,9 @@ impl SendHalf {
         let cwnd_limited = self.window_limited() && self.opens_window(delivery);
         if round_start {
             self.flight.round_end = delivered;
-            self.flight.largest = self.segments.in_flight();
+            // The flight that this acknowledges, not what is left of it: an application that sends
+            // nothing more has used the window all the same (Linux `max_packets_out`).
+            self.flight.largest = prior_in_flight.get();
         }
         let ack = Ack {
             now,
