@@ -260,7 +260,7 @@ impl SendHalf {
         if self.timers.rto.is_none() {
             self.timers.rto = Some(self.rto_after(departure));
         }
-        self.note_tail_probe(plan.tail_probe, None);
+        self.note_tail_probe(plan, None);
         self.schedule_tail_probe(departure);
         id
     }
@@ -289,7 +289,7 @@ impl SendHalf {
         if let Some(undo) = &mut self.repair.undo {
             undo.on_retransmit(timestamp);
         }
-        self.note_tail_probe(plan.tail_probe, Some(timestamp));
+        self.note_tail_probe(plan, Some(timestamp));
         self.end_trial();
         if plan.range.start == self.una || self.timers.rto.is_none() {
             self.timers.rto = Some(self.rto_after(plan.departure));

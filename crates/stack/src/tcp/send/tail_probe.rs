@@ -60,8 +60,8 @@ impl SendHalf {
         self.timers.rto.map_or(at, |rto| at.min(rto))
     }
 
-    /// The timer expired. From here on the retransmission timeout counts from when the oldest
-    /// segment was sent.
+    /// The timer expired. Unless a probe leaves, the retransmission timeout counts from when the
+    /// oldest segment was sent.
     pub(in crate::tcp) fn on_tail_timeout(&mut self, now: Instant) {
         self.timers.tail = None;
         if self.tail_may_be_probed() {
@@ -93,20 +93,22 @@ impl SendHalf {
             })
     }
 
-    /// A segment was sent, or sent `again` with that timestamp of ours. Anything but the `probe`
-    /// that was due shows that none could be sent.
-    pub(in crate::tcp) fn note_tail_probe(&mut self, probe: bool, again: Option<u32>) {
+    /// `plan` was sent, or sent `again` with that timestamp of ours. Anything but the probe that was
+    /// due shows that none could be sent. A probe restarts the retransmission timer, or the timeout
+    /// would overtake its acknowledgement (RFC 8985 §7.3).
+    pub(in crate::tcp) fn note_tail_probe(&mut self, plan: &Plan, again: Option<u32>) {
         if self.repair.tail != TailProbe::Due {
             return;
         }
         self.repair.tail = TailProbe::None;
-        if probe {
+        if plan.tail_probe {
             self.repair.tail = TailProbe::Sent {
                 high: self.nxt,
                 again,
             };
             self.repair.counts.tail_probes += 1;
             self.timers.tail = None;
+            self.timers.rto = Some(self.rto_after(plan.departure));
         }
     }
 
