@@ -5,9 +5,9 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tautline_base::{Bytes, Instant, Item};
-use tautline_tc::{Tree, change_tree};
 use tautline_qdisc::{Drops, Ledger, Qdisc, Stats};
 use tautline_tc::Inspect;
+use tautline_tc::{Tree, change_tree};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
