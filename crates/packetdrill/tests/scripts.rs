@@ -61,7 +61,8 @@ fn data_with_fin_is_pushed() {
     run(&script, &rules).expect("FIN and PSH");
 }
 
-/// Scripts of open defects, named by issue and number. One that passes moves to `crates/packetdrill/scripts/defects`.
+/// Scripts of open defects, named by issue and number. One that passes moves to
+/// `crates/packetdrill/scripts/defects`.
 #[test]
 fn scripts_of_open_defects_still_fail() {
     for path in scripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("open")) {
