@@ -293,9 +293,7 @@ fn every_module_says_what_it_is_for() {
         for file in sources(&METADATA.root.join(directory)) {
             let source = fs::read_to_string(&file).expect("a source file");
             assert!(
-                source.starts_with("//! ")
-                    || source.starts_with("#![doc = include_str!")
-                    || exempt(&file),
+                source.starts_with("//! ") || exempt(&file),
                 "{} does not begin with `//!`",
                 file.display()
             );

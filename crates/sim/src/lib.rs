@@ -1,3 +1,5 @@
+//! Networks in virtual time: hosts, links, NICs and radio cells, where a seed determines a run.
+//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
