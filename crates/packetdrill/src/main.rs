@@ -24,6 +24,9 @@ struct Args {
     /// Compare the PSH flag, too.
     #[arg(long)]
     compare_push: bool,
+    /// A segment that leaves before a script's end and that no line expects is a failure.
+    #[arg(long)]
+    complete: bool,
     /// Play over IPv6.
     #[arg(long)]
     ipv6: bool,
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
     let rules = Rules {
         tolerance: Duration::from_micros(args.tolerance_usecs),
         compare_push: args.compare_push,
+        complete: args.complete,
         ipv6: args.ipv6,
         ..Rules::default()
     };

@@ -54,6 +54,9 @@ pub struct Rules {
     pub tolerance_percent: f64,
     /// Whether the PSH flag is compared. Default no: RFC 9293 §3.9.1.2 leaves it to the sender.
     pub compare_push: bool,
+    /// Whether a segment that left before the script's end and that no line expects is a failure.
+    /// Default no, as in packetdrill.
+    pub complete: bool,
     /// IPv6 instead of IPv4. Default no.
     pub ipv6: bool,
     /// Seed of everything random in the host. Default 1.
@@ -66,6 +69,7 @@ impl Default for Rules {
             tolerance: Duration::from_millis(4),
             tolerance_percent: 12.5,
             compare_push: false,
+            complete: false,
             ipv6: false,
             seed: 1,
         }
@@ -123,7 +127,11 @@ pub fn run(script: &Script, rules: &Rules) -> Result<(), Failure> {
     for event in &script.events {
         runner.event(event)?;
     }
-    runner.finish_blocked()
+    runner.finish_blocked()?;
+    let line = script.events.last().map_or(0, |event| event.line);
+    runner
+        .nothing_left()
+        .map_err(|why| Failure::Differs { line, why })
 }
 
 /// A call that has not returned yet.
@@ -282,6 +290,17 @@ impl Runner {
         }
     }
 
+    /// Fails if a segment of the flow left that no line expected, and the rules forbid that.
+    fn nothing_left(&mut self) -> Result<(), String> {
+        while let Some((at, wire)) = self.world.left.pop_front() {
+            if self.rules.complete && self.flow.is_ours(&wire) {
+                let live = self.flow.translate_to_script(&wire, &Segment::default())?;
+                return Err(format!("expected nothing more; left at {at:?}: {live:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn call(&mut self, call: &Call, line: usize) -> Result<(), Failure> {
         let outcome = self.application.call(call, false, &mut self.world);
         let outcome = outcome.map_err(|Unsupported(why)| Failure::Unsupported { line, why })?;
@@ -294,6 +313,9 @@ impl Runner {
             });
         } else {
             returned(call, outcome, line)?;
+        }
+        if call.name == "listen" {
+            self.flow.listen();
         }
         // What the call caused leaves at the time of the call.
         let now = self.world.elapsed();

@@ -23,8 +23,10 @@ pub(super) struct Flow {
     isn: Option<(u32, u32)>,
     /// The host's timestamps: in the script, and on the wire.
     clock: Vec<(u32, u32)>,
-    /// Whether an active open of the host may begin a new flow.
-    is_fresh: bool,
+    /// Port of the next peer that connects.
+    next_peer_port: u16,
+    /// The application has begun to listen: the peer's next SYN belongs to a new flow.
+    listens: bool,
 }
 
 impl Default for Flow {
@@ -34,7 +36,8 @@ impl Default for Flow {
             peer_port: FIRST_PEER_PORT,
             isn: None,
             clock: Vec::new(),
-            is_fresh: true,
+            next_peer_port: FIRST_PEER_PORT + 1,
+            listens: false,
         }
     }
 }
@@ -47,24 +50,28 @@ impl Flow {
             *self = Self {
                 host_port: wire.source,
                 peer_port: PEER_PORT,
-                is_fresh: false,
+                next_peer_port: self.next_peer_port,
                 ..Self::default()
             };
         }
         wire.source == self.host_port && wire.destination == self.peer_port
     }
 
-    /// The peer's `segment` on the wire; a SYN to the listener begins a new flow.
+    /// A socket begins to listen: the peer's next SYN is of another connection. Further ones belong to
+    /// the same connection, as in packetdrill, so that a script can repeat a SYN or reuse the ports.
+    pub(super) fn listen(&mut self) {
+        self.listens = true;
+    }
+
+    /// The peer's `segment` on the wire.
     pub(super) fn translate_to_wire(&mut self, segment: &Segment) -> Result<WireSegment, String> {
-        if segment.flags & (SYN | ACK) == SYN && self.host_port == LOCAL_PORT && self.isn.is_some()
-        {
-            let peer_port = self.peer_port + 1;
+        if segment.flags & (SYN | ACK) == SYN && self.listens {
             *self = Self {
-                peer_port,
+                peer_port: self.next_peer_port,
+                next_peer_port: self.next_peer_port.wrapping_add(1),
                 ..Self::default()
             };
         }
-        self.is_fresh = false;
         let shift = |number: u32| match self.isn {
             Some((live, script)) => number.wrapping_sub(script).wrapping_add(live),
             None => number,
@@ -112,7 +119,8 @@ impl Flow {
         wire: &WireSegment,
         expected: &Segment,
     ) -> Result<Segment, String> {
-        if wire.flags & SYN != 0 && self.isn.is_none() {
+        // A SYN with another number opens a new connection between the same ports.
+        if wire.flags & SYN != 0 && self.isn.is_none_or(|(live, _)| live != wire.seq) {
             self.isn = Some((wire.seq, expected.seq));
         }
         let (live, script) = self.isn.unwrap_or_default();
