@@ -40,7 +40,7 @@ pub use config::{
     EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery, MtuProbing,
     Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
 };
-pub use host::{Host, Replaced, Stuck};
+pub use host::{Host, Replaced, Stuck, Udp};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{

@@ -8,6 +8,13 @@ use std::net::IpAddr;
 
 use tautline_base::Instant;
 
+use crate::socket::{Event, PathError};
+use crate::wire::icmp::IcmpError;
+
+/// IP protocol number.
+pub(crate) const ICMPV6: u8 = 58;
+/// Type of an echo request in each family.
+const ECHO_REQUESTS: [u8; 2] = [8, 128];
 /// Most requests remembered.
 const CAPACITY: usize = 64;
 
@@ -30,6 +37,15 @@ impl Ping {
     pub(crate) fn label(&self) -> [u8; 4] {
         let ([a, b], [c, d]) = (self.identifier.to_be_bytes(), self.sequence.to_be_bytes());
         [a, b, c, d]
+    }
+
+    fn failed(&self, why: PathError) -> Event {
+        Event::PingFailed {
+            to: self.to,
+            identifier: self.identifier,
+            sequence: self.sequence,
+            why,
+        }
     }
 }
 
@@ -95,13 +111,23 @@ impl Pings {
         self.remove(index)
     }
 
-    /// The request to `to` that an error quotes with `label`.
-    pub(crate) fn failed(&mut self, to: IpAddr, label: [u8; 4]) -> Option<Ping> {
-        let index = self
-            .pings
-            .iter()
-            .position(|ping| ping.sent.is_some() && ping.to == to && ping.label() == label)?;
-        self.remove(index)
+    /// Handles an ICMP error that quotes an echo request.
+    pub(crate) fn on_error(&mut self, error: &IcmpError) -> Option<Event> {
+        let [kind, _, _, _, label @ ..] = error.head;
+        if kind != ECHO_REQUESTS[usize::from(error.protocol == ICMPV6)] {
+            return None;
+        }
+        let is_quoted = |ping: &Ping| {
+            ping.sent.is_some() && ping.to == error.destination && ping.label() == label
+        };
+        let index = self.pings.iter().position(is_quoted)?;
+        Some(self.remove(index)?.failed(error.problem.into()))
+    }
+
+    /// Fails a request that waits for the hardware address of `next_hop`.
+    pub(crate) fn on_unresolved(&mut self, next_hop: IpAddr) -> Option<Event> {
+        let ping = self.take_waiting(|ping| ping.next_hop == next_hop)?;
+        Some(ping.failed(PathError::HostUnreachable))
     }
 }
 

@@ -327,11 +327,12 @@ fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> u
     let (to, mut buffer, mut read) = (SocketAddr::from((address(1), PORT)), [0; 2000], 0);
     for _ in 0..rounds {
         while bulk.hosts[0]
+            .udp()
             .send_to(near, &bulk.chunk[..1400], Some(to))
             .is_ok()
         {}
         bulk.round();
-        while let Ok(UdpRecv::Datagram(_)) = bulk.hosts[1].recv_from(far, &mut buffer) {
+        while let Ok(UdpRecv::Datagram(_)) = bulk.hosts[1].udp().recv_from(far, &mut buffer) {
             read += 1;
         }
         while bulk.hosts[0].next_event().is_some() || bulk.hosts[1].next_event().is_some() {}
@@ -343,11 +344,12 @@ fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> u
 fn nor_do_datagrams() {
     let mut bulk = Bulk::new(None);
     let bind = |host: &mut Host<_, _>, port| {
-        host.udp_bind(
-            SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
-            UdpConfig::default(),
-        )
-        .expect("free")
+        host.udp()
+            .bind(
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+                UdpConfig::default(),
+            )
+            .expect("free")
     };
     let [a, b] = &mut bulk.hosts;
     let (near, far) = (bind(a, 0), bind(b, PORT));

@@ -35,18 +35,20 @@ fn waiting(words: &str, count: u8) -> (Host<Any, MemoryDevice>, Instant) {
         ..UdpConfig::default()
     };
     let socket = host
-        .udp_bind("0.0.0.0:9".parse::<SocketAddr>().expect("an address"), udp)
+        .udp()
+        .bind("0.0.0.0:9".parse::<SocketAddr>().expect("an address"), udp)
         .expect("free");
     let now = Instant::from_secs(100);
     host.device_mut().ring = 0;
     for number in 0..count {
         let data = [vec![0; 900], vec![number]].concat();
-        host.send_to(
-            socket,
-            &data,
-            Some("10.7.0.255:9".parse().expect("an address")),
-        )
-        .expect("taken");
+        host.udp()
+            .send_to(
+                socket,
+                &data,
+                Some("10.7.0.255:9".parse().expect("an address")),
+            )
+            .expect("taken");
     }
     let _ = host.poll(now);
     let _ = host.poll(now);

@@ -130,9 +130,9 @@ impl<B> Sockets<B> {
                 reply.send(replaced);
             }
             Command::ConnectUdp(id, remote, reply) => {
-                reply.send(host.udp_connect(id, remote).map_err(Failure::Send))
+                reply.send(host.udp().connect(id, remote).map_err(Failure::Send))
             }
-            Command::UdpInfo(id, reply) => reply.send(host.udp_info(id).ok_or(Failure::NotOpen)),
+            Command::UdpInfo(id, reply) => reply.send(host.udp().info(id).ok_or(Failure::NotOpen)),
             // Fails only if the connection is over.
             Command::Set(id, option) => drop(host.set_option(id, option)),
             Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
@@ -160,10 +160,10 @@ impl<B> Sockets<B> {
         L: Limit,
     {
         let udp_host::Bind { local, udp, end } = bind;
-        match host.udp_bind(local, udp) {
+        match host.udp().bind(local, udp) {
             Ok(id) => {
-                let longest = [true, false].map(|v4| host.longest_datagram(v4));
-                end.bound(id, host.udp_local(id).unwrap_or(local), longest.into());
+                let longest = [true, false].map(|v4| host.udp().longest_datagram(v4));
+                end.bound(id, host.udp().local(id).unwrap_or(local), longest.into());
                 self.insert(id, End::Udp(Box::new(end)));
                 self.serve(id, host, now);
             }

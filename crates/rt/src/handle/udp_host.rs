@@ -138,7 +138,7 @@ impl HostEnd {
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
         while let Some((to, _, count)) = self.outgoing.peek(scratch) {
-            match host.send_to(socket, &scratch[..count], to) {
+            match host.udp().send_to(socket, &scratch[..count], to) {
                 // A `Writable` event follows.
                 Err(SendError::Full) => break,
                 // The error of an earlier datagram; this one is tried again.
@@ -188,7 +188,7 @@ impl HostEnd {
                     break;
                 }
             }
-            match host.recv_from(socket, &mut scratch[..longest]) {
+            match host.udp().recv_from(socket, &mut scratch[..longest]) {
                 Ok(UdpRecv::Datagram(datagram)) => {
                     moved |= self
                         .incoming

@@ -26,6 +26,37 @@ macro_rules! socket_api {
 
             /// [`Host::info`].
             fn info(&self, socket: SocketId) -> Option<TcpInfo>;
+
+            /// [`Udp::bind`](tautline_stack::Udp::bind).
+            ///
+            /// # Errors
+            /// As there.
+            fn udp_bind(
+                &mut self,
+                local: SocketAddr,
+                config: UdpConfig,
+            ) -> Result<SocketId, BindError>;
+
+            /// [`Udp::send_to`](tautline_stack::Udp::send_to).
+            ///
+            /// # Errors
+            /// As there.
+            fn send_to(
+                &mut self,
+                socket: SocketId,
+                data: &[u8],
+                to: Option<SocketAddr>,
+            ) -> Result<(), SendError>;
+
+            /// [`Udp::recv_from`](tautline_stack::Udp::recv_from).
+            ///
+            /// # Errors
+            /// As there.
+            fn recv_from(
+                &mut self,
+                socket: SocketId,
+                out: &mut [u8],
+            ) -> Result<UdpRecv, SocketError>;
         }
 
         impl<Q, D, T, L> SocketApi for Host<Q, D, T, L>
@@ -48,6 +79,31 @@ macro_rules! socket_api {
             fn info(&self, socket: SocketId) -> Option<TcpInfo> {
                 Self::info(self, socket)
             }
+
+            fn udp_bind(
+                &mut self,
+                local: SocketAddr,
+                config: UdpConfig,
+            ) -> Result<SocketId, BindError> {
+                self.udp().bind(local, config)
+            }
+
+            fn send_to(
+                &mut self,
+                socket: SocketId,
+                data: &[u8],
+                to: Option<SocketAddr>,
+            ) -> Result<(), SendError> {
+                self.udp().send_to(socket, data, to)
+            }
+
+            fn recv_from(
+                &mut self,
+                socket: SocketId,
+                out: &mut [u8],
+            ) -> Result<UdpRecv, SocketError> {
+                self.udp().recv_from(socket, out)
+            }
         }
     };
 }
@@ -65,9 +121,4 @@ socket_api! {
     ping_with_tos(
         to: IpAddr, tos: u8, label: (u16, u16), data: &[u8], now: Instant
     ) -> Result<(), PingError>;
-    udp_bind(local: SocketAddr, config: UdpConfig) -> Result<SocketId, BindError>;
-    send_to(
-        socket: SocketId, data: &[u8], to: Option<SocketAddr>
-    ) -> Result<(), SendError>;
-    recv_from(socket: SocketId, out: &mut [u8]) -> Result<UdpRecv, SocketError>;
 }

@@ -7,19 +7,16 @@ use tautline_bql::Limit;
 
 use super::Host;
 use super::transport::DropStage;
-use crate::pings::Ping;
+use crate::pings::{ICMPV6, Ping};
 use crate::socket::{Event, PathError, PingError};
 use crate::trace::Tracer;
-use crate::wire::icmp::{ICMP_HEADER, IcmpError, Message, Problem};
+use crate::wire::icmp::{ICMP_HEADER, Message, Problem};
 use crate::wire::udp::PROTOCOL as UDP;
 use crate::wire::{Ends, ip_header_len};
 
 /// IP protocol numbers.
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
-const ICMPV6: u8 = 58;
-/// Type of an echo request in each family.
-const ECHO_REQUESTS: [u8; 2] = [8, 128];
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -86,15 +83,6 @@ where
         Ok(())
     }
 
-    /// Fails the pings that wait for the hardware address of `next_hop`.
-    pub(super) fn fail_pings(&mut self, next_hop: IpAddr) {
-        let pings = &mut self.interface.pings;
-        while let Some(ping) = pings.take_waiting(|ping| ping.next_hop == next_hop) {
-            let event = ping_failed(&ping, PathError::HostUnreachable);
-            self.transport.events.push_back(event);
-        }
-    }
-
     pub(super) fn on_icmp(
         &mut self,
         frame: &[u8],
@@ -119,43 +107,23 @@ where
                 }),
                 None => self.interface.stats.not_for_us += 1,
             },
-            Message::Error(error) => self.on_icmp_error(&error),
+            // Anyone can send an error: it counts only if it quotes what is in flight, which only a
+            // host on the path knows.
+            Message::Error(error) => {
+                let is_plausible = match error.protocol {
+                    TCP => self.transport.on_tcp_error(&error),
+                    UDP => self.transport.on_udp_error(&error),
+                    ICMP | ICMPV6 => {
+                        let failed = self.interface.pings.on_error(&error);
+                        self.transport.events.extend(failed);
+                        failed.is_some()
+                    }
+                    _ => false,
+                };
+                self.interface.stats.icmp_unbelieved += u64::from(!is_plausible);
+            }
             Message::Neighbor(_) | Message::Other => self.interface.stats.not_for_us += 1,
         }
-    }
-
-    /// Handles an ICMP error. Anyone can send one: it counts only if it quotes what is in flight,
-    /// which only a host on the path knows.
-    fn on_icmp_error(&mut self, error: &IcmpError) {
-        let is_plausible = match error.protocol {
-            TCP => self.transport.on_tcp_error(error),
-            UDP => self.transport.on_udp_error(error),
-            ICMP | ICMPV6 => self.on_ping_error(error),
-            _ => false,
-        };
-        self.interface.stats.icmp_unbelieved += u64::from(!is_plausible);
-    }
-
-    fn on_ping_error(&mut self, error: &IcmpError) -> bool {
-        let [kind, _, _, _, label @ ..] = error.head;
-        if kind != ECHO_REQUESTS[usize::from(error.protocol == ICMPV6)] {
-            return false;
-        }
-        let Some(ping) = self.interface.pings.failed(error.destination, label) else {
-            return false;
-        };
-        let event = ping_failed(&ping, error.problem.into());
-        self.transport.events.push_back(event);
-        true
-    }
-}
-
-fn ping_failed(ping: &Ping, why: PathError) -> Event {
-    Event::PingFailed {
-        to: ping.to,
-        identifier: ping.identifier,
-        sequence: ping.sequence,
-        why,
     }
 }
 

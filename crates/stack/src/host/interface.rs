@@ -1,7 +1,7 @@
 //! [`Interface`]: the link side of a host: its addresses and neighbors, the frame pool, the port,
 //! and the packets that no connection owns (ARP, neighbor discovery, ICMP, resets).
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use tautline_base::{
     Deferred, Device, Drops, Ecn, Frame, Instant, Owner, Packet, Pool, Qdisc, SocketId,
@@ -18,14 +18,12 @@ use crate::pings::Pings;
 use crate::stats::HostStats;
 use crate::tcp::Tuple;
 use crate::trace::{PacketEvent, Tracer, What, sequence_number};
-use crate::udp::SendError;
-use crate::udp::socket::{Label, UdpSocket};
+use crate::udp::socket::UdpSocket;
 use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
-use crate::wire::udp::{PROTOCOL as UDP, UDP_HEADER};
+use crate::wire::udp;
 use crate::wire::{
-    self, Addresses, ECN_BITS, ETHERNET_HEADER, EcnFlags, Ends, Flags, HOP_LIMIT, IPV4_HEADER,
-    IPV6_HEADER, MAX_HOP_LIMIT, Mac, Payload, SACK_BLOCKS, Segment, TcpHeader, VLAN_TAG,
-    ip_header_len, ndisc,
+    self, Addresses, ECN_BITS, ETHERNET_HEADER, EcnFlags, Ends, Flags, HOP_LIMIT, MAX_HOP_LIMIT,
+    Mac, Payload, SACK_BLOCKS, Segment, TcpHeader, VLAN_TAG, ip_header_len, ndisc,
 };
 
 /// Every IPv4 link carries packets of this size (RFC 791).
@@ -166,53 +164,38 @@ where
         frame.first_chunk::<6>() == Some(&self.config.mac)
     }
 
-    /// Source and destination of a datagram of `len` bytes from `socket` to `to`.
-    ///
-    /// # Errors
-    /// [`SendError`]: the destination cannot be sent to, or the datagram is too long.
-    pub(super) fn label(
+    /// The packet of the next datagram of `socket`, whose destination is at `mac`.
+    pub(super) fn commit_datagram(
         &self,
-        socket: &UdpSocket,
-        to: SocketAddr,
-        len: usize,
-    ) -> Result<Label, SendError> {
-        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
-        let broadcast = self.addressing.is_broadcast(to.ip());
-        if broadcast && !socket.config.broadcast {
-            return Err(SendError::Broadcast(to));
-        }
-        if to.port() == 0 || !(broadcast || self.addressing.is_peer(to.ip())) {
-            return Err(SendError::BadAddress(to));
-        }
-        let local = socket.local.ip();
-        let from = match local {
-            own if !own.is_unspecified() => Some(own),
-            _ if broadcast => self.addressing.source_of_broadcast(to.ip()),
-            _ => self.addressing.source_for(to.ip()),
+        socket: &mut UdpSocket,
+        mac: Mac,
+        mut frame: D::Frame,
+        now: Instant,
+    ) -> Packet<D::Frame> {
+        let (local_port, tos) = (socket.local.port(), socket.config.tos & !ECN_BITS);
+        let (label, payload) = socket.next().expect("it has a datagram to send");
+        let tuple = Tuple {
+            local: label.from,
+            remote: label.to.ip(),
+            local_port,
+            remote_port: label.to.port(),
         };
-        let speaks =
-            |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && (local.is_ipv6() || to.is_ipv4());
-        let from = from.filter(speaks).ok_or(SendError::NoRoute(to))?;
-        if !broadcast && self.addressing.next_hop(to.ip()).is_none() {
-            return Err(SendError::NoRoute(to));
-        }
-        let most = self.longest_datagram(to.is_ipv4());
-        if len > most {
-            return Err(SendError::TooLong { len, most });
-        }
-        Ok(Label {
-            from,
-            to,
-            broadcast,
-        })
-    }
-
-    /// Most payload bytes of a datagram.
-    pub(super) fn longest_datagram(&self, ipv4: bool) -> usize {
-        let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
-        self.mtu
-            .min(usize::from(u16::MAX))
-            .saturating_sub(network + UDP_HEADER)
+        let addresses = Addresses {
+            tos,
+            ..self.addresses_of(&tuple, mac)
+        };
+        let ports = (tuple.local_port, tuple.remote_port);
+        let len = udp::write_udp(frame.bytes_mut(), &addresses, ports, payload) as u32;
+        let (flow, source, destination) = self.key.flow(&tuple);
+        let owner = Owner {
+            socket: socket.id,
+            segment: None,
+        };
+        Packet::new(frame, len)
+            .with_owner(owner, socket.departed())
+            .with_hashes(flow, source, destination)
+            .with_tos(tos, priority_of_tos(tos))
+            .with_departure(now)
     }
 
     /// Step 4: the packet enters the qdisc. Dropped packets wait in `drops`.
@@ -367,7 +350,7 @@ where
         }
         if self.has_frames_to_spare() {
             let refusal = match protocol {
-                UDP => Refusal::Port,
+                udp::PROTOCOL => Refusal::Port,
                 _ => Refusal::Protocol,
             };
             let addresses = self.addresses_to(ends.destination, ends.source, source_mac);

@@ -10,6 +10,7 @@ mod listening;
 mod neighbors;
 mod replace;
 mod transport;
+mod udp;
 mod walk;
 
 use tautline_base::{Device, Instant, Packet, Pool, Qdisc};
@@ -18,6 +19,8 @@ use tautline_bql::{Dql, Limit, Port};
 use self::interface::Interface;
 pub use self::replace::{Replaced, Stuck};
 use self::transport::Transport;
+use self::udp::Paths;
+pub use self::udp::Udp;
 use crate::config::HostConfig;
 use crate::stats::HostStats;
 use crate::trace::{NoTrace, Tracer};
@@ -74,6 +77,15 @@ where
     /// The recorder of packet events.
     pub fn tracer_mut(&mut self) -> &mut T {
         &mut self.interface.tracer
+    }
+
+    /// Its datagram sockets.
+    pub fn udp(&mut self) -> Udp<'_> {
+        let (addressing, mtu) = (&self.interface.addressing, self.interface.mtu);
+        Udp {
+            transport: &mut self.transport,
+            paths: Paths { addressing, mtu },
+        }
     }
 
     /// Counters since the host was made.

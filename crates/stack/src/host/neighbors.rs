@@ -130,7 +130,9 @@ where
             }
         }
         for address in lost {
-            self.fail_pings(address);
+            while let Some(event) = self.interface.pings.on_unresolved(address) {
+                self.transport.events.push_back(event);
+            }
         }
     }
 }

@@ -75,7 +75,8 @@ fn datagrams_carry_their_sockets_own() {
         for tos in [0, ASKED] {
             let any = SocketAddr::new("::".parse().expect("an address"), 0);
             let socket = pair.hosts[0]
-                .udp_bind(
+                .udp()
+                .bind(
                     any,
                     UdpConfig {
                         tos,
@@ -84,6 +85,7 @@ fn datagrams_carry_their_sockets_own() {
                 )
                 .expect("free");
             pair.hosts[0]
+                .udp()
                 .send_to(socket, b"x", Some(SocketAddr::new(to, 9)))
                 .expect("taken");
             pair.run_for(Duration::from_millis(30));

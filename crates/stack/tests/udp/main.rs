@@ -32,10 +32,12 @@ fn any() -> SocketAddr {
 fn sockets(config: UdpConfig) -> (Pair, SocketId, SocketId) {
     let mut pair = Pair::new(7);
     let near = pair.hosts[0]
-        .udp_bind("[::]:0".parse::<SocketAddr>().expect("an address"), config)
+        .udp()
+        .bind("[::]:0".parse::<SocketAddr>().expect("an address"), config)
         .expect("free");
     let far = pair.hosts[1]
-        .udp_bind(
+        .udp()
+        .bind(
             SocketAddr::new("::".parse().expect("an address"), PORT),
             config,
         )
@@ -45,7 +47,11 @@ fn sockets(config: UdpConfig) -> (Pair, SocketId, SocketId) {
 
 fn receive(pair: &mut Pair, side: usize, socket: SocketId) -> Option<(Vec<u8>, SocketAddr)> {
     let mut out = [0; 2000];
-    match pair.hosts[side].recv_from(socket, &mut out).expect("open") {
+    match pair.hosts[side]
+        .udp()
+        .recv_from(socket, &mut out)
+        .expect("open")
+    {
         UdpRecv::Datagram(Datagram { len, from, .. }) => Some((out[..len].to_vec(), from)),
         UdpRecv::Empty => None,
         UdpRecv::Failed(why) => panic!("{why}"),
@@ -60,10 +66,11 @@ fn millis(count: u64) -> Duration {
 fn datagrams_go_there_and_back_in_both_families() {
     for [ours, theirs] in families() {
         let (mut pair, near, far) = sockets(UdpConfig::default());
-        let local = pair.hosts[0].udp_local(near).expect("bound").port();
+        let local = pair.hosts[0].udp().local(near).expect("bound").port();
         for size in [0, 1, 1000] {
             let data: Vec<u8> = (0..size).map(|at| at as u8).collect();
             pair.hosts[0]
+                .udp()
                 .send_to(near, &data, Some(SocketAddr::new(theirs, PORT)))
                 .expect("taken");
             pair.run_for(millis(30));
@@ -73,6 +80,7 @@ fn datagrams_go_there_and_back_in_both_families() {
                 (data.clone(), SocketAddr::new(ours, local))
             );
             pair.hosts[1]
+                .udp()
                 .send_to(far, &data, Some(from))
                 .expect("taken");
             pair.run_for(millis(30));
@@ -87,7 +95,7 @@ fn datagrams_go_there_and_back_in_both_families() {
         }
         assert!(pair.events[1].contains(&Event::Readable(far)));
         for (side, socket) in [(0, near), (1, far)] {
-            let info = pair.hosts[side].udp_info(socket).expect("open");
+            let info = pair.hosts[side].udp().info(socket).expect("open");
             assert_eq!(
                 (info.sent, info.received, info.sending, info.below),
                 (3, 3, Bytes::ZERO, Bytes::ZERO)
@@ -101,24 +109,28 @@ fn datagrams_go_there_and_back_in_both_families() {
 fn a_connected_socket_hears_its_peer_only() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
     let other = pair.hosts[0]
-        .udp_bind(any(), UdpConfig::default())
+        .udp()
+        .bind(any(), UdpConfig::default())
         .expect("free");
     assert_eq!(
-        pair.hosts[0].send_to(near, b"x", None),
+        pair.hosts[0].udp().send_to(near, b"x", None),
         Err(SendError::NotConnected)
     );
     let near_at = SocketAddr::new(
         address(0).into(),
-        pair.hosts[0].udp_local(near).expect("bound").port(),
+        pair.hosts[0].udp().local(near).expect("bound").port(),
     );
     pair.hosts[1]
-        .udp_connect(far, near_at)
+        .udp()
+        .connect(far, near_at)
         .expect("a good address");
     let far_at = SocketAddr::new(address(1).into(), PORT);
     pair.hosts[0]
+        .udp()
         .send_to(other, b"stranger", Some(far_at))
         .expect("taken");
     pair.hosts[0]
+        .udp()
         .send_to(near, b"friend", Some(far_at))
         .expect("taken");
     pair.run_for(millis(30));
@@ -129,7 +141,10 @@ fn a_connected_socket_hears_its_peer_only() {
     assert_eq!(receive(&mut pair, 1, far), None);
     // For another sender, the port is closed.
     assert_eq!(pair.hosts[1].stats().no_socket, 1);
-    pair.hosts[1].send_to(far, b"hello", None).expect("taken");
+    pair.hosts[1]
+        .udp()
+        .send_to(far, b"hello", None)
+        .expect("taken");
     pair.run_for(millis(30));
     assert_eq!(
         receive(&mut pair, 0, near),
@@ -161,11 +176,12 @@ fn the_receive_queue_is_bounded_both_ways_and_counts_what_it_drops() {
         for number in 0..9 {
             let to = SocketAddr::new(address(1).into(), PORT);
             pair.hosts[0]
+                .udp()
                 .send_to(near, &vec![number; size], Some(to))
                 .expect("taken");
         }
         pair.run_for(millis(50));
-        let info = pair.hosts[1].udp_info(far).expect("open");
+        let info = pair.hosts[1].udp().info(far).expect("open");
         assert_eq!((info.received, info.overflowed), (fit, 9 - fit));
         assert_eq!(info.unread, Bytes::new(fit * size as u64));
         for number in 0..fit {
@@ -183,12 +199,13 @@ fn what_does_not_fit_the_readers_buffer_is_cut_off() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
     let to = Some(SocketAddr::new(address(1).into(), PORT));
     for data in [&b"longer"[..], b"next"] {
-        pair.hosts[0].send_to(near, data, to).expect("taken");
+        pair.hosts[0].udp().send_to(near, data, to).expect("taken");
     }
     pair.run_for(millis(30));
     let mut out = [0; 4];
     for (whole, text) in [(6, b"long"), (4, b"next")] {
-        let UdpRecv::Datagram(datagram) = pair.hosts[1].recv_from(far, &mut out).expect("open")
+        let UdpRecv::Datagram(datagram) =
+            pair.hosts[1].udp().recv_from(far, &mut out).expect("open")
         else {
             panic!("nothing")
         };
@@ -205,24 +222,27 @@ fn a_full_socket_takes_no_more_until_its_packets_have_left() {
     let (mut pair, near, _) = sockets(config);
     let to = Some(SocketAddr::new(address(1).into(), PORT));
     // Resolve the neighbor first; afterwards no packet completes.
-    pair.hosts[0].send_to(near, b"", to).expect("taken");
+    pair.hosts[0].udp().send_to(near, b"", to).expect("taken");
     pair.run_for(millis(30));
     pair.hosts[0].device_mut().stuck = true;
     for _ in 0..4 {
-        pair.hosts[0].send_to(near, &[0; 1000], to).expect("taken");
+        pair.hosts[0]
+            .udp()
+            .send_to(near, &[0; 1000], to)
+            .expect("taken");
     }
     assert_eq!(
-        pair.hosts[0].send_to(near, &[0; 1000], to),
+        pair.hosts[0].udp().send_to(near, &[0; 1000], to),
         Err(SendError::Full)
     );
     pair.run_for(millis(10));
     assert_eq!(
-        pair.hosts[0].udp_info(near).expect("open").below,
+        pair.hosts[0].udp().info(near).expect("open").below,
         Bytes::new(4 * 1028),
         "all wait for their completion"
     );
     assert_eq!(
-        pair.hosts[0].send_to(near, &[0; 1000], to),
+        pair.hosts[0].udp().send_to(near, &[0; 1000], to),
         Err(SendError::Full)
     );
     assert!(!pair.events[0].contains(&Event::Writable(near)));
@@ -230,10 +250,10 @@ fn a_full_socket_takes_no_more_until_its_packets_have_left() {
     pair.run_for(millis(10));
     assert!(pair.events[0].contains(&Event::Writable(near)));
     assert_eq!(
-        pair.hosts[0].udp_info(near).expect("open").sending,
+        pair.hosts[0].udp().info(near).expect("open").sending,
         Bytes::ZERO
     );
-    assert!(pair.hosts[0].send_to(near, &[0; 1000], to).is_ok());
+    assert!(pair.hosts[0].udp().send_to(near, &[0; 1000], to).is_ok());
 }
 
 /// Bytes below the socket when nothing completes.
@@ -243,17 +263,20 @@ fn below(limit: Option<Bytes>) -> (Bytes, u64) {
         ..UdpConfig::default()
     });
     let to = Some(SocketAddr::new(address(1).into(), PORT));
-    pair.hosts[0].send_to(near, b"", to).expect("taken");
+    pair.hosts[0].udp().send_to(near, b"", to).expect("taken");
     pair.run_for(millis(30));
     pair.hosts[0].device_mut().stuck = true;
     for _ in 0..40 {
-        pair.hosts[0].send_to(near, &[0; 972], to).expect("taken");
+        pair.hosts[0]
+            .udp()
+            .send_to(near, &[0; 972], to)
+            .expect("taken");
     }
     pair.run_for(millis(30));
-    let info = pair.hosts[0].udp_info(near).expect("open");
+    let info = pair.hosts[0].udp().info(near).expect("open");
     pair.hosts[0].device_mut().stuck = false;
     pair.run_for(millis(30));
-    let after = pair.hosts[0].udp_info(near).expect("open");
+    let after = pair.hosts[0].udp().info(near).expect("open");
     assert_eq!(
         (after.sent, after.sending),
         (41, Bytes::ZERO),
@@ -273,9 +296,10 @@ fn a_limit_keeps_the_rest_in_the_socket() {
 fn what_cannot_be_sent_is_refused() {
     let (mut pair, near, _) = sockets(UdpConfig::default());
     let host = &mut pair.hosts[0];
-    let v4_only = host.udp_bind(any(), UdpConfig::default()).expect("free");
+    let v4_only = host.udp().bind(any(), UdpConfig::default()).expect("free");
     let send = |host: &mut pair::Stack, socket, to: &str, len| {
-        host.send_to(socket, &vec![0; len], Some(to.parse().expect("an address")))
+        host.udp()
+            .send_to(socket, &vec![0; len], Some(to.parse().expect("an address")))
     };
     assert_eq!(send(host, near, "10.7.0.2:9", 1472), Ok(()));
     assert_eq!(
@@ -325,11 +349,13 @@ fn broadcasts_are_for_those_who_asked() {
         };
         let (mut pair, near, far) = sockets(config);
         let deaf = pair.hosts[1]
-            .udp_bind(SocketAddr::new(any().ip(), 9), UdpConfig::default())
+            .udp()
+            .bind(SocketAddr::new(any().ip(), 9), UdpConfig::default())
             .expect("free");
         let to: IpAddr = to.parse().expect("an address");
         for port in [PORT, 9] {
             pair.hosts[0]
+                .udp()
                 .send_to(near, b"all", Some(SocketAddr::new(to, port)))
                 .expect("taken");
         }
@@ -351,37 +377,50 @@ fn a_port_without_socket_is_told_to_who_is_connected() {
     for [_, theirs] in families() {
         let (mut pair, near, _) = sockets(UdpConfig::default());
         let loose = pair.hosts[0]
-            .udp_bind(
+            .udp()
+            .bind(
                 "[::]:0".parse::<SocketAddr>().expect("an address"),
                 UdpConfig::default(),
             )
             .expect("free");
         let closed = SocketAddr::new(theirs, 9);
         pair.hosts[0]
-            .udp_connect(near, closed)
+            .udp()
+            .connect(near, closed)
             .expect("a good address");
         pair.hosts[0]
+            .udp()
             .send_to(near, b"anybody?", None)
             .expect("taken");
         pair.hosts[0]
+            .udp()
             .send_to(loose, b"anybody?", Some(closed))
             .expect("taken");
         pair.run_for(millis(60));
         assert_eq!(pair.hosts[1].stats().no_socket, 2);
         let mut out = [0; 10];
         assert_eq!(
-            pair.hosts[0].recv_from(near, &mut out),
+            pair.hosts[0].udp().recv_from(near, &mut out),
             Ok(UdpRecv::Failed(PathError::PortUnreachable))
         );
-        assert_eq!(pair.hosts[0].recv_from(near, &mut out), Ok(UdpRecv::Empty));
-        assert_eq!(pair.hosts[0].recv_from(loose, &mut out), Ok(UdpRecv::Empty));
-        pair.hosts[0].send_to(near, b"again", None).expect("taken");
+        assert_eq!(
+            pair.hosts[0].udp().recv_from(near, &mut out),
+            Ok(UdpRecv::Empty)
+        );
+        assert_eq!(
+            pair.hosts[0].udp().recv_from(loose, &mut out),
+            Ok(UdpRecv::Empty)
+        );
+        pair.hosts[0]
+            .udp()
+            .send_to(near, b"again", None)
+            .expect("taken");
         pair.run_for(millis(60));
         assert_eq!(
-            pair.hosts[0].send_to(near, b"again", None),
+            pair.hosts[0].udp().send_to(near, b"again", None),
             Err(SendError::Path(PathError::PortUnreachable))
         );
-        assert_eq!(pair.hosts[0].send_to(near, b"again", None), Ok(()));
+        assert_eq!(pair.hosts[0].udp().send_to(near, b"again", None), Ok(()));
     }
 }
 
@@ -408,6 +447,7 @@ fn checksums_are_looked_at() {
                 }
             });
             pair.hosts[0]
+                .udp()
                 .send_to(near, b"summed", Some(SocketAddr::new(theirs, PORT)))
                 .expect("taken");
             pair.run_for(millis(60));
@@ -425,24 +465,29 @@ fn checksums_are_looked_at() {
 fn a_silent_neighbor_blocks_no_other_datagram() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
     let connected = pair.hosts[0]
-        .udp_bind(any(), UdpConfig::default())
+        .udp()
+        .bind(any(), UdpConfig::default())
         .expect("free");
     pair.hosts[0]
-        .udp_connect(
+        .udp()
+        .connect(
             connected,
             SocketAddr::new(Ipv4Addr::new(10, 7, 0, 77).into(), 9),
         )
         .expect("a good address");
     pair.hosts[0]
+        .udp()
         .send_to(connected, b"lost", None)
         .expect("taken");
     for last in 50..150 {
         let silent = SocketAddr::new(Ipv4Addr::new(10, 7, 0, last).into(), 9);
         pair.hosts[0]
+            .udp()
             .send_to(near, b"lost", Some(silent))
             .expect("taken");
     }
     pair.hosts[0]
+        .udp()
         .send_to(
             near,
             b"arrives",
@@ -451,21 +496,24 @@ fn a_silent_neighbor_blocks_no_other_datagram() {
         .expect("taken");
     pair.run_for(millis(100));
     assert_eq!(receive(&mut pair, 1, far).expect("arrived").0, b"arrives");
-    let info = pair.hosts[0].udp_info(near).expect("open");
+    let info = pair.hosts[0].udp().info(near).expect("open");
     assert_eq!(
         (info.sent, info.unresolved),
         (1, 101 - 64),
         "64 waited, the latest"
     );
     pair.run_for(Duration::from_secs(5));
-    let info = pair.hosts[0].udp_info(near).expect("open");
+    let info = pair.hosts[0].udp().info(near).expect("open");
     assert_eq!((info.unresolved, info.sending), (100, Bytes::ZERO));
     let mut out = [0; 10];
     assert_eq!(
-        pair.hosts[0].recv_from(connected, &mut out),
+        pair.hosts[0].udp().recv_from(connected, &mut out),
         Ok(UdpRecv::Failed(PathError::HostUnreachable))
     );
-    assert_eq!(pair.hosts[0].recv_from(near, &mut out), Ok(UdpRecv::Empty));
+    assert_eq!(
+        pair.hosts[0].udp().recv_from(near, &mut out),
+        Ok(UdpRecv::Empty)
+    );
 }
 
 #[test]
@@ -473,7 +521,7 @@ fn ports_belong_to_one_socket() {
     let mut pair = Pair::new(1);
     let host = &mut pair.hosts[0];
     let mut bind = |at: &str| {
-        host.udp_bind(
+        host.udp().bind(
             at.parse::<SocketAddr>().expect("an address"),
             UdpConfig::default(),
         )
@@ -500,7 +548,7 @@ fn ports_belong_to_one_socket() {
     let ports: Vec<_> = (0..100).map(|_| bind("0.0.0.0:0").expect("free")).collect();
     let mut numbers: Vec<_> = ports
         .iter()
-        .map(|id| host.udp_local(*id).expect("bound").port())
+        .map(|id| host.udp().local(*id).expect("bound").port())
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -511,9 +559,10 @@ fn ports_belong_to_one_socket() {
 #[test]
 fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
-    let at = pair.hosts[0].udp_local(near).expect("bound");
+    let at = pair.hosts[0].udp().local(near).expect("bound");
     for number in 0..3 {
         pair.hosts[0]
+            .udp()
             .send_to(
                 near,
                 &[number],
@@ -523,7 +572,7 @@ fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
     }
     let now = pair.now;
     pair.hosts[0].close(near, now);
-    assert!(pair.hosts[0].udp_bind(at, UdpConfig::default()).is_ok());
+    assert!(pair.hosts[0].udp().bind(at, UdpConfig::default()).is_ok());
     pair.run_for(millis(60));
     for number in 0..3 {
         assert_eq!(receive(&mut pair, 1, far).expect("arrived").0, [number]);
@@ -532,7 +581,7 @@ fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
         (pair.hosts[0].socket_count(), pair.hosts[0].outstanding()),
         (1, 0)
     );
-    assert!(pair.hosts[0].udp_info(near).is_none());
+    assert!(pair.hosts[0].udp().info(near).is_none());
 }
 
 /// Any bytes behind the headers are survived, and every frame is counted.
@@ -540,6 +589,7 @@ fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
 fn nonsense_is_counted() {
     let (mut pair, near, far) = sockets(UdpConfig::default());
     pair.hosts[0]
+        .udp()
         .send_to(
             near,
             b"12345678",

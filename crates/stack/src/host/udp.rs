@@ -1,0 +1,150 @@
+//! [`Udp`]: the calls of applications on datagram sockets.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tautline_base::SocketId;
+
+use super::transport::Transport;
+use crate::addressing::Addressing;
+use crate::socket::SocketError;
+use crate::udp::socket::{Label, UdpSocket};
+use crate::udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
+use crate::wire::udp::UDP_HEADER;
+use crate::wire::{IPV4_HEADER, IPV6_HEADER};
+
+/// The datagram sockets of a [`Host`](super::Host), from [`Host::udp`](super::Host::udp).
+pub struct Udp<'a> {
+    pub(super) transport: &'a mut Transport,
+    pub(super) paths: Paths<'a>,
+}
+
+/// The ways out of a host.
+pub(super) struct Paths<'a> {
+    pub(super) addressing: &'a Addressing,
+    pub(super) mtu: usize,
+}
+
+impl Udp<'_> {
+    /// A socket on `local`. `0.0.0.0` stands for all IPv4 addresses of the host, `::` for all of
+    /// both families; port 0 for any free port.
+    ///
+    /// # Errors
+    /// [`BindError`]: not an address of the host, or in use.
+    pub fn bind(
+        &mut self,
+        local: impl Into<SocketAddr>,
+        config: UdpConfig,
+    ) -> Result<SocketId, BindError> {
+        self.transport
+            .bind_udp(local.into(), config, self.paths.addressing)
+    }
+
+    /// Connects a socket: it receives only from `remote`, and sends there unless a call names
+    /// another destination.
+    ///
+    /// # Errors
+    /// [`SendError`]: no such socket, or `remote` cannot be sent to.
+    pub fn connect(
+        &mut self,
+        id: SocketId,
+        remote: impl Into<SocketAddr>,
+    ) -> Result<(), SendError> {
+        let socket = self.transport.sockets.udp_mut(id);
+        let socket = socket.ok_or(SendError::NoSuchSocket)?;
+        let label = self.paths.label(socket, remote.into(), 0)?;
+        socket.connect(label.to);
+        Ok(())
+    }
+
+    /// Queues a datagram for `to`, or for the connected peer. It leaves in the next polls.
+    ///
+    /// # Errors
+    /// [`SendError`]; after [`Full`](SendError::Full) a `Writable` event follows.
+    pub fn send_to(
+        &mut self,
+        id: SocketId,
+        data: &[u8],
+        to: Option<SocketAddr>,
+    ) -> Result<(), SendError> {
+        let socket = self.transport.sockets.udp_mut(id);
+        let socket = socket.ok_or(SendError::NoSuchSocket)?;
+        if let Some(failure) = socket.take_failure() {
+            return Err(SendError::Path(failure));
+        }
+        let to = to.or_else(|| socket.remote());
+        let to = to.ok_or(SendError::NotConnected)?;
+        let label = self.paths.label(socket, to, data.len())?;
+        socket.send(label, data)?;
+        self.transport.runnable.add(id, &mut socket.links.queued);
+        Ok(())
+    }
+
+    /// Reads the next datagram. Bytes that do not fit into `out` are cut off.
+    ///
+    /// # Errors
+    /// [`SocketError::NoSuchSocket`].
+    pub fn recv_from(&mut self, id: SocketId, out: &mut [u8]) -> Result<UdpRecv, SocketError> {
+        let socket = self.transport.sockets.udp_mut(id);
+        Ok(socket.ok_or(SocketError::NoSuchSocket)?.recv(out))
+    }
+
+    /// Most payload bytes of a datagram over IPv4, or IPv6.
+    pub fn longest_datagram(&self, ipv4: bool) -> usize {
+        self.paths.longest(ipv4)
+    }
+
+    /// Counters and queues of a socket.
+    pub fn info(&self, id: SocketId) -> Option<UdpInfo> {
+        self.transport.sockets.udp(id).map(UdpSocket::info)
+    }
+
+    /// The address a socket is bound to.
+    pub fn local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.transport.sockets.udp(id).map(|socket| socket.local)
+    }
+}
+
+impl Paths<'_> {
+    /// Source and destination of a datagram of `len` bytes from `socket` to `to`.
+    ///
+    /// # Errors
+    /// [`SendError`]: the destination cannot be sent to, or the datagram is too long.
+    fn label(&self, socket: &UdpSocket, to: SocketAddr, len: usize) -> Result<Label, SendError> {
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
+        let broadcast = self.addressing.is_broadcast(to.ip());
+        if broadcast && !socket.config.broadcast {
+            return Err(SendError::Broadcast(to));
+        }
+        if to.port() == 0 || !(broadcast || self.addressing.is_peer(to.ip())) {
+            return Err(SendError::BadAddress(to));
+        }
+        let local = socket.local.ip();
+        let from = match local {
+            own if !own.is_unspecified() => Some(own),
+            _ if broadcast => self.addressing.source_of_broadcast(to.ip()),
+            _ => self.addressing.source_for(to.ip()),
+        };
+        let speaks =
+            |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && (local.is_ipv6() || to.is_ipv4());
+        let from = from.filter(speaks).ok_or(SendError::NoRoute(to))?;
+        if !broadcast && self.addressing.next_hop(to.ip()).is_none() {
+            return Err(SendError::NoRoute(to));
+        }
+        let most = self.longest(to.is_ipv4());
+        if len > most {
+            return Err(SendError::TooLong { len, most });
+        }
+        Ok(Label {
+            from,
+            to,
+            broadcast,
+        })
+    }
+
+    fn longest(&self, ipv4: bool) -> usize {
+        let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
+        self.mtu
+            .min(usize::from(u16::MAX))
+            .saturating_sub(network + UDP_HEADER)
+    }
+}
