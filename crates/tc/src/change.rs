@@ -59,7 +59,7 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
     now: Instant,
     drops: &mut Drops<P>,
 ) -> Result<(), ParseError> {
-    let (command, report) = (words.clone(), root.report());
+    let report = root.report();
     let object = Object::read(&mut words);
     if object.is_none() {
         words.accept(report.kind);
@@ -67,41 +67,30 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
     }
     let place = Position::read(&mut words)?;
     if let Some((word, Verb::Add | Verb::Delete)) = place.verb {
-        return Err(misplaced(word, CHANGE));
+        return Err(word.misplaced(CHANGE));
     }
-    let missing = |expected| ParseError {
-        at: command.command(),
-        problem: Problem::Missing { expected },
-    };
     match object {
         Some(Object::Qdisc) => match target(&report, &place)? {
             None => {
-                kind(&mut words, report.kind).ok_or_else(|| missing(KIND))??;
+                read_kind(&mut words, report.kind)?;
                 root.change(Target::Root, &mut words, now, drops)
             }
             Some((word, class, below)) => {
-                kind(&mut words, below.kind).ok_or_else(|| missing(KIND))??;
+                read_kind(&mut words, below.kind)?;
                 root.change(Target::Below(class), &mut words, now, drops)
                     .map_err(|error| match error.problem {
-                        Problem::NoClass { .. } => ParseError {
-                            at: word.span(),
-                            problem: no_class(class),
-                        },
+                        Problem::NoClass { .. } => word.no_class(class),
                         _ => error,
                     })
             }
         },
         Some(Object::Class) => {
-            let (word, id) = place.classid.ok_or_else(|| missing(CLASSID))?;
-            let unknown = || ParseError {
-                at: word.span(),
-                problem: no_class(id),
-            };
-            let class = report.find_class(id).ok_or_else(unknown)?;
-            kind(&mut words, class.kind).ok_or_else(|| missing(KIND))??;
+            let (word, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+            let class = report.find_class(id).ok_or_else(|| word.no_class(id))?;
+            read_kind(&mut words, class.kind)?;
             root.change(Target::Class(id), &mut words, now, drops)
         }
-        _ => Err(missing(WHAT)),
+        _ => Err(words.missing(WHAT)),
     }
 }
 
@@ -131,36 +120,15 @@ fn target<'a, 'r>(
         };
         meant.then_some((word, class, shown.report))
     });
-    found.map(Some).ok_or_else(|| ParseError {
-        at: word.span(),
-        problem: no_class(wanted),
-    })
+    found.map(Some).ok_or_else(|| word.no_class(wanted))
 }
 
-/// Reads the name of a kind, which must be `expected`; `None` if there is no word.
-fn kind(words: &mut Words<'_>, expected: &str) -> Option<Result<(), ParseError>> {
-    let word = words.word()?;
-    Some(if word.text == expected {
-        Ok(())
-    } else {
-        Err(misplaced(word, KIND))
-    })
-}
-
-fn no_class(class: ClassId) -> Problem {
-    Problem::NoClass {
-        kind: "the tree",
-        class,
-    }
-}
-
-fn misplaced(word: Word<'_>, expected: &'static str) -> ParseError {
-    ParseError {
-        at: word.span(),
-        problem: Problem::Misplaced {
-            word: word.text.into(),
-            expected,
-        },
+/// Reads the name of a kind, which must be `expected`.
+fn read_kind(words: &mut Words<'_>, expected: &str) -> Result<(), ParseError> {
+    match words.word() {
+        None => Err(words.missing(KIND)),
+        Some(word) if word.text == expected => Ok(()),
+        Some(word) => Err(word.misplaced(KIND)),
     }
 }
 

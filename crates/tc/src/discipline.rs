@@ -1,4 +1,5 @@
-//! [`Inspect`]: a qdisc's parameters and counters; [`Change`]: changing a running one.
+//! [`Inspect`]: a qdisc's parameters and counters; [`Change`]: changing a running one;
+//! [`Configured`]: what one kind of qdisc adds to them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
 use tautline_qdisc::fifo::Bound;
 use tautline_qdisc::{ClassId, Classful, Fifo};
 
-use crate::report::Report;
+use crate::report::{Report, Value};
 use crate::words::{Options, ParseError, Problem, Words};
 
 /// Reports its state; object-safe, independent of the packet type.
@@ -75,13 +76,13 @@ impl<P: Item + Send + 'static, B: Bound + Options + Clone + Send + 'static> From
     }
 }
 
-impl<Q: Inspect + ?Sized> Inspect for Box<Q> {
+impl<P: Item> Inspect for Box<dyn DynQdisc<P>> {
     fn report(&self) -> Report {
         (**self).report()
     }
 }
 
-impl<P: Item, Q: Change<P> + ?Sized> Change<P> for Box<Q> {
+impl<P: Item> Change<P> for Box<dyn DynQdisc<P>> {
     fn change(
         &mut self,
         target: Target,
@@ -93,8 +94,80 @@ impl<P: Item, Q: Change<P> + ?Sized> Change<P> for Box<Q> {
     }
 }
 
+/// One kind of qdisc: what it adds to [`Inspect`] and [`Change`], which all kinds share.
+pub trait Configured {
+    /// The packets it queues.
+    type Packet: Item;
+    /// Its parameters.
+    type Config: Options;
+
+    /// Its parameters as they are now.
+    fn parameters(&self) -> Self::Config;
+
+    /// Replaces the parameters.
+    ///
+    /// # Errors
+    /// If it refuses a value; then nothing changes.
+    fn set_parameters(
+        &mut self,
+        config: Self::Config,
+        now: Instant,
+        drops: &mut Drops<Self::Packet>,
+    ) -> Result<(), ConfigError>;
+
+    /// Its counters, classes and children; the other fields of the report are filled in.
+    fn details(&self) -> Report;
+
+    /// The parameters that a report shows.
+    fn shown(&self) -> Vec<(&'static str, Value)> {
+        self.parameters().options()
+    }
+
+    /// Changes `target`, which is one of its classes or below one.
+    ///
+    /// # Errors
+    /// As [`Change::change`].
+    fn change_below(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<Self::Packet>,
+    ) -> Result<(), ParseError> {
+        Err(no_class(self.parameters().kind(), target, words))
+    }
+}
+
+impl<Q: Configured> Inspect for Q {
+    fn report(&self) -> Report {
+        Report {
+            kind: self.parameters().kind(),
+            options: self.shown(),
+            ..self.details()
+        }
+    }
+}
+
+impl<Q: Configured> Change<Q::Packet> for Q {
+    fn change(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<Q::Packet>,
+    ) -> Result<(), ParseError> {
+        if target == Target::Root {
+            reconfigure(self.parameters(), words, |config| {
+                self.set_parameters(config, now, drops)
+            })
+        } else {
+            self.change_below(target, words, now, drops)
+        }
+    }
+}
+
 /// `kind` has no such class.
-pub(crate) fn no_class(kind: &'static str, target: Target, words: &Words<'_>) -> ParseError {
+fn no_class(kind: &'static str, target: Target, words: &Words<'_>) -> ParseError {
     ParseError {
         at: words.here(),
         problem: Problem::NoClass {
@@ -104,7 +177,7 @@ pub(crate) fn no_class(kind: &'static str, target: Target, words: &Words<'_>) ->
     }
 }
 
-/// Sets `words` in `config` and gives it to `apply`, the qdisc's `reconfigure`.
+/// Sets `words` in `config` and gives it to `apply`, the `reconfigure` of a qdisc or a class.
 pub(crate) fn reconfigure<C: Options>(
     mut config: C,
     words: &mut Words<'_>,
@@ -115,25 +188,9 @@ pub(crate) fn reconfigure<C: Options>(
     apply(config).map_err(|error| words.refused(kind, error))
 }
 
-/// As [`reconfigure`], for a qdisc without classes.
-pub(crate) fn reconfigure_leaf<C: Options>(
-    config: C,
-    target: Target,
-    words: &mut Words<'_>,
-    apply: impl FnOnce(C) -> Result<(), ConfigError>,
-) -> Result<(), ParseError> {
-    if target == Target::Root {
-        reconfigure(config, words, apply)
-    } else {
-        Err(no_class("this discipline", target, words))
-    }
-}
-
-/// Changes `target`, which is not `parent` itself and none of its classes, below `parent`, a
-/// `kind`.
-pub(crate) fn change_below<P: Item, Q: Classful<P>>(
+/// Changes `target` below one of the classes of `parent`.
+pub(crate) fn change_child<P: Item, Q: Classful<P> + Configured<Packet = P>>(
     parent: &mut Q,
-    kind: &'static str,
     target: Target,
     words: &mut Words<'_>,
     now: Instant,
@@ -162,5 +219,5 @@ where
             None => {}
         }
     }
-    Err(no_class(kind, target, words))
+    Err(no_class(parent.parameters().kind(), target, words))
 }

@@ -110,7 +110,7 @@ fn errors_name_the_word_and_the_remedy() {
     for (words, message) in [
         (
             "pfifo limits 5",
-            "`limits` is no option of pfifo, which takes: limit PACKETS",
+            "`limits` is no option of pfifo, which takes: limit PACKETS; did you mean `limit`?",
         ),
         (
             "codel target",
@@ -151,13 +151,23 @@ fn errors_name_the_word_and_the_remedy() {
     let kinds: Vec<_> = Kind::all().map(|kind| kind.name()).collect();
     for word in ["", "bloat"] {
         let error = build::<Probe>(word).err().expect("no kind").to_string();
+        assert!(error.lines().all(|line| line.len() <= 100), "{error}");
         assert_eq!(
-            error,
+            error.replace("\n ", ""),
             format!(
                 "`{word}` is no queueing discipline: choose {}",
                 kinds.join(", ")
             )
         );
+    }
+    for (words, suggestion) in [
+        ("fq_code limit 5", "; did you mean `fq_codel`?"),
+        ("fq_codel quantums 5", "; did you mean `quantum`?"),
+        ("codel law linus", "; did you mean `linux`?"),
+        ("pfifo bloat", "takes: limit PACKETS"),
+    ] {
+        let error = build::<Probe>(words).err().expect(words).to_string();
+        assert!(error.ends_with(suggestion), "{error}");
     }
     let error = build::<Probe>("fq_codel red")
         .err()
@@ -177,6 +187,7 @@ fn help_names_every_option() {
             .parse::<Kind>()
             .expect_err("no option")
             .to_string();
+        assert!(error.lines().all(|line| line.len() <= 100), "{error}");
         let (_, help) = error.split_once("which takes: ").expect("the options");
         for (option, _) in kind.options_mut().options() {
             assert!(

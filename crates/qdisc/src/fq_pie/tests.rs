@@ -9,7 +9,6 @@ use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pie::Law;
 use crate::testing::{Probe, ids};
-use crate::words::Part;
 use std::string::{String, ToString};
 
 fn ms(millis: u64) -> Instant {
@@ -335,10 +334,10 @@ fn words_set_every_parameter_and_come_back() {
     };
     assert_eq!(config, expected);
     assert!(
-        config
-            .options()
+        config.options().iter().all(|(name, _)| config
+            .usage()
             .iter()
-            .all(|(name, _)| config.help().contains(name)),
+            .any(|usage| usage.words.contains(name))),
         "the help names every option"
     );
     assert_eq!(

@@ -1,248 +1,256 @@
 //! `cake`: the grammar of tc-cake(8).
 
 use alloc::format;
-use alloc::string::ToString;
 use alloc::vec;
-use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Drops, Instant, Item, Rate};
+use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Rate};
 use tautline_qdisc::Cake;
 use tautline_qdisc::cake::{
-    AckFilter, Bandwidth, Config, Framing, Isolation, Overhead, PRESETS, Profile, Stats, TinStats,
-    Tins,
+    AckFilter, Bandwidth, Config, Framing, Isolation, Overhead, PRESETS, Profile, TinStats, Tins,
 };
 use tautline_qdisc::units;
 
-use crate::discipline::{Change, Inspect, Target, reconfigure_leaf};
+use crate::discipline::Configured;
 use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, ParseError, Part, RATE, SIZE, TIME, Word, Words};
+use crate::words::parameter::*;
+use crate::words::{Expected, Options};
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "cake"
-    }
-
-    fn help(&self) -> &'static str {
-        "bandwidth RATE|unlimited|autorate-ingress, rtt TIME|datacentre|lan|metro|regional|internet|oceanic|satellite|\
-         interplanetary, besteffort|diffserv8|diffserv4|diffserv3|precedence, flowblind|srchost|dsthost|hosts|flows|\
-         dual-srchost|dual-dsthost|triple-isolate, nat|nonat, wash|nowash, split-gso|no-split-gso, ack-filter|\
-         ack-filter-aggressive|no-ack-filter, memlimit SIZE, fwmark MASK, ptm|atm|noatm, overhead N|conservative|raw, mpu N, \
-         ingress|egress, ethernet, ether-vlan, docsis, via-ethernet, pppoe-ptm, bridged-ptm, pppoa-vcmux, pppoa-llc, \
-         pppoe-vcmux, pppoe-llcsnap, ipoa-vcmux, ipoa-llcsnap, bridged-vcmux, bridged-llcsnap, mtu SIZE, profile design|linux, \
-         seed N, perturbation N, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "bandwidth" => {
-                let rate = words.value(option, units::parse_rate, RATE)?;
-                self.bandwidth = if rate == Rate::ZERO {
-                    Bandwidth::Unlimited
-                } else {
-                    Bandwidth::Shaped(rate)
+impl Parameters for Config {
+    const KIND: &'static str = "cake";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter::One {
+            words: &["bandwidth"],
+            values: &["RATE"],
+            set: |config, option, words| {
+                config.bandwidth = match words.read(option, &RATE)? {
+                    Rate::ZERO => Bandwidth::Unlimited,
+                    rate => Bandwidth::Shaped(rate),
                 };
-            }
-            "unlimited" => self.bandwidth = Bandwidth::Unlimited,
-            "autorate-ingress" => {
-                self.bandwidth = Bandwidth::AutorateIngress {
-                    start: self.bandwidth.at_first(),
-                }
-            }
-            "rtt" => self.rtt = words.value(option, units::parse_time, TIME)?,
-            "diffserv" => self.tins = Tins::Diffserv4,
-            "nat" => self.nat = true,
-            "nonat" => self.nat = false,
-            "wash" => self.wash = true,
-            "nowash" => self.wash = false,
-            "ingress" => self.ingress = true,
-            "egress" => self.ingress = false,
-            "split-gso" => self.split_gso = true,
-            "no-split-gso" => self.split_gso = false,
-            "memlimit" => {
-                let limit = words.value(option, units::parse_size, SIZE)?;
-                self.memory_limit = Some(limit).filter(|&limit| limit != Bytes::ZERO);
-            }
-            "fwmark" => {
-                let mask = |text: &str| u32::try_from(units::parse_integer(text)?).ok();
-                self.fwmark = words.value(option, mask, "a mask of 32 bits, e.g. 0xff")?;
-            }
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            "profile" => self.profile = words.value(option, parse_profile, "design or linux")?,
-            "linux" => self.profile = Profile::Linux,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "perturbation" => {
-                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
-            }
-            _ => {
-                return self
-                    .overhead
-                    .set(option, words)
-                    .map(|known| known || set_name(self, option.text));
-            }
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let flag = |name| (name, Value::Flag(true));
-        let rate = self.bandwidth.at_first();
-        let is_autorate = matches!(self.bandwidth, Bandwidth::AutorateIngress { .. });
-        let mut options = vec![];
-        if rate > Rate::ZERO {
-            options.push(("bandwidth", Value::Rate(rate)));
-        } else if !is_autorate {
-            options.push(flag("unlimited"));
-        }
-        if is_autorate {
-            options.push(flag("autorate-ingress"));
-        }
-        options.extend([
-            flag(self.tins.name()),
-            flag(self.isolation.name()),
-            flag(if self.nat { "nat" } else { "nonat" }),
-            flag(if self.wash { "wash" } else { "nowash" }),
-            flag(if self.ingress { "ingress" } else { "egress" }),
-            flag(self.ack_filter.name()),
-            flag(if self.split_gso {
-                "split-gso"
-            } else {
-                "no-split-gso"
-            }),
-            ("rtt", Value::Time(self.rtt)),
-        ]);
-        options.extend(self.overhead.options());
-        if let Some(limit) = self.memory_limit {
-            options.push(("memlimit", Value::Size(limit)));
-        }
-        if self.fwmark != 0 {
-            options.push(("fwmark", Value::Word(format!("{:#x}", self.fwmark))));
-        }
-        options.extend([
-            ("mtu", Value::Size(self.mtu)),
-            ("profile", Value::Word(self.profile.to_string())),
-        ]);
-        options.push(("seed", Value::Count(self.seed)));
-        options
-    }
+                Ok(())
+            },
+            show: |config| {
+                let rate = config.bandwidth.at_first();
+                (rate > Rate::ZERO).then_some(("bandwidth", Value::Rate(rate)))
+            },
+        },
+        switch!(bandwidth, "unlimited" => Bandwidth::Unlimited),
+        Parameter::One {
+            words: &["autorate-ingress"],
+            values: &[],
+            set: |config, _, _| {
+                let start = config.bandwidth.at_first();
+                config.bandwidth = Bandwidth::AutorateIngress { start };
+                Ok(())
+            },
+            show: |config| {
+                let is_autorate = matches!(config.bandwidth, Bandwidth::AutorateIngress { .. });
+                is_autorate.then_some(("autorate-ingress", Value::Flag(true)))
+            },
+        },
+        switch!(
+            tins,
+            "besteffort" => Tins::BestEffort,
+            "diffserv8" => Tins::Diffserv8,
+            "diffserv4" => Tins::Diffserv4,
+            "diffserv3" => Tins::Diffserv3,
+            "precedence" => Tins::Precedence,
+            "diffserv" => Tins::Diffserv4,
+        ),
+        switch!(
+            isolation,
+            "flowblind" => Isolation::FlowBlind,
+            "srchost" => Isolation::SrcHost,
+            "dsthost" => Isolation::DstHost,
+            "hosts" => Isolation::Hosts,
+            "flows" => Isolation::Flows,
+            "dual-srchost" => Isolation::DualSrcHost,
+            "dual-dsthost" => Isolation::DualDstHost,
+            "triple-isolate" => Isolation::TripleIsolate,
+        ),
+        switch!(nat, "nat" => true, "nonat" => false),
+        switch!(wash, "wash" => true, "nowash" => false),
+        switch!(ingress, "ingress" => true, "egress" => false),
+        switch!(
+            ack_filter,
+            "ack-filter" => AckFilter::On,
+            "ack-filter-aggressive" => AckFilter::Aggressive,
+            "no-ack-filter" => AckFilter::Off,
+        ),
+        switch!(split_gso, "split-gso" => true, "no-split-gso" => false),
+        value!("rtt", TIME, rtt),
+        Parameter::One {
+            words: &[
+                "datacentre",
+                "lan",
+                "metro",
+                "regional",
+                "internet",
+                "oceanic",
+                "satellite",
+                "interplanetary",
+            ],
+            values: &[],
+            set: |config, option, _| {
+                let named = PRESETS.into_iter().find(|(name, _)| *name == option.text);
+                config.rtt = named.map_or(config.rtt, |(_, rtt)| rtt);
+                Ok(())
+            },
+            show: |_| None,
+        },
+        part!(overhead: Overhead),
+        Parameter::One {
+            words: &["memlimit"],
+            values: &["SIZE"],
+            set: |config, option, words| {
+                let limit = words.read(option, &SIZE)?;
+                config.memory_limit = (limit > Bytes::ZERO).then_some(limit);
+                Ok(())
+            },
+            show: |config| Some(("memlimit", Value::Size(config.memory_limit?))),
+        },
+        changed!("fwmark", MASK, fwmark),
+        value!("mtu", SIZE, mtu),
+        choice!("profile", profile, "design" => Profile::Design, "linux" => Profile::Linux),
+        value!("seed", INTEGER, seed),
+        hidden!("perturbation", INTEGER, perturbation),
+        preset!("linux", "(all as Linux does)", |config| config.profile =
+            Profile::Linux),
+    ];
 }
 
-/// Sets what a word says that stands for itself; false if it says nothing.
-fn set_name(config: &mut Config, word: &str) -> bool {
-    if let Some(tins) = Tins::ALL.into_iter().find(|tins| tins.name() == word) {
-        config.tins = tins;
-    } else if let Some(isolation) = Isolation::ALL
-        .into_iter()
-        .find(|isolation| isolation.name() == word)
-    {
-        config.isolation = isolation;
-    } else if let Some((_, rtt)) = PRESETS.into_iter().find(|(name, _)| *name == word) {
-        config.rtt = rtt;
-    } else if let Some(filter) = ACK_FILTERS.into_iter().find(|filter| filter.name() == word) {
-        config.ack_filter = filter;
-    } else {
-        return false;
-    }
-    true
-}
+const MASK: Syntax<u32> = Syntax {
+    name: "MASK",
+    expected: Expected::Text("a mask of 32 bits, e.g. 0xff"),
+    parse: |text| u32::try_from(units::parse_integer(text)?).ok(),
+    show: |mask| Value::Word(format!("{mask:#x}")),
+};
 
-const ACK_FILTERS: [AckFilter; 3] = [AckFilter::Off, AckFilter::On, AckFilter::Aggressive];
-
-fn parse_profile(text: &str) -> Option<Profile> {
-    [Profile::Design, Profile::Linux]
-        .into_iter()
-        .find(|profile| profile.to_string() == text)
-}
-
-impl Part for Overhead {
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "overhead" => {
-                self.bytes = Some(words.value(
-                    option,
-                    |text| text.parse().ok(),
-                    "a number from -64 to 256",
-                )?)
-            }
-            "mpu" => {
-                self.mpu =
-                    words.value(option, |text| text.parse().ok(), "a number from 0 to 256")?
-            }
-            "raw" => {
-                *self = Self {
-                    mpu: self.mpu,
+impl Parameters for Overhead {
+    const KIND: &'static str = "cake";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter::One {
+            words: &["raw"],
+            values: &[],
+            set: |overhead, _, _| {
+                let mpu = overhead.mpu;
+                *overhead = Self {
+                    mpu,
                     ..Self::default()
-                }
-            }
-            "noatm" => self.framing = Framing::None,
-            "atm" => self.framing = Framing::Atm,
-            "ptm" => self.framing = Framing::Ptm,
-            // May be repeated: one tag each.
-            "ether-vlan" => self.bytes = Some(self.bytes.unwrap_or(0).saturating_add(4)),
-            // Without meaning in `tc` too, since CAKE looks where the network header begins.
-            "via-ethernet" => {}
-            keyword => return Ok(self.set_link(keyword)),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = Vec::new();
-        if self.bytes.is_none() {
-            options.push(("raw", Value::Flag(true)));
-        }
-        if self.bytes.is_some() || self.framing != Framing::None {
-            options.push((self.framing.name(), Value::Flag(true)));
-        }
-        options.extend(
-            self.bytes
-                .map(|bytes| ("overhead", Value::Signed(bytes.into()))),
-        );
-        if self.mpu != 0 {
-            options.push(("mpu", Value::Count(self.mpu.into())));
-        }
-        options
-    }
+                };
+                Ok(())
+            },
+            show: |overhead| {
+                overhead
+                    .bytes
+                    .is_none()
+                    .then_some(("raw", Value::Flag(true)))
+            },
+        },
+        Parameter::One {
+            words: &["noatm", "atm", "ptm"],
+            values: &[],
+            set: |overhead, option, _| {
+                overhead.framing = match option.text {
+                    "atm" => Framing::Atm,
+                    "ptm" => Framing::Ptm,
+                    _ => Framing::None,
+                };
+                Ok(())
+            },
+            show: |overhead| {
+                let shown = overhead.bytes.is_some() || overhead.framing != Framing::None;
+                shown.then_some((overhead.framing.name(), Value::Flag(true)))
+            },
+        },
+        optional!("overhead", OVERHEAD, bytes),
+        changed!("mpu", MPU, mpu),
+        Parameter::One {
+            // Repeated, it counts one tag each.
+            words: &["ether-vlan"],
+            values: &[],
+            set: |overhead, _, _| {
+                overhead.bytes = Some(overhead.bytes.unwrap_or(0).saturating_add(4));
+                Ok(())
+            },
+            show: |_| None,
+        },
+        Parameter::One {
+            // `via-ethernet` has no effect, as in `tc`: CAKE finds the network header by itself.
+            words: &[
+                "ethernet",
+                "docsis",
+                "conservative",
+                "pppoe-ptm",
+                "bridged-ptm",
+                "pppoa-vcmux",
+                "pppoa-llc",
+                "pppoe-vcmux",
+                "pppoe-llcsnap",
+                "ipoa-vcmux",
+                "ipoa-llcsnap",
+                "bridged-vcmux",
+                "bridged-llcsnap",
+                "via-ethernet",
+            ],
+            values: &[],
+            set: |overhead, option, _| {
+                overhead.set_link(option.text);
+                Ok(())
+            },
+            show: |_| None,
+        },
+    ];
 }
 
-impl<P: Item> Change<P> for Cake<P> {
-    fn change(
+const OVERHEAD: Syntax<i16> = Syntax {
+    name: "N",
+    expected: Expected::Text("a number from -64 to 256"),
+    parse: |text| text.parse().ok(),
+    show: |bytes| Value::Signed((*bytes).into()),
+};
+
+const MPU: Syntax<u16> = Syntax {
+    expected: Expected::Text("a number from 0 to 256"),
+    ..number()
+};
+
+impl<P: Item> Configured for Cake<P> {
+    type Packet = P;
+    type Config = Config;
+
+    fn parameters(&self) -> Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
         &mut self,
-        target: Target,
-        words: &mut Words<'_>,
+        config: Config,
         now: Instant,
         drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        reconfigure_leaf(self.config().clone(), target, words, |config| {
-            self.reconfigure(config, now, drops)
-        })
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config, now, drops)
     }
-}
 
-impl<P> Inspect for Cake<P> {
-    /// Parameters, memory, sizes, and a class for every tin, the least urgent first.
-    fn report(&self) -> Report {
-        let Stats {
-            overlimits,
-            memory_used,
-            memory_limit,
-            capacity_estimate,
-            network_size,
-            adjusted_size,
-            mean_offset,
-        } = self.stats();
+    /// Memory, sizes, and a class for every tin, the least urgent first.
+    fn details(&self) -> Report {
+        let stats = self.stats();
         Report {
-            kind: "cake",
-            options: self.config().options(),
-            overlimits,
+            overlimits: stats.overlimits,
             counters: vec![
-                ("memory_used", Value::Size(memory_used)),
-                ("memory_limit", Value::Size(memory_limit)),
-                ("capacity_estimate", Value::Rate(capacity_estimate)),
-                ("min_network_size", Value::Count(network_size.0.into())),
-                ("max_network_size", Value::Count(network_size.1.into())),
-                ("min_adj_size", Value::Count(adjusted_size.0.into())),
-                ("max_adj_size", Value::Count(adjusted_size.1.into())),
-                ("avg_hdr_offset", Value::Count(mean_offset.into())),
+                ("memory_used", Value::Size(stats.memory_used)),
+                ("memory_limit", Value::Size(stats.memory_limit)),
+                ("capacity_estimate", Value::Rate(stats.capacity_estimate)),
+                (
+                    "min_network_size",
+                    Value::Count(stats.network_size.0.into()),
+                ),
+                (
+                    "max_network_size",
+                    Value::Count(stats.network_size.1.into()),
+                ),
+                ("min_adj_size", Value::Count(stats.adjusted_size.0.into())),
+                ("max_adj_size", Value::Count(stats.adjusted_size.1.into())),
+                ("avg_hdr_offset", Value::Count(stats.mean_offset.into())),
             ],
             classes: self.tins().map(tin_report).collect(),
             ..Report::default()

@@ -1,106 +1,62 @@
-//! `fifo`, and the reports and changes of every FIFO.
+//! `fifo`, `pfifo`, `bfifo` and `pfifo_head_drop`.
 
 use alloc::vec;
-use alloc::vec::Vec;
 
-use tautline_base::{Drops, Instant, Item};
+use tautline_base::{ConfigError, Drops, Instant, Item};
 use tautline_qdisc::fifo::{Bound, Config, Fifo, Victim};
-use tautline_qdisc::units;
+use tautline_qdisc::{bfifo, pfifo, pfifo_head_drop};
 
-use crate::discipline::{Change, Inspect, Target, reconfigure_leaf};
+use crate::discipline::Configured;
 use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, Word, Words};
+use crate::words::Options;
+use crate::words::parameter::*;
 
-impl<P, B: Bound + Options> Inspect for Fifo<P, B> {
-    fn report(&self) -> Report {
+impl<P: Item, B: Bound + Options + Clone> Configured for Fifo<P, B> {
+    type Packet = P;
+    type Config = B;
+
+    fn parameters(&self) -> B {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: B,
+        _: Instant,
+        _: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config);
+        Ok(())
+    }
+
+    fn details(&self) -> Report {
         Report {
-            kind: self.config().kind(),
-            options: self.config().options(),
             counters: vec![("drop_overlimit", Value::Count(self.drop_overlimit()))],
             ..Report::default()
         }
     }
 }
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "fifo"
-    }
-
-    fn help(&self) -> &'static str {
-        "packets N|unlimited, bytes SIZE|unlimited, drop head|tail"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "packets" => {
-                let packets = |text: &str| unless_unlimited(text, units::parse_packets);
-                self.packets = words.value(
-                    option,
-                    packets,
-                    "a number of packets, e.g. 1000, or unlimited",
-                )?;
-            }
-            "bytes" => {
-                let bytes = |text: &str| unless_unlimited(text, units::parse_size);
-                self.bytes = words.value(option, bytes, "a size, e.g. 32Mb, or unlimited")?;
-            }
-            "drop" => self.victim = words.value(option, parse_victim, "head or tail")?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let unlimited = || Value::word(UNLIMITED);
-        let victim = if self.victim == Victim::Oldest {
-            "head"
-        } else {
-            "tail"
-        };
-        vec![
-            (
-                "packets",
-                self.packets
-                    .map_or_else(unlimited, |most| Value::Packets(most.into())),
-            ),
-            ("bytes", self.bytes.map_or_else(unlimited, Value::Size)),
-            ("drop", Value::word(victim)),
-        ]
-    }
+impl Parameters for Config {
+    const KIND: &'static str = "fifo";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        or_word!("packets", PACKETS, packets, "unlimited"),
+        or_word!("bytes", SIZE, bytes, "unlimited"),
+        choice!("drop", victim, "head" => Victim::Oldest, "tail" => Victim::Newcomer),
+    ];
 }
 
-/// Reads a limit that may be absent.
-fn unless_unlimited<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
-    if text == UNLIMITED {
-        Some(None)
-    } else {
-        parse(text).map(Some)
-    }
+impl Parameters for pfifo::Config {
+    const KIND: &'static str = "pfifo";
+    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", PACKETS, limit)];
 }
 
-fn parse_victim(text: &str) -> Option<Victim> {
-    match text {
-        "head" => Some(Victim::Oldest),
-        "tail" => Some(Victim::Newcomer),
-        _ => None,
-    }
+impl Parameters for bfifo::Config {
+    const KIND: &'static str = "bfifo";
+    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", SIZE, limit)];
 }
 
-impl<P: Item, B: Bound + Options + Clone> Change<P> for Fifo<P, B> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        _now: Instant,
-        _drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        reconfigure_leaf(self.config().clone(), target, words, |config| {
-            self.reconfigure(config);
-            Ok(())
-        })
-    }
+impl Parameters for pfifo_head_drop::Config {
+    const KIND: &'static str = "pfifo_head_drop";
+    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", PACKETS, limit)];
 }
-
-/// The word for no limit.
-const UNLIMITED: &str = "unlimited";

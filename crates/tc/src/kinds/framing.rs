@@ -1,60 +1,37 @@
 //! Link framing: `mpu`, `overhead`, `linklayer`.
 
 use alloc::string::ToString;
-use alloc::vec::Vec;
 
 use tautline_base::Bytes;
-use tautline_qdisc::units;
 use tautline_qdisc::{Framing, LinkLayer};
 
 use crate::report::Value;
-use crate::words::{NUMBER, ParseError, Part, SIZE, Word, Words};
+use crate::words::Expected;
+use crate::words::parameter::*;
 
-impl Part for Framing {
-    /// Sets `option` if it is one of these; see [`Options::set`](crate::words::Options::set).
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "mpu" => {
-                let small = |text: &str| {
-                    units::parse_size(text).and_then(|size| u16::try_from(size.get()).ok())
-                };
-                self.mpu = words.value(option, small, SIZE)?;
-            }
-            "overhead" => self.overhead = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "linklayer" => {
-                self.linklayer = words.value(option, parse_linklayer, "ethernet, atm or adsl")?
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// The parameters that differ from the default, as `tc` shows them.
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let Self {
-            overhead,
-            mpu,
-            linklayer,
-        } = *self;
-        let all = [
-            (mpu > 0, "mpu", Value::Size(Bytes::new(mpu.into()))),
-            (overhead > 0, "overhead", Value::Count(overhead.into())),
-            (
-                linklayer != LinkLayer::Ethernet,
-                "linklayer",
-                Value::word(linklayer.to_string()),
-            ),
-        ];
-        all.into_iter()
-            .filter_map(|(differs, name, value)| differs.then_some((name, value)))
-            .collect()
-    }
+impl Parameters for Framing {
+    const KIND: &'static str = "framing";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        changed!("mpu", SMALL_SIZE, mpu),
+        changed!("overhead", number::<u16>(), overhead),
+        changed!("linklayer", LINKLAYER, linklayer),
+    ];
 }
 
-fn parse_linklayer(text: &str) -> Option<LinkLayer> {
-    match text {
+const SMALL_SIZE: Syntax<u16> = Syntax {
+    name: SIZE.name,
+    expected: SIZE.expected,
+    parse: |text| u16::try_from((SIZE.parse)(text)?.get()).ok(),
+    show: |size| Value::Size(Bytes::new((*size).into())),
+};
+
+const LINKLAYER: Syntax<LinkLayer> = Syntax {
+    name: "ethernet|atm|adsl",
+    expected: Expected::OneOf(&["ethernet", "atm", "adsl"]),
+    parse: |text| match text {
         "ethernet" => Some(LinkLayer::Ethernet),
         "atm" | "adsl" => Some(LinkLayer::Atm),
         _ => None,
-    }
-}
+    },
+    show: |layer| Value::word(layer.to_string()),
+};

@@ -1,132 +1,113 @@
 //! `htb`.
 
+use alloc::format;
 use alloc::vec;
-use alloc::vec::Vec;
 
-use tautline_base::{Drops, Instant, Item, Qdisc};
+use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc};
 use tautline_qdisc::htb::{ClassConfig, ClassStats, Config, Depth};
-use tautline_qdisc::units;
-use tautline_qdisc::{ClassId, Classful, Htb};
+use tautline_qdisc::{ClassId, Classful, Framing, Htb, units};
 
-use crate::discipline::{Change, Inspect, Target, change_below, reconfigure};
+use crate::discipline::{Change, Configured, Inspect, Target, change_child, reconfigure};
 use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, Part, RATE, SIZE, Word, Words};
+use crate::words::parameter::*;
+use crate::words::{Expected, Options, ParseError, Words};
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "htb"
-    }
-
-    fn help(&self) -> &'static str {
-        "r2q N, default MINOR (hexadecimal), direct_qlen PACKETS, depth exact|ticks, hz N, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "default" => {
-                let minor = |text: &str| {
-                    u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
-                };
-                let minor = words.value(
-                    option,
-                    minor,
-                    "the number of a class in hexadecimal, e.g. 12 or 0x12",
-                )?;
-                self.default = (minor > 0).then_some(minor);
-            }
-            "r2q" => self.r2q = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "direct_qlen" => {
-                self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?
-            }
-            "depth" => self.depth = words.value(option, parse_depth, "exact or ticks")?,
-            "hz" => self.hz = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "linux" => self.depth = Self::linux().depth,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![
-            ("r2q", Value::Count(self.r2q.into())),
-            (
-                "default",
-                Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0))),
-            ),
-            ("direct_qlen", Value::Count(self.direct_qlen.into())),
-            ("depth", Value::word(alloc::format!("{}", self.depth))),
-            ("hz", Value::Count(self.hz.into())),
-        ]
-    }
+impl Parameters for Config {
+    const KIND: &'static str = "htb";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        value!("r2q", number::<u32>(), r2q),
+        value!("default", MINOR, default),
+        value!("direct_qlen", DIRECT_PACKETS, direct_qlen),
+        choice!("depth", depth, "exact" => Depth::Exact, "ticks" => Depth::Ticks),
+        value!("hz", number::<u32>(), hz),
+        preset!("linux", "(all as Linux does)", |config| config.depth =
+            Self::linux().depth),
+    ];
 }
 
-impl Options for ClassConfig {
-    fn kind(&self) -> &'static str {
-        "htb"
-    }
+const MINOR: Syntax<Option<u16>> = Syntax {
+    name: "MINOR (hexadecimal)",
+    expected: Expected::Text("the number of a class in hexadecimal, e.g. 12 or 0x12"),
+    parse: |text| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let minor = u16::from_str_radix(digits, 16).ok()?;
+        Some((minor > 0).then_some(minor))
+    },
+    show: |minor| Value::word(format!("{:#x}", minor.unwrap_or(0))),
+};
 
-    fn help(&self) -> &'static str {
-        "rate RATE, ceil RATE, burst SIZE, cburst SIZE, prio N, quantum SIZE, mtu SIZE, mpu SIZE, overhead N, linklayer \
-         ethernet|atm|adsl"
-    }
+/// `tc` shows them without their unit.
+const DIRECT_PACKETS: Syntax<u32> = Syntax {
+    show: |packets| Value::Count((*packets).into()),
+    ..PACKETS
+};
 
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        // tc allows a cell size behind the burst, which the kernel has long ignored.
-        let burst = |text: &str| units::parse_size(text.split('/').next().unwrap_or_default());
-        match option.text {
-            "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
-            "ceil" => self.ceil = Some(words.value(option, units::parse_rate, RATE)?),
-            "burst" | "buffer" | "maxburst" => self.burst = Some(words.value(option, burst, SIZE)?),
-            "cburst" | "cbuffer" | "cmaxburst" => {
-                self.cburst = Some(words.value(option, burst, SIZE)?)
-            }
-            "prio" => self.prio = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "quantum" => self.quantum = Some(words.value(option, units::parse_size, SIZE)?),
-            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
-            _ => return self.framing.set(option, words),
-        }
-        Ok(true)
-    }
-
-    /// The parameters that were given, and the priority; derived values are in the class's report.
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("prio", Value::Count(self.prio.into()))];
-        options.extend(
-            self.quantum
-                .map(|quantum| ("quantum", Value::Size(quantum))),
-        );
-        options.push(("rate", Value::Rate(self.rate)));
-        options.extend(self.framing.options());
-        options.extend(self.ceil.map(|ceil| ("ceil", Value::Rate(ceil))));
-        options.extend(self.burst.map(|burst| ("burst", Value::Size(burst))));
-        options.extend(self.cburst.map(|burst| ("cburst", Value::Size(burst))));
-        options.extend((self.mtu != Self::default().mtu).then_some(("mtu", Value::Size(self.mtu))));
-        options
-    }
+/// The parameters that were given, and the priority; derived values are in the class's report.
+impl Parameters for ClassConfig {
+    const KIND: &'static str = "htb";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        value!("prio", number::<u8>(), prio),
+        optional!("quantum", SIZE, quantum),
+        value!("rate", RATE, rate),
+        part!(framing: Framing),
+        optional!("ceil", RATE, ceil),
+        optional!("burst" | "buffer" | "maxburst", BURST, burst),
+        optional!("cburst" | "cbuffer" | "cmaxburst", BURST, cburst),
+        changed!("mtu", SIZE, mtu),
+    ];
 }
 
-fn parse_depth(text: &str) -> Option<Depth> {
-    match text {
-        "exact" => Some(Depth::Exact),
-        "ticks" => Some(Depth::Ticks),
-        _ => None,
-    }
-}
+/// `tc` allows a cell size behind the burst, which the kernel has long ignored.
+const BURST: Syntax<Bytes> = Syntax {
+    parse: |text| units::parse_size(text.split('/').next()?),
+    ..SIZE
+};
 
-impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Htb<P, Q> {
-    fn report(&self) -> Report {
+impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Htb<P, Q> {
+    type Packet = P;
+    type Config = Config;
+
+    fn parameters(&self) -> Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: Config,
+        _: Instant,
+        _: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config)
+    }
+
+    fn details(&self) -> Report {
+        let classes = self.classes();
         Report {
-            kind: "htb",
             id: Some(ClassId::new(self.handle(), 0)),
-            options: self.config().options(),
             overlimits: self.overlimits(),
             counters: vec![("direct_packets_stat", Value::Count(self.direct_packets()))],
-            classes: self
-                .classes()
+            classes: classes
                 .map(|(stats, queue)| report_class(stats, queue))
                 .collect(),
             ..Report::default()
         }
+    }
+
+    fn change_below(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        if let Target::Class(class) = target
+            && let Some(config) = self.class_config(class)
+        {
+            return reconfigure(config.clone(), words, |config| {
+                self.change_class_config(class, config, now)
+            });
+        }
+        change_child(self, target, words, now, drops)
     }
 }
 
@@ -153,29 +134,5 @@ fn report_class<Q: Inspect>(stats: ClassStats, queue: Option<&Q>) -> Report {
         ],
         children: queue.iter().map(|queue| queue.report()).collect(),
         ..Report::default()
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if target == Target::Root {
-            return reconfigure(self.config().clone(), words, |config| {
-                self.reconfigure(config)
-            });
-        }
-        if let Target::Class(class) = target
-            && let Some(config) = self.class_config(class)
-        {
-            return reconfigure(config.clone(), words, |config| {
-                self.change_class_config(class, config, now)
-            });
-        }
-        change_below(self, "htb", target, words, now, drops)
     }
 }

@@ -1,6 +1,6 @@
 //! Each kind of qdisc: its parameters in words, its report, its changes.
 
-mod bfifo;
+mod aqm_fifo;
 mod blue;
 mod cake;
 mod cobalt;
@@ -15,9 +15,7 @@ mod framing;
 mod htb;
 mod mq;
 mod netem;
-mod pfifo;
 mod pfifo_fast;
-mod pfifo_head_drop;
 mod pie;
 mod prio;
 mod red;

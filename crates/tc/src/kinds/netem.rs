@@ -1,108 +1,139 @@
 //! `netem`: options with several values, some of which may be left out.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
-use alloc::vec::Vec;
 use core::fmt::Write;
 
-use tautline_base::{Bytes, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc, Rate};
 use tautline_qdisc::netem::{
     Cells, Chance, Config, Distribution, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing,
-    States, Stats,
+    States,
 };
-use tautline_qdisc::units;
-use tautline_qdisc::{Classful, Netem};
+use tautline_qdisc::{Classful, Netem, units};
 
 use super::named;
-use crate::discipline::{Change, Inspect, Target, change_below, reconfigure};
+use crate::discipline::{Change, Configured, Inspect, Target, change_child};
 use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, TIME, Word, Words};
+use crate::words::parameter::*;
+use crate::words::{Expected, ParseError, Word, Words};
 
 const PERCENT: &str = "a percentage, e.g. 1% or 0.5%";
 
-const DISTRIBUTION: &str = "uniform, normal, pareto or paretonormal";
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "netem"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, delay TIME [JITTER [CORRELATION]], distribution uniform|normal|pareto|paretonormal, loss [random] PERCENT \
-         [CORRELATION], loss state P13 [P31 [P32 [P23 [P14]]]], loss gemodel P [R [1-H [1-K]]], ecn, noecn, duplicate PERCENT \
-         [CORRELATION], corrupt PERCENT [CORRELATION], reorder PERCENT [CORRELATION], gap PACKETS, rate RATE [PACKETOVERHEAD \
-         [CELLSIZE [CELLOVERHEAD]]], slot MIN [MAX] [packets N] [bytes N], slot distribution NAME DELAY JITTER [packets N] [bytes \
-         N], seed N, linux (random delays as in Linux)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "delay" | "latency" => {
-                self.delay = words.value(option, units::parse_time, TIME)?;
-                if let Some(jitter) = optional(words, units::parse_time) {
-                    self.jitter = jitter;
-                    self.delay_correlation = optional(words, parse_percent).unwrap_or_default();
-                }
-            }
-            "distribution" => {
-                self.distribution = words.value(option, |text| text.parse().ok(), DISTRIBUTION)?
-            }
-            "loss" | "drop" => self.loss = parse_loss(option, words)?,
-            "ecn" => self.ecn = true,
-            "noecn" => self.ecn = false,
-            "duplicate" => self.duplicate = parse_chance(option, words)?,
-            "corrupt" => self.corrupt = parse_chance(option, words)?,
-            "reorder" => {
-                let chance = parse_chance(option, words)?;
-                let gap = self.reorder.map_or(1, |reorder| reorder.gap);
-                self.reorder = (chance.probability > 0.0).then_some(Reorder { chance, gap });
-            }
-            "gap" => {
-                // A gap alone is kept always.
-                let chance = self
-                    .reorder
-                    .map_or_else(|| Chance::of(1.0), |reorder| reorder.chance);
-                let gap = words.value(option, |text| text.parse().ok(), NUMBER)?;
-                self.reorder = Some(Reorder { chance, gap });
-            }
-            "rate" => self.link = parse_link(option, words)?,
-            "slot" => self.slots = parse_slots(option, words)?,
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "linux" => self.draw = Draw::Remainder,
-            _ => return Ok(false),
+/// A parameter that is a probability with a correlation.
+macro_rules! chance {
+    ($name:literal, $field:ident) => {
+        Parameter::One {
+            words: &[$name],
+            values: &["PERCENT [CORRELATION]"],
+            set: |config, option, words| {
+                config.$field = parse_chance(option, words)?;
+                Ok(())
+            },
+            show: |config| Some(($name, Value::Word(chance_text(config.$field)))),
         }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("linux", Value::Flag(self.draw == Draw::Remainder)),
-            ("limit", Value::Packets(self.limit.into())),
-            ("delay", Value::Word(delay_text(self))),
-            (
-                "distribution",
-                Value::Word(format!("{}", self.distribution)),
-            ),
-            ("loss", Value::Word(loss_text(self.loss))),
-            ("ecn", Value::Flag(self.ecn)),
-            ("duplicate", Value::Word(chance_text(self.duplicate))),
-        ];
-        if let Some(Reorder { chance, gap }) = self.reorder {
-            options.push(("reorder", Value::Word(chance_text(chance))));
-            options.push(("gap", Value::Count(gap.into())));
-        }
-        options.push(("corrupt", Value::Word(chance_text(self.corrupt))));
-        options.extend(self.link.map(|link| ("rate", Value::Word(link_text(link)))));
-        options.extend(
-            self.slots
-                .map(|slots| ("slot", Value::Word(slots_text(slots)))),
-        );
-        options.push(("seed", Value::Count(self.seed)));
-        options
-    }
+    };
 }
+
+impl Parameters for Config {
+    const KIND: &'static str = "netem";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter::One {
+            words: &["linux"],
+            values: &["(random delays as in Linux)"],
+            set: |config, _, _| {
+                config.draw = Draw::Remainder;
+                Ok(())
+            },
+            show: |config| Some(("linux", Value::Flag(config.draw == Draw::Remainder))),
+        },
+        value!("limit", PACKETS, limit),
+        Parameter::One {
+            words: &["delay", "latency"],
+            values: &["TIME [JITTER [CORRELATION]]"],
+            set: |config, option, words| {
+                config.delay = words.read(option, &TIME)?;
+                if let Some(jitter) = words.optional(units::parse_time) {
+                    config.jitter = jitter;
+                    config.delay_correlation = words.optional(parse_percent).unwrap_or_default();
+                }
+                Ok(())
+            },
+            show: |config| Some(("delay", Value::Word(delay_text(config)))),
+        },
+        value!("distribution", DISTRIBUTION, distribution),
+        Parameter::One {
+            words: &["loss", "drop"],
+            values: &[
+                "[random] PERCENT [CORRELATION]",
+                "state P13 [P31 [P32 [P23 [P14]]]]",
+                "gemodel P [R [1-H [1-K]]]",
+            ],
+            set: |config, option, words| {
+                config.loss = parse_loss(option, words)?;
+                Ok(())
+            },
+            show: |config| Some(("loss", Value::Word(loss_text(config.loss)))),
+        },
+        flag!("ecn", "noecn", ecn),
+        chance!("duplicate", duplicate),
+        Parameter::One {
+            words: &["reorder"],
+            values: &["PERCENT [CORRELATION]"],
+            set: |config, option, words| {
+                let chance = parse_chance(option, words)?;
+                let gap = config.reorder.map_or(1, |reorder| reorder.gap);
+                config.reorder = (chance.probability > 0.0).then_some(Reorder { chance, gap });
+                Ok(())
+            },
+            show: |config| Some(("reorder", Value::Word(chance_text(config.reorder?.chance)))),
+        },
+        Parameter::One {
+            words: &["gap"],
+            values: &["PACKETS"],
+            set: |config, option, words| {
+                // A gap alone is kept always.
+                let chance = config
+                    .reorder
+                    .map_or(Chance::of(1.0), |reorder| reorder.chance);
+                let gap = words.read(option, &number())?;
+                config.reorder = Some(Reorder { chance, gap });
+                Ok(())
+            },
+            show: |config| Some(("gap", Value::Count(config.reorder?.gap.into()))),
+        },
+        chance!("corrupt", corrupt),
+        Parameter::One {
+            words: &["rate"],
+            values: &["RATE [PACKETOVERHEAD [CELLSIZE [CELLOVERHEAD]]]"],
+            set: |config, option, words| {
+                config.link = parse_link(option, words)?;
+                Ok(())
+            },
+            show: |config| Some(("rate", Value::Word(link_text(config.link?)))),
+        },
+        Parameter::One {
+            words: &["slot"],
+            values: &[
+                "MIN [MAX] [packets N] [bytes N]",
+                "distribution NAME DELAY JITTER [packets N] [bytes N]",
+            ],
+            set: |config, option, words| {
+                config.slots = parse_slots(option, words)?;
+                Ok(())
+            },
+            show: |config| Some(("slot", Value::Word(slots_text(config.slots?)))),
+        },
+        value!("seed", INTEGER, seed),
+    ];
+}
+
+const DISTRIBUTION: Syntax<Distribution> = Syntax {
+    name: "uniform|normal|pareto|paretonormal",
+    expected: Expected::OneOf(&["uniform", "normal", "pareto", "paretonormal"]),
+    parse: |text| text.parse().ok(),
+    show: |distribution| Value::word(distribution.to_string()),
+};
 
 fn delay_text(config: &Config) -> String {
     let (delay, jitter) = (units::time(config.delay), units::time(config.jitter));
@@ -111,13 +142,6 @@ fn delay_text(config: &Config) -> String {
         (false, true) => format!("{delay} {jitter}"),
         (_, false) => format!("{delay} {jitter} {}", percent(config.delay_correlation)),
     }
-}
-
-/// Takes the next word if it can be read as the value that may stand there.
-fn optional<T>(words: &mut Words<'_>, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-    let value = parse(words.peek()?.text)?;
-    words.word();
-    Some(value)
 }
 
 /// Reads `1%`, or `1`, which is one percent as well.
@@ -146,7 +170,7 @@ fn parse_chance(option: Word<'_>, words: &mut Words<'_>) -> Result<Chance, Parse
     let probability = words.value(option, parse_percent, PERCENT)?;
     Ok(Chance {
         probability,
-        correlation: optional(words, parse_percent).unwrap_or_default(),
+        correlation: words.optional(parse_percent).unwrap_or_default(),
     })
 }
 
@@ -166,7 +190,7 @@ fn chance_text(
 fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseError> {
     if words.accept("state") {
         let p13 = words.value(option, parse_percent, PERCENT)?;
-        let mut next = |default| optional(words, parse_percent).unwrap_or(default);
+        let mut next = |default| words.optional(parse_percent).unwrap_or(default);
         let (p31, p32, p23, p14) = (next(1.0 - p13), next(0.0), next(1.0), next(0.0));
         return Ok(Loss::States(States {
             p13,
@@ -178,7 +202,7 @@ fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseErro
     }
     if words.accept("gemodel") {
         let to_bad = words.value(option, parse_percent, PERCENT)?;
-        let mut next = |default| optional(words, parse_percent).unwrap_or(default);
+        let mut next = |default| words.optional(parse_percent).unwrap_or(default);
         let (to_good, bad_loss, good_loss) = (next(1.0 - to_bad), next(1.0), next(0.0));
         return Ok(Loss::GilbertElliott(GilbertElliott {
             to_bad,
@@ -215,10 +239,10 @@ fn loss_text(loss: Loss) -> String {
 
 /// A rate of zero means that there is no link.
 fn parse_link(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Link>, ParseError> {
-    let rate = words.value(option, units::parse_rate, RATE)?;
-    let packet_overhead = optional(words, |text| text.parse().ok()).unwrap_or_default();
-    let size = optional(words, |text| text.parse().ok()).unwrap_or_default();
-    let overhead = optional(words, |text| text.parse().ok()).unwrap_or_default();
+    let rate = words.read(option, &RATE)?;
+    let packet_overhead = words.optional(|text| text.parse().ok()).unwrap_or_default();
+    let size = words.optional(|text| text.parse().ok()).unwrap_or_default();
+    let overhead = words.optional(|text| text.parse().ok()).unwrap_or_default();
     let cells = (size > 0).then_some(Cells { size, overhead });
     Ok((rate > Rate::ZERO).then_some(Link {
         rate,
@@ -245,27 +269,26 @@ fn link_text(
 /// Windows that follow at once and hold any number of packets are no windows.
 fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>, ParseError> {
     let every = if words.accept("distribution") {
-        let distribution: Distribution =
-            words.value(option, |text| text.parse().ok(), DISTRIBUTION)?;
-        let delay = words.value(option, units::parse_time, TIME)?;
+        let distribution = words.read(option, &DISTRIBUTION)?;
+        let delay = words.read(option, &TIME)?;
         Spacing::Spread {
             distribution,
             delay,
-            jitter: words.value(option, units::parse_time, TIME)?,
+            jitter: words.read(option, &TIME)?,
         }
     } else {
-        let min = words.value(option, units::parse_time, TIME)?;
+        let min = words.read(option, &TIME)?;
         Spacing::Range {
             min,
-            max: optional(words, units::parse_time).unwrap_or(min),
+            max: words.optional(units::parse_time).unwrap_or(min),
         }
     };
     let (mut packets, mut bytes) = (None, None);
     loop {
         if words.accept("packets") {
-            packets = Some(words.value(option, units::parse_packets, PACKETS)?);
+            packets = Some(words.read(option, &PACKETS)?);
         } else if words.accept("bytes") {
-            bytes = Some(words.value(option, units::parse_size, SIZE)?);
+            bytes = Some(words.read(option, &SIZE)?);
         } else {
             break;
         }
@@ -315,48 +338,48 @@ fn slots_text(
     text
 }
 
-impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Netem<P, Q> {
-    fn report(&self) -> Report {
-        let Stats {
-            lost,
-            ecn_mark,
-            duplicated,
-            corrupted,
-            reordered,
-            split,
-        } = *self.stats();
+impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Netem<P, Q> {
+    type Packet = P;
+    type Config = Config;
+
+    fn parameters(&self) -> Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: Config,
+        _: Instant,
+        _: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config)
+    }
+
+    fn details(&self) -> Report {
+        let stats = self.stats();
         Report {
-            kind: "netem",
             id: named(self.handle()),
-            options: self.config().options(),
-            requeues: reordered,
+            requeues: stats.reordered,
             counters: vec![
-                ("lost", Value::Count(lost)),
-                ("ecn_mark", Value::Count(ecn_mark)),
-                ("duplicated", Value::Count(duplicated)),
-                ("corrupted", Value::Count(corrupted)),
-                ("reordered", Value::Count(reordered)),
-                ("split", Value::Count(split)),
+                ("lost", Value::Count(stats.lost)),
+                ("ecn_mark", Value::Count(stats.ecn_mark)),
+                ("duplicated", Value::Count(stats.duplicated)),
+                ("corrupted", Value::Count(stats.corrupted)),
+                ("reordered", Value::Count(stats.reordered)),
+                ("split", Value::Count(stats.split)),
             ],
             children: self.child().into_iter().map(Q::report).collect(),
             ..Report::default()
         }
     }
-}
 
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Netem<P, Q> {
-    fn change(
+    fn change_below(
         &mut self,
         target: Target,
         words: &mut Words<'_>,
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        if target != Target::Root {
-            return change_below(self, "netem", target, words, now, drops);
-        }
-        reconfigure(self.config().clone(), words, |config| {
-            self.reconfigure(config)
-        })
+        change_child(self, target, words, now, drops)
     }
 }

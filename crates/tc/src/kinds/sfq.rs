@@ -4,161 +4,136 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Drops, Instant, Item};
-use tautline_qdisc::Sfq;
+use tautline_base::{Bytes, ConfigError, Drops, Instant, Item};
+use tautline_qdisc::red::Params;
 use tautline_qdisc::sfq::{Config, FlowRed};
-use tautline_qdisc::units;
+use tautline_qdisc::{Sfq, units};
 
-use crate::discipline::{Change, Inspect, Target, reconfigure_leaf};
+use crate::discipline::Configured;
 use crate::report::{Report, Value};
-use crate::words::{NUMBER, Options, PACKETS, ParseError, Part, SIZE, Word, Words};
+use crate::words::Options;
+use crate::words::parameter::*;
 
-impl<P> Inspect for Sfq<P> {
-    fn report(&self) -> Report {
+impl<P: Item> Configured for Sfq<P> {
+    type Packet = P;
+    type Config = Config;
+
+    fn parameters(&self) -> Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: Config,
+        _: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config, drops)
+    }
+
+    /// With everything derived written out, as `tc` shows it.
+    fn shown(&self) -> Vec<(&'static str, Value)> {
+        let mut config = self.config().clone();
+        if let Some(FlowRed { red, limit, .. }) = &mut config.red {
+            *red = red.derived(*limit);
+        }
+        config.options()
+    }
+
+    fn details(&self) -> Report {
         let stats = *self.stats();
-        let counters = [
-            ("prob_mark", stats.prob_mark),
-            ("prob_mark_head", stats.prob_mark_head),
-            ("prob_drop", stats.prob_drop),
-            ("forced_mark", stats.forced_mark),
-            ("forced_mark_head", stats.forced_mark_head),
-            ("forced_drop", stats.forced_drop),
-            ("drop_depth", stats.drop_depth),
-            ("drop_overlimit", stats.drop_overlimit),
-            ("perturbed", stats.perturbed),
-        ];
         Report {
-            kind: "sfq",
-            options: shown(self.config()),
             overlimits: stats.overlimits,
-            counters: counters
-                .map(|(name, count)| (name, Value::Count(count)))
-                .into(),
+            counters: vec![
+                ("prob_mark", Value::Count(stats.prob_mark)),
+                ("prob_mark_head", Value::Count(stats.prob_mark_head)),
+                ("prob_drop", Value::Count(stats.prob_drop)),
+                ("forced_mark", Value::Count(stats.forced_mark)),
+                ("forced_mark_head", Value::Count(stats.forced_mark_head)),
+                ("forced_drop", Value::Count(stats.forced_drop)),
+                ("drop_depth", Value::Count(stats.drop_depth)),
+                ("drop_overlimit", Value::Count(stats.drop_overlimit)),
+                ("perturbed", Value::Count(stats.perturbed)),
+            ],
             ..Report::default()
         }
     }
 }
 
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "sfq"
-    }
-
-    fn help(&self) -> &'static str {
-        "limit PACKETS, quantum SIZE, depth PACKETS, headdrop, taildrop, flows N, divisor N, perturb SECONDS, redflowlimit SIZE, \
-         min SIZE, max SIZE, avpkt SIZE, burst N, probability SHARE, gentle, nogentle, ecn, noecn, harddrop, noharddrop, seed N"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            "depth" => self.depth = words.value(option, units::parse_packets, PACKETS)?,
-            "headdrop" => self.headdrop = true,
-            "taildrop" => self.headdrop = false,
-            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "divisor" => self.divisor = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "perturb" => {
-                let period = words.value(option, parse_seconds, "a number of seconds, e.g. 10")?;
-                self.perturb = (!period.is_zero()).then_some(period);
-            }
-            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            _ => return set_red(self, option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("limit", Value::Packets(self.limit.into())),
-            ("quantum", Value::Size(self.quantum)),
-            ("depth", Value::Count(self.depth.into())),
-            ("headdrop", Value::Flag(self.headdrop)),
-            ("flows", Value::Count(self.flows.into())),
-            ("divisor", Value::Count(self.divisor.into())),
-        ];
-        options.extend(self.perturb.map(|period| ("perturb", Value::Time(period))));
-        if let Some(FlowRed {
-            limit,
-            red,
-            ecn,
-            harddrop,
-        }) = &self.red
-        {
-            options.push(("redflowlimit", Value::Size(*limit)));
-            options.extend(
-                red.options()
-                    .into_iter()
-                    .filter(|(name, _)| !matches!(*name, "bandwidth" | "idle")),
-            );
-            options.extend([
-                ("ecn", Value::Flag(*ecn)),
-                ("harddrop", Value::Flag(*harddrop)),
-            ]);
-        }
-        options.push(("seed", Value::Count(self.seed)));
-        options
-    }
+impl Parameters for Config {
+    const KIND: &'static str = "sfq";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        value!("limit", PACKETS, limit),
+        value!("quantum", SIZE, quantum),
+        value!("depth", DEPTH, depth),
+        Parameter::One {
+            words: &["headdrop", "taildrop"],
+            values: &[],
+            set: |config, option, _| {
+                config.headdrop = option.text == "headdrop";
+                Ok(())
+            },
+            show: |config| Some(("headdrop", Value::Flag(config.headdrop))),
+        },
+        value!("flows", number::<u32>(), flows),
+        value!("divisor", number::<u32>(), divisor),
+        Parameter::One {
+            words: &["perturb"],
+            values: &["SECONDS"],
+            set: |config, option, words| {
+                let expected = "a number of seconds, e.g. 10";
+                let period = words.value(option, parse_seconds, expected)?;
+                config.perturb = (!period.is_zero()).then_some(period);
+                Ok(())
+            },
+            show: |config| Some(("perturb", Value::Time(config.perturb?))),
+        },
+        Parameter::One {
+            words: &["redflowlimit"],
+            values: &["SIZE"],
+            set: |config, option, words| {
+                let limit = words.read(option, &SIZE)?;
+                let red = config.red.take().unwrap_or_default();
+                config.red = (limit > Bytes::ZERO).then_some(FlowRed { limit, ..red });
+                Ok(())
+            },
+            show: |config| Some(("redflowlimit", Value::Size(config.red.as_ref()?.limit))),
+        },
+        Parameter::Part {
+            usage: FlowRed::usages,
+            set: |config, option, words| {
+                let mut red = config.red.clone().unwrap_or_default();
+                let known = red.set(option, words)?;
+                if known {
+                    config.red = Some(red);
+                }
+                Ok(known)
+            },
+            show: |config| config.red.as_ref().map_or_else(Vec::new, Options::options),
+        },
+        value!("seed", INTEGER, seed),
+    ];
 }
 
-/// Sets `option`, if it is one of RED's.
-fn set_red(
-    config: &mut Config,
-    option: Word<'_>,
-    words: &mut Words<'_>,
-) -> Result<bool, ParseError> {
-    if option.text == "redflowlimit" {
-        let limit = words.value(option, units::parse_size, SIZE)?;
-        let red = config.red.take().unwrap_or_default();
-        config.red = (limit > Bytes::ZERO).then_some(FlowRed { limit, ..red });
-        return Ok(true);
-    }
-    let mut changed = config.red.clone().unwrap_or_default();
-    match option.text {
-        "ecn" => changed.ecn = true,
-        "noecn" => changed.ecn = false,
-        "harddrop" => changed.harddrop = true,
-        "noharddrop" => changed.harddrop = false,
-        "min" | "max" | "avpkt" | "burst" | "probability" | "gentle" | "nogentle" => {
-            changed.red.set(option, words)?;
-        }
-        _ => return Ok(false),
-    }
-    config.red = Some(changed);
-    Ok(true)
+/// But for the limit, which a configuration without RED takes too.
+impl Parameters for FlowRed {
+    const KIND: &'static str = "sfq";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        part!(red: Params),
+        flag!("gentle", "nogentle", red.gentle),
+        flag!("ecn", "noecn", ecn),
+        flag!("harddrop", "noharddrop", harddrop),
+    ];
 }
 
-/// The options with everything derived written out, as `tc` shows them.
-fn shown(config: &Config) -> Vec<(&'static str, Value)> {
-    let red = config.red.as_ref().map(|red| FlowRed {
-        red: red.red.derived(red.limit),
-        ..red.clone()
-    });
-    Config {
-        red,
-        ..config.clone()
-    }
-    .options()
-}
+/// `tc` shows it without its unit.
+const DEPTH: Syntax<u32> = Syntax {
+    show: |packets| Value::Count((*packets).into()),
+    ..PACKETS
+};
 
 /// Reads a time; a bare number counts seconds, as `tc` has it here alone.
 fn parse_seconds(text: &str) -> Option<Duration> {
-    text.parse()
-        .map(Duration::from_secs)
-        .ok()
-        .or_else(|| units::parse_time(text))
-}
-
-impl<P: Item> Change<P> for Sfq<P> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        _now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        reconfigure_leaf(self.config().clone(), target, words, |config| {
-            self.reconfigure(config, drops)
-        })
-    }
+    let seconds = text.parse().map(Duration::from_secs).ok();
+    seconds.or_else(|| units::parse_time(text))
 }

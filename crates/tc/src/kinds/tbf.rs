@@ -2,120 +2,69 @@
 
 use alloc::format;
 use alloc::vec;
-use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Drops, Instant, Item, Qdisc, Rate};
-use tautline_qdisc::tbf::{Config, Limit, Peak, Stats};
-use tautline_qdisc::units;
-use tautline_qdisc::{ClassId, Classful, Tbf};
+use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc, Rate};
+use tautline_qdisc::tbf::{Config, Limit, Peak};
+use tautline_qdisc::{Classful, Framing, Tbf};
 
 use super::named;
-use crate::discipline::{Change, Inspect, Target, change_below, reconfigure};
+use crate::discipline::{Change, Configured, Inspect, Target, change_child};
 use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, Part, RATE, SIZE, TIME, Word, Words};
+use crate::words::parameter::*;
+use crate::words::{Options, ParseError, Words};
 
-impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Tbf<P, Q> {
-    fn report(&self) -> Report {
-        let Stats {
-            too_long,
-            split,
-            overlimits,
-        } = *self.stats();
-        let (tokens, peak_tokens) = self.tokens();
-        let mut counters = vec![
-            ("drop_too_long", Value::Count(too_long)),
-            ("split", Value::Count(split)),
-            ("tokens", Value::Size(tokens)),
-        ];
-        counters.extend(peak_tokens.map(|tokens| ("peak_tokens", Value::Size(tokens))));
-        Report {
-            kind: "tbf",
-            id: named(self.handle()),
-            options: self.config().options(),
-            overlimits,
-            counters,
-            children: vec![self.child().report()],
-            ..Report::default()
-        }
-    }
-}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "tbf"
-    }
-
-    fn help(&self) -> &'static str {
-        "rate RATE, burst SIZE, peakrate RATE, mtu SIZE, limit SIZE, latency TIME, mpu SIZE, overhead N, linklayer \
-         ethernet|atm|adsl, frame SIZE, linux (all as Linux does)"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
-            "burst" | "buffer" | "maxburst" => {
-                self.burst = words.value(option, units::parse_size, SIZE)?
-            }
-            "peakrate" => peak_mut(self).rate = words.value(option, units::parse_rate, RATE)?,
-            "mtu" | "minburst" => {
-                peak_mut(self).mtu = words.value(option, units::parse_size, SIZE)?
-            }
-            "limit" => self.limit = Limit::Bytes(words.value(option, units::parse_size, SIZE)?),
-            "latency" | "lat" => {
-                self.limit = Limit::Latency(words.value(option, units::parse_time, TIME)?)
-            }
-            "frame" => self.frame = words.value(option, units::parse_size, SIZE)?,
-            "linux" => self.frame = Self::linux().frame,
-            _ => return self.framing.set(option, words),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![
-            ("rate", Value::Rate(self.rate)),
-            ("burst", Value::Size(self.burst)),
-        ];
-        if let Some(Peak { rate, mtu }) = self.peak {
-            options.extend([
-                ("peakrate", Value::Rate(rate)),
-                ("minburst", Value::Size(mtu)),
-            ]);
-        }
-        options.push(match self.limit {
-            Limit::Bytes(bytes) => ("limit", Value::Size(bytes)),
-            Limit::Latency(latency) => ("lat", Value::Time(latency)),
-        });
-        options.extend(self.framing.options());
-        options.push(("frame", Value::Size(self.frame)));
-        options
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        if target != Target::Root {
-            return change_below(self, "tbf", target, words, now, drops);
-        }
-        reconfigure(self.config().clone(), words, |config| {
-            self.reconfigure(config)
-        })?;
-        if self.child().report().kind != "bfifo" {
-            return Ok(());
-        }
-        let limit = format!("limit {}", self.config().limit().get());
-        let class = ClassId::new(self.handle(), 1);
-        let changed = self.with_child(class, drops, |child, drops| {
-            child.change(Target::Root, &mut Words::new(&limit), now, drops)
-        });
-        changed.unwrap_or(Ok(()))
-    }
+impl Parameters for Config {
+    const KIND: &'static str = "tbf";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        value!("rate", RATE, rate),
+        value!("burst" | "buffer" | "maxburst", SIZE, burst),
+        Parameter::One {
+            words: &["peakrate"],
+            values: &["RATE"],
+            set: |config, option, words| {
+                peak_mut(config).rate = words.read(option, &RATE)?;
+                Ok(())
+            },
+            show: |config| Some(("peakrate", Value::Rate(config.peak.as_ref()?.rate))),
+        },
+        Parameter::One {
+            words: &["mtu", "minburst"],
+            values: &["SIZE"],
+            set: |config, option, words| {
+                peak_mut(config).mtu = words.read(option, &SIZE)?;
+                Ok(())
+            },
+            show: |config| Some(("minburst", Value::Size(config.peak.as_ref()?.mtu))),
+        },
+        Parameter::One {
+            words: &["limit"],
+            values: &["SIZE"],
+            set: |config, option, words| {
+                config.limit = Limit::Bytes(words.read(option, &SIZE)?);
+                Ok(())
+            },
+            show: |config| match config.limit {
+                Limit::Bytes(bytes) => Some(("limit", Value::Size(bytes))),
+                Limit::Latency(_) => None,
+            },
+        },
+        Parameter::One {
+            words: &["latency", "lat"],
+            values: &["TIME"],
+            set: |config, option, words| {
+                config.limit = Limit::Latency(words.read(option, &TIME)?);
+                Ok(())
+            },
+            show: |config| match config.limit {
+                Limit::Bytes(_) => None,
+                Limit::Latency(latency) => Some(("lat", Value::Time(latency))),
+            },
+        },
+        part!(framing: Framing),
+        value!("frame", SIZE, frame),
+        preset!("linux", "(all as Linux does)", |config| config.frame =
+            Self::linux().frame),
+    ];
 }
 
 fn peak_mut(config: &mut Config) -> &mut Peak {
@@ -123,4 +72,60 @@ fn peak_mut(config: &mut Config) -> &mut Peak {
         rate: Rate::ZERO,
         mtu: Bytes::ZERO,
     })
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Tbf<P, Q> {
+    type Packet = P;
+    type Config = Config;
+
+    fn parameters(&self) -> Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: Config,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config)?;
+        if self.child().report().kind == "bfifo" {
+            let limit = format!("limit {}", self.config().limit().get());
+            for class in self.leaves() {
+                // A FIFO takes any limit.
+                let _ = self.with_child(class, drops, |child, drops| {
+                    child.change(Target::Root, &mut Words::new(&limit), now, drops)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn details(&self) -> Report {
+        let stats = self.stats();
+        let (tokens, peak_tokens) = self.tokens();
+        let mut counters = vec![
+            ("drop_too_long", Value::Count(stats.too_long)),
+            ("split", Value::Count(stats.split)),
+            ("tokens", Value::Size(tokens)),
+        ];
+        counters.extend(peak_tokens.map(|tokens| ("peak_tokens", Value::Size(tokens))));
+        Report {
+            id: named(self.handle()),
+            overlimits: stats.overlimits,
+            counters,
+            children: vec![self.child().report()],
+            ..Report::default()
+        }
+    }
+
+    fn change_below(
+        &mut self,
+        target: Target,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        change_child(self, target, words, now, drops)
+    }
 }

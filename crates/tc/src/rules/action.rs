@@ -1,11 +1,17 @@
 //! Actions in `tc`'s words.
 
+use alloc::format;
 use core::fmt;
+use core::ops::RangeInclusive;
 
+use tautline_base::{Bytes, Rate};
 use tautline_qdisc::filter::{Action, Choice, Control, DSCP, Masked, Police, Share};
 use tautline_qdisc::{Framing, units};
 
-use crate::words::{ParseError, Part, Problem, RATE, SIZE, Word, Words};
+use crate::kind::write_words;
+use crate::report::Value;
+use crate::words::parameter::*;
+use crate::words::{Expected, Options, ParseError, Word, Words};
 
 /// Words for controls; of two names the first is printed.
 const CONTROLS: [(&str, Control); 7] = [
@@ -17,19 +23,28 @@ const CONTROLS: [(&str, Control); 7] = [
     ("pipe", Control::Pipe),
     ("continue", Control::Continue),
 ];
-const CONTROL: &str = "pass, drop, reclassify, pipe or continue";
 
-fn parse_control(text: &str) -> Option<Control> {
-    let named = CONTROLS.iter().find(|(name, _)| *name == text);
-    named.map(|(_, control)| *control)
-}
+const CONTROL: Syntax<Control> = Syntax {
+    name: "CONTROL",
+    expected: Expected::OneOf(&["pass", "drop", "reclassify", "pipe", "continue"]),
+    parse: |text| {
+        let named = CONTROLS.iter().find(|(name, _)| *name == text);
+        named.map(|(_, control)| *control)
+    },
+    show: |control| Value::word(control_name(*control)),
+};
 
-/// Takes a control if the next word is one.
-fn accept_control(words: &mut Words<'_>) -> Option<Control> {
-    let control = parse_control(words.peek()?.text)?;
-    words.word();
-    Some(control)
-}
+const ACTIONS: Expected = Expected::OneOf(&[
+    "pass",
+    "drop",
+    "reclassify",
+    "pipe",
+    "continue",
+    "gact",
+    "skbedit",
+    "pedit",
+    "police",
+]);
 
 fn control_name(control: Control) -> &'static str {
     let named = CONTROLS.iter().find(|(_, named)| *named == control);
@@ -38,43 +53,33 @@ fn control_name(control: Control) -> &'static str {
 
 /// Reads the words after `action`.
 pub(super) fn read(words: &mut Words<'_>) -> Result<Action, ParseError> {
-    const ACTIONS: &str = "pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police";
-    if let Some(control) = accept_control(words) {
-        return share(control, words);
+    if let Some(control) = words.optional(CONTROL.parse) {
+        return read_share(control, words);
     }
-    let at = words.here();
-    let name = words.word().unwrap_or(Word {
-        text: "",
-        at: at.start,
-    });
+    let end = words.here().start;
+    let Some(name) = words.word() else {
+        let mut error = Word {
+            text: "action",
+            at: end,
+        }
+        .lacks(ACTIONS);
+        error.at = end..end;
+        return Err(error);
+    };
     match name.text {
         "gact" => {
-            let control = words.value(name, parse_control, CONTROL)?;
-            share(control, words)
+            let control = words.read(name, &CONTROL)?;
+            read_share(control, words)
         }
-        "skbedit" => skbedit(words),
+        "skbedit" => read_skbedit(words),
         "pedit" => read_dsfield(name, words),
-        "police" => police(name, words),
-        "" => Err(ParseError {
-            at,
-            problem: Problem::MissingValue {
-                option: "action".into(),
-                expected: ACTIONS,
-            },
-        }),
-        word => {
-            let problem = Problem::BadValue {
-                option: "action".into(),
-                word: word.into(),
-                expected: ACTIONS,
-            };
-            Err(ParseError { at, problem })
-        }
+        "police" => read_police(name, words),
+        _ => Err(name.bad_value("action", ACTIONS)),
     }
 }
 
 /// `random determ|netrand CONTROL N`, if it follows.
-fn share(control: Control, words: &mut Words<'_>) -> Result<Action, ParseError> {
+fn read_share(control: Control, words: &mut Words<'_>) -> Result<Action, ParseError> {
     let Some(random) = words.peek().filter(|word| word.text == "random") else {
         return Ok(control.into());
     };
@@ -84,163 +89,175 @@ fn share(control: Control, words: &mut Words<'_>) -> Result<Action, ParseError> 
         "determ" => Some(Choice::Counted),
         _ => None,
     };
-    let choice = words.value(random, choice, "netrand or determ")?;
-    let other = words.value(random, parse_control, CONTROL)?;
-    let one_in = words.value(
-        random,
-        |text| text.parse().ok().filter(|count| *count > 0),
-        "from 1 to 65535",
-    )?;
+    let choice = words.value(random, choice, Expected::OneOf(&["netrand", "determ"]))?;
+    let other = words.read(random, &CONTROL)?;
+    let positive = |text: &str| text.parse().ok().filter(|count| *count > 0);
+    let share = Share {
+        choice,
+        one_in: words.value(random, positive, "from 1 to 65535")?,
+        control: other,
+    };
     Ok(Action::Gact {
         control,
-        share: Some(Share {
-            choice,
-            one_in,
-            control: other,
-        }),
+        share: Some(share),
     })
 }
 
-fn skbedit(words: &mut Words<'_>) -> Result<Action, ParseError> {
-    let (mut priority, mut mark) = (None, None);
-    while let Some(option) = words
-        .peek()
-        .filter(|word| matches!(word.text, "priority" | "mark"))
-    {
-        words.word();
-        if option.text == "priority" {
-            priority = Some(words.value(
-                option,
-                |text| text.parse().ok().filter(|value| *value < 16),
-                "from 0 to 15",
-            )?);
-        } else {
-            mark = Some(words.value(
-                option,
-                |text| Masked::parse(text, u32::MAX),
-                "a mark, e.g. 0x10 or 1/0xff",
-            )?);
-        }
-    }
+/// Fields that `skbedit` sets.
+#[derive(Default)]
+struct Edit {
+    priority: Option<u8>,
+    mark: Option<Masked<u32>>,
+}
+
+impl Parameters for Edit {
+    const KIND: &'static str = "skbedit";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        optional!("priority", PRIORITY, priority),
+        optional!("mark", MARK, mark),
+    ];
+}
+
+const PRIORITY: Syntax<u8> = Syntax {
+    expected: Expected::Text("from 0 to 15"),
+    parse: |text| text.parse().ok().filter(|value| *value < 16),
+    ..number()
+};
+
+const MARK: Syntax<Masked<u32>> = Syntax {
+    name: "MARK[/MASK]",
+    expected: Expected::Text("a mark, e.g. 0x10 or 1/0xff"),
+    parse: |text| Masked::parse(text, u32::MAX),
+    show: |mark| Value::Word(format!("{mark}")),
+};
+
+fn read_skbedit(words: &mut Words<'_>) -> Result<Action, ParseError> {
+    let mut edit = Edit::default();
+    words.apply_known(&mut edit)?;
     Ok(Action::Skbedit {
-        priority,
-        mark,
-        control: accept_control(words).unwrap_or(Control::Pipe),
+        priority: edit.priority,
+        mark: edit.mark,
+        control: words.optional(CONTROL.parse).unwrap_or(Control::Pipe),
     })
 }
 
 /// `[ex] munge ip dsfield set VALUE [retain MASK]`.
 fn read_dsfield(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, ParseError> {
     words.accept("ex");
-    let expected = |text: &'static str| move |word: &str| (word == text).then_some(());
-    words.value(name, expected("munge"), "munge ip dsfield set VALUE")?;
-    words.value(
-        name,
-        |word| matches!(word, "ip" | "ip6").then_some(()),
-        "ip or ip6",
-    )?;
-    let field = |word: &str| matches!(word, "dsfield" | "tos" | "traffic_class").then_some(());
-    words.value(name, field, "dsfield: other fields cannot be rewritten")?;
-    words.value(name, expected("set"), "set VALUE")?;
-    let value = words.value(name, dsfield, DSFIELD)?;
+    for (allowed, expected) in [
+        (&["munge"][..], "munge ip dsfield set VALUE"),
+        (&["ip", "ip6"], "ip or ip6"),
+        (
+            &["dsfield", "tos", "traffic_class"],
+            "dsfield: other fields cannot be rewritten",
+        ),
+        (&["set"], "set VALUE"),
+    ] {
+        words.value(name, |word| allowed.contains(&word).then_some(()), expected)?;
+    }
+    let value = words.read(name, &DSFIELD)?;
     let mut mask = DSCP;
     if let Some(retain) = words.peek().filter(|word| word.text == "retain") {
         words.word();
-        let within = |text: &str| dsfield(text).filter(|mask| mask & !DSCP == 0);
-        mask = words.value(
-            retain,
-            within,
-            "a mask within 0xfc: the ECN field stays as it is",
-        )?;
+        let within = |text: &str| parse_dsfield(text).filter(|mask| mask & !DSCP == 0);
+        let expected = "a mask within 0xfc: the ECN field stays as it is";
+        mask = words.value(retain, within, expected)?;
     }
     Ok(Action::Dsfield {
         set: Masked::new(value, mask),
-        control: accept_control(words).unwrap_or(Control::Pipe),
+        control: words.optional(CONTROL.parse).unwrap_or(Control::Pipe),
     })
 }
 
-const POLICE_OPTIONS: [&str; 10] = [
-    "rate",
-    "burst",
-    "buffer",
-    "maxburst",
-    "mtu",
-    "minburst",
-    "mpu",
-    "overhead",
-    "linklayer",
-    "conform-exceed",
-];
+/// A policer whose rate and burst are still to be read.
+struct Policer {
+    rate: Option<Rate>,
+    burst: Option<Bytes>,
+    police: Police,
+}
+
+impl Parameters for Policer {
+    const KIND: &'static str = "police";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        optional!("rate", RATE, rate),
+        optional!("burst" | "buffer" | "maxburst", SIZE, burst),
+        optional!("mtu" | "minburst", SIZE, police.mtu),
+        Parameter::Part {
+            usage: Framing::usages,
+            set: |policer, option, words| policer.police.framing.set(option, words),
+            show: |policer| policer.police.framing.options(),
+        },
+        Parameter::One {
+            words: &["conform-exceed"],
+            values: &["EXCEED[/CONFORM]"],
+            set: |Self { police, .. }, option, words| {
+                let expected = "EXCEED or EXCEED/CONFORM, e.g. drop/pass";
+                let (exceed, conform) = words.value(option, parse_controls, expected)?;
+                (police.exceed, police.conform) = (exceed, conform.unwrap_or(police.conform));
+                Ok(())
+            },
+            show: |Self { police, .. }| {
+                let [exceed, conform] = [police.exceed, police.conform].map(control_name);
+                Some(("conform-exceed", Value::Word(format!("{exceed}/{conform}"))))
+            },
+        },
+        Parameter::One {
+            words: &[
+                "pass",
+                "ok",
+                "drop",
+                "shot",
+                "reclassify",
+                "pipe",
+                "continue",
+            ],
+            values: &[],
+            set: |policer, option, _| {
+                let exceed = (CONTROL.parse)(option.text);
+                policer.police.exceed = exceed.unwrap_or(policer.police.exceed);
+                Ok(())
+            },
+            show: |_| None,
+        },
+    ];
+}
 
 /// `EXCEED` or `EXCEED/CONFORM`.
 fn parse_controls(text: &str) -> Option<(Control, Option<Control>)> {
-    match text.split_once('/') {
-        Some((above, within)) => Some((parse_control(above)?, Some(parse_control(within)?))),
-        None => Some((parse_control(text)?, None)),
-    }
+    let (exceed, conform) = match text.split_once('/') {
+        Some((exceed, conform)) => (exceed, Some((CONTROL.parse)(conform)?)),
+        None => (text, None),
+    };
+    Some(((CONTROL.parse)(exceed)?, conform))
 }
 
 /// Reads the words after `police`.
-pub(super) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, ParseError> {
-    let (mut rate, mut burst, mut mtu) = (None, None, None);
-    let mut framing = Framing::default();
-    let (mut exceed, mut conform) = (Control::Reclassify, Control::Pass);
-    let known =
-        |word: &Word<'_>| POLICE_OPTIONS.contains(&word.text) || parse_control(word.text).is_some();
-    while let Some(option) = words.peek().filter(known) {
-        words.word();
-        match option.text {
-            "rate" => rate = Some(words.value(option, units::parse_rate, RATE)?),
-            "burst" | "buffer" | "maxburst" => {
-                burst = Some(words.value(option, units::parse_size, SIZE)?)
-            }
-            "mtu" | "minburst" => mtu = Some(words.value(option, units::parse_size, SIZE)?),
-            "conform-exceed" => {
-                let (above, within) = words.value(
-                    option,
-                    parse_controls,
-                    "EXCEED or EXCEED/CONFORM, e.g. drop/pass",
-                )?;
-                (exceed, conform) = (above, within.unwrap_or(conform));
-            }
-            control if !framing.set(option, words)? => {
-                exceed = parse_control(control).unwrap_or(exceed)
-            }
-            _ => {}
-        }
-    }
-    let missing = |expected| {
-        let problem = Problem::MissingValue {
-            option: name.text.into(),
-            expected,
-        };
-        ParseError {
-            at: name.span(),
-            problem,
-        }
+pub(super) fn read_police(name: Word<'_>, words: &mut Words<'_>) -> Result<Action, ParseError> {
+    let mut policer = Policer {
+        rate: None,
+        burst: None,
+        police: Police::new(Rate::ZERO, Bytes::ZERO),
     };
-    let rate = rate.ok_or_else(|| missing("rate RATE"))?;
-    let burst = burst.ok_or_else(|| missing("burst SIZE"))?;
+    words.apply_known(&mut policer)?;
     let police = Police {
-        rate,
-        burst,
-        mtu,
-        framing,
-        exceed,
-        conform,
+        rate: policer.rate.ok_or_else(|| name.lacks("rate RATE"))?,
+        burst: policer.burst.ok_or_else(|| name.lacks("burst SIZE"))?,
+        ..policer.police
     };
-    police
-        .check()
-        .map_err(|error| words.refused("police", error))?;
+    let refused = |error| words.refused("police", error);
+    police.check().map_err(refused)?;
     Ok(Action::Police(police))
 }
 
-/// The expected value in errors about a TOS byte.
-pub(super) const DSFIELD: &str = "a TOS byte, e.g. 0xb8 or EF";
+/// A TOS byte, or the name of a DSCP: `EF` is 0xb8.
+pub(super) const DSFIELD: Syntax<u8> = Syntax {
+    expected: Expected::Text("a TOS byte, e.g. 0xb8 or EF"),
+    parse: parse_dsfield,
+    ..number()
+};
 
-/// Reads a TOS byte, or the name of a DSCP: `EF` is 0xb8.
-pub(super) fn dsfield(text: &str) -> Option<u8> {
-    let digit = |at: usize, allowed: core::ops::RangeInclusive<u8>| {
+pub(super) fn parse_dsfield(text: &str) -> Option<u8> {
+    let digit = |at: usize, allowed: RangeInclusive<u8>| {
         let digit = text.as_bytes().get(at)?.checked_sub(b'0')?;
         allowed.contains(&digit).then_some(digit)
     };
@@ -261,52 +278,43 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, action: &Action) -> fmt::Result 
     match action {
         Action::Gact { control, share } => {
             write!(f, "action {}", control_name(*control))?;
-            share.map_or(Ok(()), |share| write_share(f, share))
+            let Some(share) = share else { return Ok(()) };
+            let choice = match share.choice {
+                Choice::Random => "netrand",
+                Choice::Counted => "determ",
+            };
+            let control = control_name(share.control);
+            write!(f, " random {choice} {control} {}", share.one_in)
         }
-        Action::Skbedit {
+        &Action::Skbedit {
             priority,
             mark,
             control,
         } => {
             f.write_str("action skbedit")?;
-            priority.map_or(Ok(()), |priority| write!(f, " priority {priority}"))?;
-            mark.map_or(Ok(()), |mark| write!(f, " mark {mark}"))?;
-            write!(f, " {}", control_name(*control))
+            write_words(f, &Edit { priority, mark })?;
+            write!(f, " {}", control_name(control))
         }
         Action::Dsfield {
             set: Masked { value, mask },
             control,
         } => {
+            let control = control_name(*control);
             write!(
                 f,
-                "action pedit munge ip dsfield set {value:#x} retain {mask:#x} {}",
-                control_name(*control)
+                "action pedit munge ip dsfield set {value:#x} retain {mask:#x} {control}"
             )
         }
-        Action::Police(police) => write_police(f, police),
+        Action::Police(police) => {
+            f.write_str("action police")?;
+            let policer = Policer {
+                rate: Some(police.rate),
+                burst: Some(police.burst),
+                police: *police,
+            };
+            write_words(f, &policer)
+        }
         // `tc` has no words for it: `read` refuses these.
         other => write!(f, "action {other:?}"),
     }
-}
-
-fn write_share(f: &mut fmt::Formatter<'_>, share: Share) -> fmt::Result {
-    let choice = match share.choice {
-        Choice::Random => "netrand",
-        Choice::Counted => "determ",
-    };
-    let control = control_name(share.control);
-    write!(f, " random {choice} {control} {}", share.one_in)
-}
-
-fn write_police(f: &mut fmt::Formatter<'_>, police: &Police) -> fmt::Result {
-    let (rate, burst) = (units::rate(police.rate), units::size(police.burst));
-    write!(f, "action police rate {rate} burst {burst}")?;
-    if let Some(mtu) = police.mtu {
-        write!(f, " mtu {}", units::size(mtu))?;
-    }
-    for (name, value) in police.framing.options() {
-        write!(f, " {name} {value}")?;
-    }
-    let (exceed, conform) = (control_name(police.exceed), control_name(police.conform));
-    write!(f, " conform-exceed {exceed}/{conform}")
 }

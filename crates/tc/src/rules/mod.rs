@@ -8,6 +8,7 @@ mod tests;
 
 use alloc::string::ToString;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_qdisc::filter::{
@@ -15,11 +16,28 @@ use tautline_qdisc::filter::{
 };
 
 use crate::discipline::Inspect;
+use crate::kind::write_words;
 use crate::report::{Report, Value};
-use crate::words::{NUMBER, ParseError, Problem, Word, Words};
+use crate::words::parameter::{Parameters, number};
+use crate::words::{Expected, Options, ParseError, Problem, Usage, Word, Words};
 
-const KINDS: &str = "matchall, fw, u32 or flower";
-const COMMON_HELP: &str = "classid CLASS, action ACTION";
+const KINDS: Expected = Expected::OneOf(&["matchall", "fw", "u32", "flower"]);
+
+/// Options of every rule.
+const COMMON: [Usage; 3] = [
+    Usage {
+        words: &["classid", "flowid"],
+        values: &["CLASS"],
+    },
+    Usage {
+        words: &["action"],
+        values: &["ACTION"],
+    },
+    Usage {
+        words: &["police"],
+        values: &["rate RATE burst SIZE"],
+    },
+];
 
 /// Reads a rule from the words after `tc filter add`, to their end. Skips the words for its
 /// parent (`dev eth0 parent 1:`).
@@ -31,36 +49,44 @@ pub fn read_filter(words: &mut Words<'_>) -> Result<Filter, ParseError> {
     let (kind, handle) = read_head(&mut rule, words)?;
     rule.matcher = matcher(kind, handle)?;
     while let Some(option) = words.word() {
-        if set(&mut rule, option, words)? {
-            continue;
+        if !set(&mut rule, option, words)? {
+            return Err(unknown(&rule.matcher, option));
         }
-        let (kind, help) = match kind.text {
-            "u32" => ("u32", selector::HELP),
-            "flower" => ("flower", flower::HELP),
-            "fw" => ("fw", COMMON_HELP),
-            _ => ("matchall", COMMON_HELP),
-        };
-        let problem = Problem::UnknownOption {
-            kind,
-            word: option.text.into(),
-            help,
-        };
-        return Err(ParseError {
-            at: option.span(),
-            problem,
+    }
+    match (&rule.matcher, handle) {
+        (Matcher::U32(_), Some(handle)) => {
+            let mut error = Word {
+                text: "handle",
+                ..handle
+            }
+            .lacks("divisor DIVISOR: only tables take it");
+            error.at = handle.span();
+            Err(error)
+        }
+        _ => Ok(rule),
+    }
+}
+
+/// A rule with this matcher has no such option.
+fn unknown(matcher: &Matcher, option: Word<'_>) -> ParseError {
+    let (kind, mut usage) = match matcher {
+        Matcher::U32(_) | Matcher::Table(_) => ("u32", Selector::usages()),
+        Matcher::Flower(_) => ("flower", Keys::usages()),
+        Matcher::Mark(_) => ("fw", Vec::new()),
+        _ => ("matchall", Vec::new()),
+    };
+    if kind == "u32" {
+        usage.push(Usage {
+            words: &["divisor"],
+            values: &["DIVISOR"],
         });
     }
-    if let (Matcher::U32(_), Some(handle)) = (&rule.matcher, handle) {
-        let problem = Problem::MissingValue {
-            option: "handle".into(),
-            expected: "divisor DIVISOR: only tables take it",
-        };
-        return Err(ParseError {
-            at: handle.span(),
-            problem,
-        });
-    }
-    Ok(rule)
+    usage.extend(COMMON);
+    option.error(Problem::UnknownOption {
+        kind,
+        word: option.text.into(),
+        usage,
+    })
 }
 
 /// Reads protocol and preference into `rule`; returns the words for its kind and its handle.
@@ -71,22 +97,15 @@ fn read_head<'a>(
     let mut handle = None;
     loop {
         let end = words.here();
-        let missing = Problem::MissingValue {
-            option: "filter".into(),
-            expected: KINDS,
-        };
-        let word = words.word().ok_or(ParseError {
+        let word = words.word().ok_or_else(|| ParseError {
             at: end,
-            problem: missing,
+            problem: Problem::MissingValue {
+                option: "filter".into(),
+                expected: KINDS,
+            },
         })?;
         match word.text {
-            "protocol" => {
-                rule.protocol = words.value(
-                    word,
-                    Protocol::parse,
-                    "a protocol, e.g. all, ip, ipv6, 0x88cc",
-                )?
-            }
+            "protocol" => rule.protocol = words.value(word, Protocol::parse, flower::PROTOCOL)?,
             "prio" | "pref" | "preference" | "priority" => {
                 let positive = |text: &str| text.parse().ok().filter(|preference| *preference > 0);
                 rule.preference = Some(words.value(word, positive, "from 1 to 65535")?);
@@ -103,84 +122,45 @@ fn read_head<'a>(
 }
 
 fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-    match option.text {
-        "flowid" | "classid" => {
-            rule.class =
-                Some(words.value(option, |text| text.parse().ok(), "a class, e.g. 1:10")?)
+    match (option.text, &mut rule.matcher) {
+        ("flowid" | "classid", _) => {
+            let class = words.value(option, |text| text.parse().ok(), "a class, e.g. 1:10")?;
+            rule.class = Some(class);
         }
-        "action" => rule.actions.push(action::read(words)?),
-        "police" => rule.actions.push(action::police(option, words)?),
-        text => {
-            return match &mut rule.matcher {
-                Matcher::Flower(keys) => flower::set(keys, option, words),
-                Matcher::Table(own) if text == "divisor" => {
-                    own.divisor = words.value(option, |text| text.parse().ok(), NUMBER)?;
-                    Ok(true)
-                }
-                // A handle was given as if for a table, but no divisor follows.
-                Matcher::Table(_) => {
-                    rule.matcher = Matcher::U32(Selector::default());
-                    set(rule, option, words)
-                }
-                Matcher::U32(selector) => selector::set(selector, option, words),
-                _ => Ok(false),
-            };
+        ("action", _) => rule.actions.push(action::read(words)?),
+        ("police", _) => rule.actions.push(action::read_police(option, words)?),
+        ("divisor", Matcher::Table(table)) => table.divisor = words.read(option, &number())?,
+        (_, Matcher::Flower(keys)) => return keys.set(option, words),
+        (_, Matcher::U32(selector)) => return selector.set(option, words),
+        // A handle was given as if for a table, but no divisor follows.
+        (_, matcher @ Matcher::Table(_)) => {
+            let mut selector = Selector::default();
+            let known = selector.set(option, words)?;
+            *matcher = Matcher::U32(selector);
+            return Ok(known);
         }
+        _ => return Ok(false),
     }
     Ok(true)
 }
 
 /// The matcher of `kind`, as yet without conditions.
 fn matcher(kind: Word<'_>, handle: Option<Word<'_>>) -> Result<Matcher, ParseError> {
-    let bad = |word: Word<'_>, expected| {
-        let problem = Problem::BadValue {
-            option: "handle".into(),
-            word: word.text.into(),
-            expected,
-        };
-        ParseError {
-            at: word.span(),
-            problem,
-        }
-    };
     match (kind.text, handle) {
-        ("fw", Some(word)) => {
-            let mark = Masked::parse(word.text, u32::MAX)
-                .ok_or_else(|| bad(word, "a mark, e.g. 6 or 0x10/0xf0"))?;
-            Ok(Matcher::Mark(mark))
-        }
-        ("fw", None) => {
-            let problem = Problem::MissingBefore {
-                option: "fw".into(),
-                needed: "handle MARK",
-            };
-            Err(ParseError {
-                at: kind.span(),
-                problem,
-            })
-        }
-        ("u32", Some(word)) => {
-            let handle = selector::table(word.text)
-                .ok_or_else(|| bad(word, "the name of a table, e.g. 1:"))?;
-            Ok(Matcher::Table(Table { handle, divisor: 1 }))
-        }
+        ("fw", Some(word)) => Masked::parse(word.text, u32::MAX)
+            .map(Matcher::Mark)
+            .ok_or_else(|| word.bad_value("handle", "a mark, e.g. 6 or 0x10/0xf0")),
+        ("fw", None) => Err(kind.needs("handle MARK")),
+        ("u32", Some(word)) => selector::table(word.text)
+            .map(|handle| Matcher::Table(Table { handle, divisor: 1 }))
+            .ok_or_else(|| word.bad_value("handle", "the name of a table, e.g. 1:")),
         ("u32", None) => Ok(Matcher::U32(Selector::default())),
         ("matchall" | "flower", Some(word)) => {
-            Err(bad(word, "no handle: only fw and u32 take one"))
+            Err(word.bad_value("handle", "no handle: only fw and u32 take one"))
         }
         ("matchall", None) => Ok(Matcher::All),
         ("flower", None) => Ok(Matcher::Flower(Keys::default())),
-        _ => {
-            let problem = Problem::BadValue {
-                option: "filter".into(),
-                word: kind.text.into(),
-                expected: KINDS,
-            };
-            Err(ParseError {
-                at: kind.span(),
-                problem,
-            })
-        }
+        _ => Err(kind.bad_value("filter", KINDS)),
     }
 }
 
@@ -208,7 +188,7 @@ impl fmt::Display for FilterWords<'_> {
             }
             Matcher::Flower(keys) => {
                 f.write_str(" flower")?;
-                flower::write(f, keys)?;
+                write_words(f, keys)?;
             }
             // `tc` has no words for it: `read_filter` refuses these.
             other => write!(f, " {other:?}")?,

@@ -9,86 +9,53 @@ use tautline_qdisc::filter::{
 };
 use tautline_qdisc::units;
 
-use super::action::{DSFIELD, dsfield};
-use super::flower::ip_proto;
-use crate::words::{ParseError, Problem, Word, Words};
+use super::action::DSFIELD;
+use super::flower::IP_PROTO;
+use crate::words::parameter::*;
+use crate::words::{Expected, ParseError, Word, Words};
 
-pub(super) const HELP: &str = "match ip|ip6|tcp|udp|icmp FIELD VALUE MASK, match u8|u16|u32 VALUE MASK at [nexthdr+]OFFSET, \
-    match mark VALUE MASK, ht TABLE:BUCKET:, link TABLE:, hashkey mask MASK at OFFSET, \
-    offset [at OFFSET] [mask MASK] [shift SHIFT] [plus PLUS] [eat], divisor DIVISOR, classid CLASS, action ACTION";
+const HEADERS: Expected = Expected::OneOf(&[
+    "ip", "ip6", "tcp", "udp", "icmp", "u8", "u16", "u32", "mark",
+]);
 const TABLE: &str = "a table, e.g. 1:";
 const MASK: &str = "a mask, e.g. 0xffff";
+const VALUE: &str = "a value, e.g. 80 or 0x50";
 const OFFSET: &str = "an offset, e.g. 20 or nexthdr+0";
 
-/// A field of a header, for which there is a name.
-struct Named {
-    header: &'static str,
-    name: &'static str,
-    at: i32,
-    bits: u32,
-    /// Bits of the last octet below the field.
-    low: u32,
-}
+/// A field of a header: the header and its name, its offset and bits, and the bits of the last octet
+/// below the field. Fields of `ip` are counted from the IP header on, as if that had no options;
+/// those of `tcp`, `udp` and `icmp` from the header behind.
+type Named = (&'static str, &'static str, i32, u32, u32);
 
-const fn named(header: &'static str, name: &'static str, at: i32, bits: u32) -> Named {
-    Named {
-        header,
-        name,
-        at,
-        bits,
-        low: 0,
-    }
-}
-
-/// Fields behind `ip` are counted from the IP header on, as if that had no options; those behind
-/// `tcp`, `udp`, `icmp` from the header behind.
 const FIELDS: [Named; 28] = [
-    named("ip", "tos", 1, 8),
-    named("ip", "dsfield", 1, 8),
-    named("ip", "precedence", 1, 8),
-    named("ip", "ihl", 0, 8),
-    named("ip", "protocol", 9, 8),
-    named("ip", "sport", 20, 16),
-    named("ip", "dport", 22, 16),
-    named("ip", "icmp_type", 20, 8),
-    named("ip", "icmp_code", 21, 8),
-    Named {
-        header: "ip6",
-        name: "priority",
-        at: 0,
-        bits: 16,
-        low: 4,
-    },
-    Named {
-        header: "ip6",
-        name: "tos",
-        at: 0,
-        bits: 16,
-        low: 4,
-    },
-    Named {
-        header: "ip6",
-        name: "dsfield",
-        at: 0,
-        bits: 16,
-        low: 4,
-    },
-    named("ip6", "flowlabel", 0, 32),
-    named("ip6", "protocol", 6, 8),
-    named("ip6", "sport", 40, 16),
-    named("ip6", "dport", 42, 16),
-    named("ip6", "icmp_type", 40, 8),
-    named("ip6", "icmp_code", 41, 8),
-    named("tcp", "src", 0, 16),
-    named("tcp", "sport", 0, 16),
-    named("tcp", "dst", 2, 16),
-    named("tcp", "dport", 2, 16),
-    named("udp", "src", 0, 16),
-    named("udp", "sport", 0, 16),
-    named("udp", "dst", 2, 16),
-    named("udp", "dport", 2, 16),
-    named("icmp", "type", 0, 8),
-    named("icmp", "code", 1, 8),
+    ("ip", "tos", 1, 8, 0),
+    ("ip", "dsfield", 1, 8, 0),
+    ("ip", "precedence", 1, 8, 0),
+    ("ip", "ihl", 0, 8, 0),
+    ("ip", "protocol", 9, 8, 0),
+    ("ip", "sport", 20, 16, 0),
+    ("ip", "dport", 22, 16, 0),
+    ("ip", "icmp_type", 20, 8, 0),
+    ("ip", "icmp_code", 21, 8, 0),
+    ("ip6", "priority", 0, 16, 4),
+    ("ip6", "tos", 0, 16, 4),
+    ("ip6", "dsfield", 0, 16, 4),
+    ("ip6", "flowlabel", 0, 32, 0),
+    ("ip6", "protocol", 6, 8, 0),
+    ("ip6", "sport", 40, 16, 0),
+    ("ip6", "dport", 42, 16, 0),
+    ("ip6", "icmp_type", 40, 8, 0),
+    ("ip6", "icmp_code", 41, 8, 0),
+    ("tcp", "src", 0, 16, 0),
+    ("tcp", "sport", 0, 16, 0),
+    ("tcp", "dst", 2, 16, 0),
+    ("tcp", "dport", 2, 16, 0),
+    ("udp", "src", 0, 16, 0),
+    ("udp", "sport", 0, 16, 0),
+    ("udp", "dst", 2, 16, 0),
+    ("udp", "dport", 2, 16, 0),
+    ("icmp", "type", 0, 8, 0),
+    ("icmp", "code", 1, 8, 0),
 ];
 
 /// Flags of the IPv4 header: name, value, mask of the 16-bit field at 6.
@@ -99,47 +66,64 @@ const FRAGMENTS: [(&str, u32, u32); 4] = [
     ("mf", 0x2000, 0x2000),
 ];
 
-/// Reads the value of `option`; false if there is no such option.
-pub(super) fn set(
-    selector: &mut Selector,
-    option: Word<'_>,
-    words: &mut Words<'_>,
-) -> Result<bool, ParseError> {
-    match option.text {
-        "match" => add_match(selector, option, words)?,
-        "ht" => {
+/// A condition on packets, which [`write`] prints.
+macro_rules! condition {
+    ($word:literal, [$($value:literal),+], $set:expr) => {
+        Parameter::One {
+            words: &[$word],
+            values: &[$($value),+],
+            set: $set,
+            show: |_| None,
+        }
+    };
+}
+
+impl Parameters for Selector {
+    const KIND: &'static str = "u32";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        condition!(
+            "match",
+            [
+                "ip|ip6|tcp|udp|icmp FIELD VALUE MASK",
+                "u8|u16|u32 VALUE MASK at [nexthdr+]OFFSET",
+                "mark VALUE MASK"
+            ],
+            add_match
+        ),
+        condition!("ht", ["TABLE:BUCKET:"], |selector, option, words| {
             // 800 is the list that all packets go through.
             let place = words.value(option, place, "a list of a table, e.g. 1:2:")?;
             selector.place = (place.table != ROOT).then_some(place);
-        }
-        "link" => {
-            selector.link.get_or_insert_default().table = words.value(option, table, TABLE)?
-        }
-        "hashkey" => {
-            let link = needs_link(&mut selector.link, option)?;
-            words.value(
-                option,
-                |word| (word == "mask").then_some(()),
-                "mask MASK at OFFSET",
-            )?;
-            let mask = words.value(option, mask, MASK)?;
-            words.value(
-                option,
-                |word| (word == "at").then_some(()),
-                "mask MASK at OFFSET",
-            )?;
-            link.hash = Some(HashKey {
-                at: words.value(option, offset4, "a multiple of 4")?,
-                mask,
-            });
-        }
-        "offset" => {
-            let link = needs_link(&mut selector.link, option)?;
-            read_offset(&mut link.offset, words)?;
-        }
-        _ => return Ok(false),
-    }
-    Ok(true)
+            Ok(())
+        }),
+        condition!("link", ["TABLE:"], |selector, option, words| {
+            let table = words.value(option, table, TABLE)?;
+            selector.link.get_or_insert_default().table = table;
+            Ok(())
+        }),
+        condition!(
+            "hashkey",
+            ["mask MASK at OFFSET"],
+            |selector, option, words| {
+                let link = selector.link.as_mut().ok_or_else(|| option.needs("link"))?;
+                let expected = "mask MASK at OFFSET";
+                words.value(option, |word| (word == "mask").then_some(()), expected)?;
+                let mask = words.value(option, mask, MASK)?;
+                words.value(option, |word| (word == "at").then_some(()), expected)?;
+                let at = words.value(option, offset4, "a multiple of 4")?;
+                link.hash = Some(HashKey { at, mask });
+                Ok(())
+            }
+        ),
+        condition!(
+            "offset",
+            ["[at OFFSET] [mask MASK] [shift SHIFT] [plus PLUS] [eat]"],
+            |selector, option, words| {
+                let link = selector.link.as_mut().ok_or_else(|| option.needs("link"))?;
+                read_offset(&mut link.offset, words)
+            }
+        ),
+    ];
 }
 
 /// Reads `[at OFFSET] [mask MASK] [shift SHIFT] [plus PLUS] [eat]`, in any order.
@@ -176,14 +160,8 @@ fn add_match(
     option: Word<'_>,
     words: &mut Words<'_>,
 ) -> Result<(), ParseError> {
-    const HEADERS: &str = "ip, ip6, tcp, udp, icmp, u8, u16, u32 or mark";
-    let header = words.peek().unwrap_or(option);
-    let name = words.value(
-        option,
-        |text| Some(alloc::string::String::from(text)),
-        HEADERS,
-    )?;
-    let bits = match name.as_str() {
+    let header = words.word().ok_or_else(|| option.lacks(HEADERS))?;
+    let bits = match header.text {
         "u8" => 8,
         "u16" => 16,
         "u32" => 32,
@@ -193,36 +171,18 @@ fn add_match(
             return Ok(());
         }
         "ip" | "ip6" | "tcp" | "udp" | "icmp" => return add_field(selector, header, words),
-        _ => {
-            let problem = Problem::BadValue {
-                option: option.text.into(),
-                word: name,
-                expected: HEADERS,
-            };
-            return Err(ParseError {
-                at: header.span(),
-                problem,
-            });
-        }
+        _ => return Err(header.bad_value(option.text, HEADERS)),
     };
-    let value = words.value(
-        header,
-        |text| number(text, bits),
-        "a value, e.g. 80 or 0x50",
-    )?;
-    let mask = words.value(
-        header,
-        |text| mask(text).filter(|mask| fits(*mask, bits)),
-        MASK,
-    )?;
+    let value = words.value(header, |text| number(text, bits), VALUE)?;
+    let mask = read_mask(header, bits, words)?;
     let place = |text: &str| {
-        let (behind, digits) = text
-            .strip_prefix("nexthdr+")
-            .map_or((false, text), |digits| (true, digits));
-        let at: i32 = signed(digits)?;
-        at.unsigned_abs()
-            .is_multiple_of(bits / 8)
-            .then_some((behind, at))
+        let (behind, digits) = match text.strip_prefix("nexthdr+") {
+            Some(digits) => (true, digits),
+            None => (false, text),
+        };
+        let at = signed(digits)?;
+        let is_aligned = at.unsigned_abs().is_multiple_of(bits / 8);
+        is_aligned.then_some((behind, at))
     };
     let (behind, at) = if words.accept("at") {
         words.value(header, place, OFFSET)?
@@ -232,57 +192,47 @@ fn add_match(
     ask_bits(selector, header, at, behind, bits, Masked { value, mask })
 }
 
+fn read_mask(name: Word<'_>, bits: u32, words: &mut Words<'_>) -> Result<u32, ParseError> {
+    words.value(
+        name,
+        |text| mask(text).filter(|mask| fits(*mask, bits)),
+        MASK,
+    )
+}
+
 fn add_field(
     selector: &mut Selector,
     header: Word<'_>,
     words: &mut Words<'_>,
 ) -> Result<(), ParseError> {
     const NAMES: &str = "src, dst, sport, dport, protocol, dsfield... of ip or ip6; src, dst of tcp or udp; type, code of icmp";
-    let name = words.peek().unwrap_or(header);
+    let name = words.word().ok_or_else(|| header.lacks(NAMES))?;
     if let ("ip" | "ip6", "src" | "dst") = (header.text, name.text) {
-        words.word();
         let four = header.text == "ip";
         let family = |prefix: &Prefix| prefix.address().is_ipv4() == four;
-        let prefix = words.value(
-            name,
-            |text| text.parse().ok().filter(family),
-            "addresses of this family, e.g. 10.0.0.0/8 or 2001:db8::1",
-        )?;
+        let expected = "addresses of this family, e.g. 10.0.0.0/8 or 2001:db8::1";
+        let prefix = words.value(name, |text| text.parse().ok().filter(family), expected)?;
         return ask_prefix(selector, header, prefix, name.text == "src");
     }
     let flag = |(flag, ..): &&(&str, _, _)| header.text == "ip" && *flag == name.text;
     if let Some(&(_, value, mask)) = FRAGMENTS.iter().find(flag) {
-        words.word();
         return ask_bits(selector, header, 6, false, 16, Masked { value, mask });
     }
-    let find = |text: &str| {
-        FIELDS
-            .iter()
-            .find(|field| field.header == header.text && field.name == text)
-    };
-    let field = words.value(header, find, NAMES)?;
-    let bits = field.bits - 2 * field.low;
-    let behind = !matches!(header.text, "ip" | "ip6");
+    let is_named = |field: &&Named| (field.0, field.1) == (header.text, name.text);
+    let field = FIELDS.iter().find(is_named);
+    let &(.., at, wide, low) = field.ok_or_else(|| name.bad_value(header.text, NAMES))?;
+    let bits = wide - 2 * low;
     let value = match name.text {
-        "tos" | "dsfield" | "priority" => {
-            words.value(name, |text| dsfield(text).map(u32::from), DSFIELD)?
-        }
-        "protocol" => {
-            let protocol = |text: &str| ip_proto(text).map(u32::from);
-            words.value(name, protocol, "tcp, udp, icmp... or a number")?
-        }
-        _ => words.value(name, |text| number(text, bits), "a value, e.g. 80 or 0x50")?,
+        "tos" | "dsfield" | "priority" => words.read(name, &DSFIELD)?.into(),
+        "protocol" => words.read(name, &IP_PROTO)?.into(),
+        _ => words.value(name, |text| number(text, bits), VALUE)?,
     };
-    let mask = words.value(
-        name,
-        |text| mask(text).filter(|mask| fits(*mask, bits)),
-        MASK,
-    )?;
-    let bits = Masked {
-        value: value << field.low,
-        mask: mask << field.low,
+    let field = Masked {
+        value: value << low,
+        mask: read_mask(name, bits, words)? << low,
     };
-    ask_bits(selector, header, field.at, behind, field.bits, bits)
+    let behind = !matches!(header.text, "ip" | "ip6");
+    ask_bits(selector, header, at, behind, wide, field)
 }
 
 /// Asks for the field of `bits` bits at `at`, which lies within one word.
@@ -303,15 +253,10 @@ fn ask_bits(
     }) {
         return Ok(());
     }
-    let problem = Problem::BadValue {
-        option: "match".into(),
-        word: at_word.text.into(),
-        expected: "something that does not contradict an earlier match",
-    };
-    Err(ParseError {
-        at: at_word.span(),
-        problem,
-    })
+    Err(at_word.bad_value(
+        "match",
+        "something that does not contradict an earlier match",
+    ))
 }
 
 fn ask_prefix(
@@ -322,18 +267,9 @@ fn ask_prefix(
 ) -> Result<(), ParseError> {
     match prefix.address() {
         IpAddr::V4(four) => {
-            let word = Masked {
-                value: four.to_bits(),
-                mask: prefix.mask() as u32,
-            };
-            ask_bits(
-                selector,
-                header,
-                if source { 12 } else { 16 },
-                false,
-                32,
-                word,
-            )
+            let (value, mask) = (four.to_bits(), prefix.mask() as u32);
+            let at = if source { 12 } else { 16 };
+            ask_bits(selector, header, at, false, 32, Masked { value, mask })
         }
         IpAddr::V6(six) => {
             let (value, mask) = (six.to_bits(), prefix.mask());
@@ -351,20 +287,6 @@ fn ask_prefix(
             })
         }
     }
-}
-
-fn needs_link<'l>(
-    link: &'l mut Option<Link>,
-    option: Word<'_>,
-) -> Result<&'l mut Link, ParseError> {
-    let problem = || Problem::MissingBefore {
-        option: option.text.into(),
-        needed: "link",
-    };
-    link.as_mut().ok_or_else(|| ParseError {
-        at: option.span(),
-        problem: problem(),
-    })
 }
 
 fn fits(number: u32, bits: u32) -> bool {

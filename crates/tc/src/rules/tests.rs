@@ -5,7 +5,6 @@ use std::string::{String, ToString};
 use proptest::prelude::*;
 
 use super::*;
-use alloc::vec::Vec;
 use tautline_qdisc::ClassId;
 use tautline_qdisc::filter::*;
 
@@ -80,10 +79,10 @@ fn code_points_have_names() {
         ("AF11", 0x28),
         ("AF43", 0x98),
     ] {
-        assert_eq!(action::dsfield(name), Some(tos), "{name}");
+        assert_eq!(action::parse_dsfield(name), Some(tos), "{name}");
     }
     for wrong in ["CS8", "AF01", "AF14", "AF5", "EFF", "", "C\u{e9}1", "256"] {
-        assert_eq!(action::dsfield(wrong), None, "{wrong}");
+        assert_eq!(action::parse_dsfield(wrong), None, "{wrong}");
     }
 }
 
@@ -139,7 +138,19 @@ fn errors_name_the_word_and_the_remedy() {
         (
             "matchall ip_proto tcp",
             9..17,
-            "`ip_proto` is no option of matchall, which takes: classid CLASS, action ACTION",
+            "`ip_proto` is no option of matchall, which takes: classid|flowid CLASS, action ACTION,\n  \
+             police rate RATE burst SIZE",
+        ),
+        (
+            "flowr classid 1:1",
+            0..5,
+            "`flowr` is no value for `filter`: give matchall, fw, u32 or flower; did you mean `flower`?",
+        ),
+        (
+            "matchall action drp",
+            16..19,
+            "`drp` is no value for `action`: give pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police; \
+             did you mean `drop`?",
         ),
         (
             "flower vlan_id 4096",

@@ -15,7 +15,7 @@ use super::{Class, ClassConfig, FIRST_HANDLE, MAX_DEPTH, Node, ROOT_HANDLE, Tree
 use crate::discipline::DynQdisc;
 use crate::kind::Kind;
 use crate::rules::read_filter;
-use crate::words::{ParseError, Problem, Word, Words};
+use crate::words::{ParseError, Problem, Words};
 
 /// A tree and the words of each of its nodes and classes.
 #[derive(Default)]
@@ -101,7 +101,7 @@ impl<'a> Script<'a> {
         self.same_device(&place)?;
         match (object, place.verb) {
             (Some(Object::Qdisc), Some((_, Verb::Delete))) => self.delete(&words, &place),
-            (_, Some((verb, Verb::Change | Verb::Delete))) => Err(misplaced(verb, ADD)),
+            (_, Some((verb, Verb::Change | Verb::Delete))) => Err(verb.misplaced(ADD)),
             (Some(Object::Filter), _) => self.filter(words, &place),
             (Some(Object::Class), _) => self.class(words, &place),
             (Some(Object::Qdisc) | None, _) => self.qdisc(words, &place),
@@ -116,20 +116,13 @@ impl<'a> Script<'a> {
         if *self.device.get_or_insert(device.text) == device.text {
             return Ok(());
         }
-        Err(misplaced(
-            device,
-            "the device of the commands before: a tree is of one device",
-        ))
+        Err(device.misplaced("the device of the commands before: a tree is of one device"))
     }
 
     /// `qdisc del dev eth0 root`, with which scripts begin.
     fn delete(&mut self, words: &Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         if place.root.is_none() {
-            let expected = "root: only all can be deleted";
-            return Err(ParseError {
-                at: words.command(),
-                problem: Problem::Missing { expected },
-            });
+            return Err(words.missing("root: only all can be deleted"));
         }
         *self = Self {
             device: self.device,
@@ -145,9 +138,9 @@ impl<'a> Script<'a> {
         words.apply(kind.options_mut())?;
         let parent = match (self.nodes.is_empty(), place.root, place.parent) {
             (true, _, None) => None,
-            (true, _, Some((word, _))) => return Err(misplaced(word, ROOT)),
+            (true, _, Some((word, _))) => return Err(word.misplaced(ROOT)),
             (false, Some(root), _) => {
-                return Err(misplaced(root, "parent CLASS: there is a root already"));
+                return Err(root.misplaced("parent CLASS: there is a root already"));
             }
             (false, None, Some((word, class))) => Some((word.span(), self.seat(class))),
             (false, None, None) => {
@@ -166,7 +159,7 @@ impl<'a> Script<'a> {
         }
         let handle = match place.handle {
             Some((word, handle)) if self.node_of(handle).is_some() => {
-                return Err(misplaced(word, "a handle that no other qdisc has"));
+                return Err(word.misplaced("a handle that no other qdisc has"));
             }
             Some((_, handle)) => handle,
             None => {
@@ -196,33 +189,18 @@ impl<'a> Script<'a> {
 
     fn class(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let command = words.clone();
-        let missing = |expected| ParseError {
-            at: command.command(),
-            problem: Problem::Missing { expected },
-        };
-        let (classid, id) = place.classid.ok_or_else(|| missing(CLASSID))?;
-        let unknown = |class| Problem::NoClass {
-            kind: "the tree",
-            class,
-        };
-        let no_node = || ParseError {
-            at: classid.span(),
-            problem: unknown(id.discipline()),
-        };
+        let (classid, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+        let no_node = || classid.no_class(id.discipline());
         let at = self.node_of(id.major).ok_or_else(no_node)?;
         let node = &mut self.nodes[at];
         let Some(mut config) = ClassConfig::of(&node.kind) else {
-            return Err(misplaced(
-                classid,
-                "a class of a discipline to which classes are added: htb or drr",
-            ));
+            return Err(
+                classid.misplaced("a class of a discipline to which classes are added: htb or drr")
+            );
         };
-        let kind = words.word().ok_or_else(|| missing(KIND))?;
+        let kind = words.word().ok_or_else(|| command.missing(KIND))?;
         if kind.text != node.kind.name() {
-            return Err(misplaced(
-                kind,
-                "the kind of the discipline that the class belongs to",
-            ));
+            return Err(kind.misplaced("the kind of the discipline that the class belongs to"));
         }
         words.apply(config.options_mut())?;
         let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);
@@ -230,10 +208,7 @@ impl<'a> Script<'a> {
             && parent != node.id()
             && !self.classes.contains(&parent)
         {
-            return Err(ParseError {
-                at: word.span(),
-                problem: unknown(parent),
-            });
+            return Err(word.no_class(parent));
         }
         node.classes.push(Class { parent, id, config });
         self.commands[at].classes.push(command);
@@ -244,30 +219,17 @@ impl<'a> Script<'a> {
 
     fn filter(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let command = words.clone();
-        let whole = || ParseError {
-            at: command.command(),
-            problem: Problem::Missing {
-                expected: DISCIPLINE,
-            },
-        };
         let at = match place.parent {
             Some((word, parent)) => {
-                let problem = || Problem::NoClass {
-                    kind: "the tree",
-                    class: parent,
-                };
                 let at = self.node_of(parent.major).filter(|_| parent.minor == 0);
-                at.ok_or_else(|| ParseError {
-                    at: word.span(),
-                    problem: problem(),
-                })?
+                at.ok_or_else(|| word.no_class(parent))?
             }
-            None if self.nodes.is_empty() => return Err(whole()),
+            None if self.nodes.is_empty() => return Err(words.missing(DISCIPLINE)),
             None => 0,
         };
         let node = &mut self.nodes[at];
         if !node.kind.has_filters() {
-            return Err(whole());
+            return Err(words.missing(DISCIPLINE));
         }
         let filter = read_filter(&mut words)?;
         node.filters
@@ -331,15 +293,5 @@ impl<'a> Script<'a> {
             free = taken.checked_add(1)?;
         }
         Some(free)
-    }
-}
-
-fn misplaced(word: Word<'_>, expected: &'static str) -> ParseError {
-    ParseError {
-        at: word.span(),
-        problem: Problem::Misplaced {
-            word: word.text.into(),
-            expected,
-        },
     }
 }

@@ -5,9 +5,10 @@ use alloc::string::String;
 use core::ops::Range;
 
 use tautline_base::ConfigError;
+use tautline_qdisc::ClassId;
 
-use super::error::{ParseError, Problem, RATE};
-use super::options::Options;
+use super::error::{Expected, ParseError, Problem};
+use super::parameter::{Options, Syntax};
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,55 @@ impl Word<'_> {
     /// The bytes of the text it covers.
     pub fn span(&self) -> Range<usize> {
         self.at..self.at + self.text.len()
+    }
+
+    /// The error that `problem` is with this word.
+    pub(crate) fn error(&self, problem: Problem) -> ParseError {
+        ParseError {
+            at: self.span(),
+            problem,
+        }
+    }
+
+    /// The error that this word stands where `expected` should.
+    pub(crate) fn misplaced(&self, expected: &'static str) -> ParseError {
+        self.error(Problem::Misplaced {
+            word: self.text.into(),
+            expected,
+        })
+    }
+
+    /// The error that this word is no value of `option`.
+    pub(crate) fn bad_value(&self, option: &str, expected: impl Into<Expected>) -> ParseError {
+        self.error(Problem::BadValue {
+            option: option.into(),
+            word: self.text.into(),
+            expected: expected.into(),
+        })
+    }
+
+    /// The error that this option lacks a value, or something else that belongs to it.
+    pub(crate) fn lacks(&self, expected: impl Into<Expected>) -> ParseError {
+        self.error(Problem::MissingValue {
+            option: self.text.into(),
+            expected: expected.into(),
+        })
+    }
+
+    /// The error that this option makes sense only after `needed`.
+    pub(crate) fn needs(&self, needed: &'static str) -> ParseError {
+        self.error(Problem::MissingBefore {
+            option: self.text.into(),
+            needed,
+        })
+    }
+
+    /// The error that the tree has no `class`, which this word names.
+    pub(crate) fn no_class(&self, class: ClassId) -> ParseError {
+        self.error(Problem::NoClass {
+            kind: "the tree",
+            class,
+        })
     }
 }
 
@@ -162,37 +212,47 @@ impl<'a> Words<'a> {
         &mut self,
         option: Word<'_>,
         parse: impl FnOnce(&str) -> Option<T>,
-        expected: &'static str,
+        expected: impl Into<Expected>,
     ) -> Result<T, ParseError> {
-        let Some(word) = self.word() else {
-            let problem = Problem::MissingValue {
-                option: option.text.into(),
-                expected,
-            };
-            return Err(ParseError {
-                at: option.span(),
-                problem,
-            });
-        };
-        parse(word.text).ok_or_else(|| {
-            let (option, value) = (option.text.into(), word.text.into());
-            let problem = if expected == RATE && word.text.ends_with('%') {
-                Problem::DeviceShare {
-                    option,
-                    word: value,
-                }
-            } else {
-                Problem::BadValue {
-                    option,
-                    word: value,
-                    expected,
-                }
-            };
-            ParseError {
-                at: word.span(),
-                problem,
-            }
-        })
+        match self.word() {
+            None => Err(option.lacks(expected)),
+            Some(word) => parse(word.text).ok_or_else(|| word.bad_value(option.text, expected)),
+        }
+    }
+
+    /// Reads the value of `option` as `syntax` says.
+    pub(crate) fn read<T>(
+        &mut self,
+        option: Word<'_>,
+        syntax: &Syntax<T>,
+    ) -> Result<T, ParseError> {
+        self.value(option, syntax.parse, syntax.expected)
+    }
+
+    /// Takes the next word if it can be read as the value that may stand there.
+    pub(crate) fn optional<T>(&mut self, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let value = parse(self.peek()?.text)?;
+        self.word();
+        Some(value)
+    }
+
+    /// The error that this command lacks `expected`.
+    pub(crate) fn missing(&self, expected: &'static str) -> ParseError {
+        ParseError {
+            at: self.command(),
+            problem: Problem::Missing { expected },
+        }
+    }
+
+    /// Reads options up to the first other word.
+    pub(crate) fn apply_known(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
+        let mut ahead = self.clone();
+        while let Some(option) = ahead.word()
+            && options.set(option, &mut ahead)?
+        {
+            *self = ahead.clone();
+        }
+        Ok(())
     }
 
     /// Reads options until the words end.
@@ -202,15 +262,11 @@ impl<'a> Words<'a> {
     pub fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
         while let Some(option) = self.word() {
             if !options.set(option, self)? {
-                let problem = Problem::UnknownOption {
+                return Err(option.error(Problem::UnknownOption {
                     kind: options.kind(),
                     word: option.text.into(),
-                    help: options.help(),
-                };
-                return Err(ParseError {
-                    at: option.span(),
-                    problem,
-                });
+                    usage: options.usage(),
+                }));
             }
         }
         Ok(())
@@ -293,7 +349,7 @@ mod tests {
         let mut words = Words::new("rate 50%");
         let option = words.word().expect("a word");
         let error = words
-            .value(option, tautline_qdisc::units::parse_rate, RATE)
+            .read(option, &crate::words::parameter::RATE)
             .expect_err("no device");
         assert_eq!(error.at, 5..8);
         assert_eq!(

@@ -1,5 +1,6 @@
 //! [`ParseError`]: the offending words of a description of a qdisc, their position and the remedy.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
@@ -10,9 +11,6 @@ use tautline_base::ConfigError;
 use tautline_qdisc::ClassId;
 
 use super::pointer::Pointer;
-
-/// The expected value in errors about a rate.
-pub(crate) const RATE: &str = "a rate, e.g. 20mbit, 1gbit";
 
 /// Words that do not describe a qdisc.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,14 +39,14 @@ pub enum Problem {
         /// The word found.
         word: String,
         /// The options it has.
-        help: &'static str,
+        usage: Vec<Usage>,
     },
     /// An option stands at the end without its value.
     MissingValue {
         /// The option.
         option: String,
         /// The expected value.
-        expected: &'static str,
+        expected: Expected,
     },
     /// An option's value cannot be read.
     BadValue {
@@ -57,14 +55,7 @@ pub enum Problem {
         /// The word found.
         word: String,
         /// The expected word or value.
-        expected: &'static str,
-    },
-    /// A rate is a percentage of the link's rate, which `tc` allows; there is no device here.
-    DeviceShare {
-        /// The option.
-        option: String,
-        /// The word found.
-        word: String,
+        expected: Expected,
     },
     /// An option makes sense only after another.
     MissingBefore {
@@ -111,6 +102,55 @@ pub enum Problem {
     },
 }
 
+/// The value that an option expects, as errors name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// A description: `a time, e.g. 5ms, 500us`.
+    Text(&'static str),
+    /// A rate. `tc` also takes a percentage of the device's rate; there is no device here.
+    Rate,
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+impl From<&'static str> for Expected {
+    fn from(text: &'static str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Rate => f.write_str("a rate, e.g. 20mbit, 1gbit"),
+            Self::OneOf([words @ .., last]) if !words.is_empty() => {
+                write!(f, "{} or {last}", words.join(", "))
+            }
+            Self::OneOf(words) => f.write_str(&words.join(", ")),
+        }
+    }
+}
+
+/// An option as error messages show it: `burst|buffer|maxburst SIZE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The words for it: different names of the same parameter, or settings of it.
+    pub words: &'static [&'static str],
+    /// The values that may follow; empty if it stands alone.
+    pub values: &'static [&'static str],
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words.join("|"))?;
+        if self.values.is_empty() {
+            return Ok(());
+        }
+        write!(f, " {}", self.values.join("|"))
+    }
+}
+
 impl ParseError {
     /// `kind` refuses what the words at `at` ask for.
     pub fn refused(kind: &'static str, at: Range<usize>, error: ConfigError) -> Self {
@@ -120,8 +160,7 @@ impl ParseError {
         }
     }
 
-    /// Shows the line of `text` that is at fault, a mark under the words, and the message: three
-    /// lines. `text` must be what was parsed.
+    /// Shows the line of `text` that is at fault, a mark under the words, and the message. `text` must be what was parsed.
     ///
     /// ```
     /// let text = "fq_codel limit 7 flows 0";
@@ -140,16 +179,17 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
             Problem::UnknownKind { word, known } => {
-                write!(
-                    f,
-                    "`{word}` is no queueing discipline: choose {}",
-                    known.join(", ")
-                )?;
-                closest(word, known.iter().copied())
-                    .map_or(Ok(()), |name| write!(f, "; did you mean `{name}`?"))
+                let intro = format!("`{word}` is no queueing discipline: choose");
+                write_list(f, intro, known)?;
+                suggest(f, word, known)
             }
-            Problem::UnknownOption { kind, word, help } => {
-                write!(f, "`{word}` is no option of {kind}, which takes: {help}")
+            Problem::UnknownOption { kind, word, usage } => {
+                let intro = format!("`{word}` is no option of {kind}, which takes:");
+                if usage.is_empty() {
+                    return write!(f, "{intro} nothing");
+                }
+                write_list(f, intro, usage)?;
+                suggest(f, word, usage.iter().flat_map(|usage| usage.words))
             }
             Problem::MissingValue { option, expected } => {
                 write!(f, "`{option}` lacks its value: {expected}")
@@ -159,12 +199,19 @@ impl fmt::Display for ParseError {
                 word,
                 expected,
             } => {
-                write!(f, "`{word}` is no value for `{option}`: give {expected}")
+                write!(f, "`{word}` is no value for `{option}`: ")?;
+                match expected {
+                    Expected::Rate if word.ends_with('%') => {
+                        f.write_str("there is no device of which it could be a share; ")?;
+                    }
+                    _ => {}
+                }
+                write!(f, "give {expected}")?;
+                match expected {
+                    Expected::OneOf(words) => suggest(f, word, *words),
+                    _ => Ok(()),
+                }
             }
-            Problem::DeviceShare { option, word } => write!(
-                f,
-                "`{word}` is no value for `{option}`: there is no device of which it could be a share; give {RATE}"
-            ),
             Problem::MissingBefore { option, needed } => {
                 write!(f, "`{option}` needs `{needed}` before it")
             }
@@ -178,6 +225,42 @@ impl fmt::Display for ParseError {
             Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
         }
     }
+}
+
+/// Columns of a line in a list of options.
+const COLUMNS: usize = 96;
+
+/// Writes `items` after the words of `line`, on further lines if they do not fit one.
+fn write_list<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    mut line: String,
+    items: &[T],
+) -> fmt::Result {
+    for (at, item) in items.iter().enumerate() {
+        let end = if at + 1 < items.len() { "," } else { "" };
+        let item = format!(" {item}{end}");
+        // An item that fills a line by itself is broken between its alternatives.
+        let pieces = item.splitn(if item.len() > COLUMNS { usize::MAX } else { 1 }, '|');
+        for (at, piece) in pieces.enumerate() {
+            let bar = if at > 0 { "|" } else { "" };
+            if line.len() + bar.len() + piece.len() > COLUMNS {
+                writeln!(f, "{line}")?;
+                line = String::from(" ");
+            }
+            line.extend([bar, piece]);
+        }
+    }
+    f.write_str(&line)
+}
+
+/// Writes a question for the known word that is closest to `word`, if one is close.
+fn suggest<'a>(
+    f: &mut fmt::Formatter<'_>,
+    word: &str,
+    known: impl IntoIterator<Item = &'a &'a str>,
+) -> fmt::Result {
+    closest(word, known.into_iter().copied())
+        .map_or(Ok(()), |name| write!(f, "; did you mean `{name}`?"))
 }
 
 impl Error for ParseError {

@@ -62,6 +62,7 @@ mod tests {
     use super::*;
     use crate::words::Problem;
     use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn shown(text: &str, at: core::ops::Range<usize>) -> String {
@@ -70,7 +71,7 @@ mod tests {
             problem: Problem::UnknownOption {
                 kind: "k",
                 word: "w".into(),
-                help: "h",
+                usage: Vec::new(),
             },
         };
         error.pointing_at(text).to_string()
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_mark_stands_under_the_word() {
-        let message = "`w` is no option of k, which takes: h";
+        let message = "`w` is no option of k, which takes: nothing";
         for (text, at, line, mark) in [
             ("codel ecm", 6..9, "codel ecm", "      ^^^"),
             ("first\n\tsecond x\nthird", 14..15, " second x", "        ^"),

@@ -1,0 +1,41 @@
+//! One FIFO under an AQM: reports and changes of `blue`, `cobalt`, `codel` and `pie`.
+
+use alloc::vec::Vec;
+
+use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_qdisc::{AqmFifo, FifoAqm};
+
+use crate::discipline::Configured;
+use crate::report::{Report, Value};
+use crate::words::Options;
+
+/// An AQM whose state and counters reports show.
+pub trait Counters: FifoAqm<Config: Options + Clone> {
+    /// The counters in `tc`'s names.
+    fn counters<P>(fifo: &AqmFifo<P, Self>) -> Vec<(&'static str, Value)>;
+}
+
+impl<P: Item, A: Counters> Configured for AqmFifo<P, A> {
+    type Packet = P;
+    type Config = A::Config;
+
+    fn parameters(&self) -> A::Config {
+        self.config().clone()
+    }
+
+    fn set_parameters(
+        &mut self,
+        config: A::Config,
+        _: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        self.reconfigure(config, drops)
+    }
+
+    fn details(&self) -> Report {
+        Report {
+            counters: A::counters(self),
+            ..Report::default()
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! [`Parameter`]: one row of a configuration's table, which says how `tc`'s words set a parameter
+//! and how reports show it. [`Options`]: what words and reports do with any such table.
+//!
+//! ```text
+//! impl Parameters for Config {
+//!     const KIND: &'static str = "codel";
+//!     const PARAMETERS: &'static [Parameter<Self>] = &[
+//!         value!("limit", PACKETS, limit),
+//!         part!(codel: Params),
+//!         preset!("linux", "(all as Linux does)", |config| *config = Self::linux()),
+//!     ];
+//! }
+//! ```
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+use core::str::FromStr;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Rate};
+use tautline_qdisc::units;
+
+use super::cursor::{Word, Words};
+use super::error::{Expected, ParseError, Usage};
+use crate::report::Value;
+
+/// A configuration that `tc`'s words set and show. Implemented for every qdisc's `Config`.
+pub trait Options {
+    /// `tc`'s name of the qdisc (or of the qdisc whose class this is).
+    fn kind(&self) -> &'static str;
+
+    /// Every option, for error messages.
+    fn usage(&self) -> Vec<Usage>;
+
+    /// Sets `option`, taking its values from `words`; false, without taking any, if there is no
+    /// such option.
+    ///
+    /// # Errors
+    /// If a value is missing or cannot be read.
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError>;
+
+    /// Every parameter, in the order and in the names `tc` shows them; set again, they give the
+    /// same configuration.
+    fn options(&self) -> Vec<(&'static str, Value)>;
+}
+
+/// A configuration, or a part that several share, with its table of parameters.
+pub(crate) trait Parameters: Sized + 'static {
+    /// `tc`'s name of the qdisc.
+    const KIND: &'static str;
+    /// Every parameter, in `tc`'s order.
+    const PARAMETERS: &'static [Parameter<Self>];
+
+    /// As [`Options::usage`].
+    fn usages() -> Vec<Usage> {
+        let rows = Self::PARAMETERS.iter().map(|parameter| match parameter {
+            &Parameter::One { words, values, .. } => Vec::from([Usage { words, values }]),
+            Parameter::Part { usage, .. } => usage(),
+        });
+        rows.flatten().collect()
+    }
+}
+
+impl<C: Parameters> Options for C {
+    fn kind(&self) -> &'static str {
+        C::KIND
+    }
+
+    fn usage(&self) -> Vec<Usage> {
+        C::usages()
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        for parameter in C::PARAMETERS {
+            let known = match parameter {
+                Parameter::One {
+                    words: names, set, ..
+                } if names.contains(&option.text) => set(self, option, words).map(|()| true)?,
+                Parameter::One { .. } => false,
+                Parameter::Part { set, .. } => set(self, option, words)?,
+            };
+            if known {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let rows = C::PARAMETERS.iter().map(|parameter| match parameter {
+            Parameter::One { show, .. } => show(self).into_iter().collect(),
+            Parameter::Part { show, .. } => show(self),
+        });
+        rows.flatten().collect::<Vec<_>>()
+    }
+}
+
+/// One row of the table of `C`. [`value!`], [`optional!`], [`choice!`], [`switch!`], [`flag!`],
+/// [`preset!`] and [`part!`] make the usual ones.
+pub(crate) enum Parameter<C> {
+    /// A parameter.
+    One {
+        /// The words for it.
+        words: &'static [&'static str],
+        /// The values that may follow, in error messages: `PACKETS`.
+        values: &'static [&'static str],
+        /// Sets it, as the option says and the values that follow.
+        set: fn(&mut C, Word<'_>, &mut Words<'_>) -> Result<(), ParseError>,
+        /// Its word and its value; `None` if it is not shown.
+        show: fn(&C) -> Option<(&'static str, Value)>,
+    },
+    /// The parameters of a part, such as CoDel's in `fq_codel`; the functions are those of
+    /// [`Options`].
+    Part {
+        usage: fn() -> Vec<Usage>,
+        set: fn(&mut C, Word<'_>, &mut Words<'_>) -> Result<bool, ParseError>,
+        show: fn(&C) -> Vec<(&'static str, Value)>,
+    },
+}
+
+/// How a value is written.
+pub(crate) struct Syntax<T> {
+    /// Its name in error messages: `PACKETS`.
+    pub(crate) name: &'static str,
+    pub(crate) expected: Expected,
+    pub(crate) parse: fn(&str) -> Option<T>,
+    pub(crate) show: fn(&T) -> Value,
+}
+
+pub(crate) const PACKETS: Syntax<u32> = Syntax {
+    name: "PACKETS",
+    expected: Expected::Text("a number of packets, e.g. 1000 or 1000p"),
+    parse: units::parse_packets,
+    show: |packets| Value::Packets((*packets).into()),
+};
+
+pub(crate) const SIZE: Syntax<Bytes> = Syntax {
+    name: "SIZE",
+    expected: Expected::Text("a size, e.g. 1514, 32Mb"),
+    parse: units::parse_size,
+    show: |size| Value::Size(*size),
+};
+
+pub(crate) const TIME: Syntax<Duration> = Syntax {
+    name: "TIME",
+    expected: Expected::Text("a time, e.g. 5ms, 500us"),
+    parse: units::parse_time,
+    show: |time| Value::Time(*time),
+};
+
+pub(crate) const RATE: Syntax<Rate> = Syntax {
+    name: "RATE",
+    expected: Expected::Rate,
+    parse: units::parse_rate,
+    show: |rate| Value::Rate(*rate),
+};
+
+/// A share of one.
+pub(crate) const SHARE: Syntax<f64> = Syntax {
+    name: "SHARE",
+    expected: Expected::Text("a share, e.g. 0.01 or 1%"),
+    parse: units::parse_share,
+    show: |share| Value::Share(*share),
+};
+
+/// A number that may be hexadecimal, such as a seed.
+pub(crate) const INTEGER: Syntax<u64> = Syntax {
+    parse: units::parse_integer,
+    ..number()
+};
+
+/// Ticks per second of a clock that may have none.
+pub(crate) const HZ: Syntax<Option<NonZeroU32>> = Syntax {
+    name: "N",
+    expected: Expected::Text("ticks per second, e.g. 250, or 0 for none"),
+    parse: |text| text.parse().ok().map(NonZeroU32::new),
+    show: |hz| Value::Count(hz.map_or(0, NonZeroU32::get).into()),
+};
+
+/// A whole number.
+pub(crate) const fn number<T: FromStr + Copy + Into<u64>>() -> Syntax<T> {
+    Syntax {
+        name: "N",
+        expected: Expected::Text("a whole number, e.g. 64"),
+        parse: |text| text.parse().ok(),
+        show: |number| Value::Count((*number).into()),
+    }
+}
+
+/// `value!("burst" | "buffer", SIZE, burst)`: a field that words set to the value that follows,
+/// and that is always shown.
+macro_rules! value {
+    ($name:literal $(| $alias:literal)*, $syntax:expr, $($field:ident).+) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name, $($alias),*],
+            values: &[$syntax.name],
+            set: |config, option, words| {
+                config.$($field).+ = words.read(option, &$syntax)?;
+                Ok(())
+            },
+            show: |config| Some(($name, ($syntax.show)(&config.$($field).+))),
+        }
+    };
+}
+
+/// `changed!("mpu", SIZE, mpu)`: as [`value!`], but shown only if it differs from the default.
+macro_rules! changed {
+    ($name:literal, $syntax:expr, $($field:ident).+) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name],
+            values: &[$syntax.name],
+            set: |config, option, words| {
+                config.$($field).+ = words.read(option, &$syntax)?;
+                Ok(())
+            },
+            show: |config| {
+                let differs = config.$($field).+ != Self::default().$($field).+;
+                differs.then(|| ($name, ($syntax.show)(&config.$($field).+)))
+            },
+        }
+    };
+}
+
+/// `hidden!("perturbation", INTEGER, perturbation)`: as [`value!`], but never shown.
+macro_rules! hidden {
+    ($name:literal, $syntax:expr, $($field:ident).+) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name],
+            values: &[$syntax.name],
+            set: |config, option, words| {
+                config.$($field).+ = words.read(option, &$syntax)?;
+                Ok(())
+            },
+            show: |_| None,
+        }
+    };
+}
+
+/// `optional!("threshold", PACKETS, threshold, "none")`: as [`value!`], for a field that is an
+/// `Option` and is shown if it is some. The word at the end, if any, makes it `None`.
+macro_rules! optional {
+    ($name:literal $(| $alias:literal)*, $syntax:expr, $($field:ident).+ $(, $none:literal)?) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name, $($alias),*],
+            values: &[$syntax.name $(, $none)?],
+            set: |config, option, words| {
+                let none = false $(|| words.accept($none))?;
+                config.$($field).+ = match none {
+                    true => None,
+                    false => Some(words.read(option, &$syntax)?),
+                };
+                Ok(())
+            },
+            show: |config| Some(($name, ($syntax.show)(config.$($field).+.as_ref()?))),
+        }
+    };
+}
+
+/// `or_word!("packets", PACKETS, packets, "unlimited")`: as [`optional!`], but always shown: `None`
+/// as the word.
+macro_rules! or_word {
+    ($name:literal, $syntax:expr, $($field:ident).+, $none:literal) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name],
+            values: &[$syntax.name, $none],
+            set: |config, option, words| {
+                config.$($field).+ = if words.accept($none) {
+                    None
+                } else {
+                    Some(words.read(option, &$syntax)?)
+                };
+                Ok(())
+            },
+            show: |config| {
+                let value = config.$($field).+.as_ref();
+                let none = || $crate::report::Value::word($none);
+                Some(($name, value.map_or_else(none, $syntax.show)))
+            },
+        }
+    };
+}
+
+/// `choice!("law", codel.law, "rfc8289" => Law::Rfc8289, "linux" => Law::Linux)`: a field with a
+/// word for each value. Of two words for a value the first is shown.
+macro_rules! choice {
+    ($name:literal, $($field:ident).+, $first:literal => $value:expr $(, $word:literal => $other:expr)* $(,)?) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name],
+            values: &[$first $(, $word)*],
+            set: |config, option, words| {
+                let parse = |text: &str| match text {
+                    $first => Some($value),
+                    $($word => Some($other),)*
+                    _ => None,
+                };
+                let expected = $crate::words::Expected::OneOf(&[$first $(, $word)*]);
+                config.$($field).+ = words.value(option, parse, expected)?;
+                Ok(())
+            },
+            show: |config| {
+                let value = &config.$($field).+;
+                let mut words = [($first, $value) $(, ($word, $other))*].into_iter();
+                let (word, _) = words.find(|(_, other)| other == value)?;
+                Some(($name, $crate::report::Value::word(word)))
+            },
+        }
+    };
+}
+
+/// `switch!(drop_at, "drop_enqueue" => DropAt::Enqueue, "drop_dequeue" => DropAt::Dequeue)`: a
+/// field with a word for each value, which stands alone.
+macro_rules! switch {
+    ($($field:ident).+, $($word:literal => $value:expr),+ $(,)?) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$($word),+],
+            values: &[],
+            set: |config, option, _| {
+                config.$($field).+ = match option.text {
+                    $($word => $value,)+
+                    _ => return Ok(()),
+                };
+                Ok(())
+            },
+            show: |config| {
+                let value = &config.$($field).+;
+                let (word, _) = [$(($word, $value)),+].into_iter().find(|(_, other)| other == value)?;
+                Some((word, $crate::report::Value::Flag(true)))
+            },
+        }
+    };
+}
+
+/// `flag!("ecn", "noecn", ecn)`: a field that is true or false, shown as the first word or not at
+/// all.
+macro_rules! flag {
+    ($on:literal, $off:literal, $($field:ident).+) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$on, $off],
+            values: &[],
+            set: |config, option, _| {
+                config.$($field).+ = option.text == $on;
+                Ok(())
+            },
+            show: |config| Some(($on, $crate::report::Value::Flag(config.$($field).+))),
+        }
+    };
+}
+
+/// `preset!("linux", "(all as Linux does)", |config| *config = Self::linux())`: a word for several
+/// settings, which are shown one by one.
+macro_rules! preset {
+    ($word:literal, $help:literal, |$config:ident| $set:expr) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$word],
+            values: &[$help],
+            set: |$config, _, _| {
+                $set;
+                Ok(())
+            },
+            show: |_| None,
+        }
+    };
+}
+
+/// `part!(codel: Params)`: the parameters of a field that has a table of its own.
+macro_rules! part {
+    ($field:ident: $part:ty) => {
+        $crate::words::parameter::Parameter::Part {
+            usage: <$part as $crate::words::parameter::Parameters>::usages,
+            set: |config, option, words| config.$field.set(option, words),
+            show: |config| config.$field.options(),
+        }
+    };
+}
+
+pub(crate) use {changed, choice, flag, hidden, optional, or_word, part, preset, switch, value};
