@@ -16,7 +16,7 @@ impl Connection {
     pub(crate) fn plan(&mut self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
         let mut planned = self.next_segment(most, now);
         if planned == Err(Blocked::Restart) {
-            self.send.restart(now);
+            self.send.flight.restart(now);
             planned = self.next_segment(most, now);
         }
         match planned {
@@ -30,7 +30,7 @@ impl Connection {
     fn on_blocked(&mut self, blocked: Blocked, now: Instant) {
         let context = self.send_context(now);
         let cause = match blocked {
-            Blocked::Idle if self.send.buffer().wants_room() => Cause::SendBuffer,
+            Blocked::Idle if self.send.stream.buffer.wants_room() => Cause::SendBuffer,
             Blocked::Idle => Cause::Application,
             Blocked::Handshake => Cause::Handshake,
             Blocked::Restart | Blocked::Refused => Cause::Host,
@@ -67,7 +67,7 @@ impl Connection {
 
     /// The application wrote.
     pub(crate) fn note_written(&mut self, now: Instant) {
-        let end = self.send.buffer().end();
+        let end = self.send.stream.buffer.end();
         if let Some(attribution) = &mut self.attribution {
             attribution.written(end, now);
         }

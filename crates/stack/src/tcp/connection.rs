@@ -206,7 +206,7 @@ impl Connection {
             state,
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
-            ecn: Ecn::new(config.ecn, send.needed_ecn()),
+            ecn: Ecn::new(config.ecn, send.flight.congestion.controller().ecn()),
             send,
             liveness: Liveness::default(),
             path_error: None,
@@ -219,7 +219,7 @@ impl Connection {
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
         let headers = self.tuple.headers_len();
-        let own = (self.send.link_mtu() - headers) as u64;
+        let own = (self.send.flight.path.link() - headers) as u64;
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
         let scaling = syn.window_scale.is_some();
@@ -244,13 +244,13 @@ impl Connection {
     /// Replaces the congestion controller (Linux `TCP_CONGESTION`).
     pub(crate) fn set_congestion(&mut self, congestion: Factory) {
         self.configure(|config| config.congestion = congestion);
-        self.send.set_congestion();
+        self.send.flight.set_congestion();
     }
 
     /// Changes the configuration of an open connection.
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut TcpConfig)) {
         change(Arc::make_mut(&mut self.config));
-        self.send.configure(self.config.clone());
+        self.send.flight.configure(self.config.clone());
     }
 
     /// The shift of our windows.
@@ -278,7 +278,9 @@ impl Connection {
 
     /// A full segment's length on the wire.
     pub(crate) fn full_frame(&self) -> Bytes {
-        Bytes::new(self.send.mss() + (ETHERNET_HEADER + self.send.headers()) as u64)
+        Bytes::new(
+            self.send.flight.mss() + (ETHERNET_HEADER + self.send.flight.path.headers()) as u64,
+        )
     }
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
@@ -297,13 +299,16 @@ impl Connection {
         wanted: usize,
         write: impl FnOnce(&mut SendBuffer, usize) -> usize,
     ) -> Result<usize, SocketError> {
-        if self.send.is_finished() {
+        if self.send.stream.fin().is_some() {
             return Err(SocketError::Shutdown);
         }
         match self.state {
             State::Closed | State::TimeWait => Err(SocketError::Closed),
             _ => {
-                self.send.note_application_limited(self.tsq.charged());
+                let end = self.send.stream.buffer.end();
+                self.send
+                    .flight
+                    .note_application_limited(end, self.tsq.charged());
                 Ok(self.send.write(wanted, self.memory_pressure, write))
             }
         }
@@ -333,7 +338,7 @@ impl Connection {
     /// The application closes its sending half: a FIN follows the queued data, after the handshake.
     pub(crate) fn shutdown(&mut self) {
         if !matches!(self.state, State::Closed | State::TimeWait) {
-            self.send.finish();
+            self.send.stream.finish();
         }
     }
 
@@ -344,7 +349,7 @@ impl Connection {
         let at_once = self.config.linger == Some(Duration::ZERO) && self.state != State::TimeWait;
         if self.receiver.readable() > 0 || at_once {
             self.abort();
-        } else if self.state == State::SynSent && self.send.buffer().len() == 0 {
+        } else if self.state == State::SynSent && self.send.stream.buffer.len() == 0 {
             self.end(CloseReason::Local);
         } else {
             self.shutdown();
@@ -380,7 +385,9 @@ impl Connection {
         match self.state {
             State::SynSent | State::SynReceived { .. } => self.end(CloseReason::Unreachable),
             State::Closed => self.reset_due = false,
-            _ if self.orphan && self.send.is_empty() => self.end(CloseReason::Unreachable),
+            _ if self.orphan && self.send.flight.segments.is_empty() => {
+                self.end(CloseReason::Unreachable)
+            }
             _ => {}
         }
     }
@@ -388,7 +395,7 @@ impl Connection {
     /// A packet of this connection, of `count` segments, has left the host, sent or dropped. True
     /// when that lets it send again.
     pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, count: u16, sent: bool) -> bool {
-        self.send.left_host(segment, count, sent) || self.send.any_lost()
+        self.send.flight.left_host(segment, count, sent) || self.send.flight.segments.any_lost()
     }
 
     /// A packet of this connection was dropped in this host, and it is notified.
@@ -401,6 +408,7 @@ impl Connection {
     ) {
         let opening = self.is_opening();
         self.send
+            .flight
             .on_local_drop(segment, count, reason, (opening, now));
     }
 
@@ -414,8 +422,8 @@ impl Connection {
         Bounds {
             least: self.config.delayed_ack,
             most: self.config.delayed_ack_max,
-            srtt: self.send.srtt(),
-            rto: self.send.rto(),
+            srtt: self.send.flight.rtt.srtt(),
+            rto: self.send.flight.rtt.rto(),
         }
     }
 }

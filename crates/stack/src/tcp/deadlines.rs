@@ -27,8 +27,8 @@ impl Connection {
         if self.receiver.on_deadline(now) {
             self.receiver.ack_timed_out(self.ack_bounds());
         }
-        self.send.on_deadline(now);
-        if let Some(timeouts) = self.send.rto_expired(now) {
+        self.send.flight.on_deadline(now);
+        if let Some(timeouts) = self.send.flight.rto_expired(now) {
             self.on_timeout(timeouts, now);
         }
         self.probe_window(now);
@@ -82,7 +82,7 @@ impl Connection {
         if timeouts >= limit && !self.is_limited_by_time() {
             self.time_out();
         } else {
-            self.send.enter_loss(now);
+            self.send.flight.enter_loss(now);
         }
     }
 

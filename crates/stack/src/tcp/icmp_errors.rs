@@ -9,14 +9,15 @@ impl Connection {
     /// An ICMP error quotes the segment that began at `wire_seq`. False unless that segment is in
     /// flight.
     pub(crate) fn on_icmp_error(&mut self, problem: Problem, wire_seq: u32) -> bool {
-        let in_flight = self.send.una()..self.send.nxt();
+        let in_flight = self.send.flight.una()..self.send.flight.nxt();
         let at = self
             .send
+            .flight
             .offset(wire_seq)
             .filter(|at| in_flight.contains(at));
         let Some(at) = at else { return false };
         if let Problem::TooBig { mtu } = problem
-            && !self.send.on_too_big(at, mtu)
+            && !self.send.flight.on_too_big(at, mtu)
         {
             return false;
         }

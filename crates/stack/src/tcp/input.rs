@@ -60,7 +60,7 @@ impl Connection {
     pub(super) fn on_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
         self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
-        self.send.update_window_from_syn(segment.window);
+        self.send.stream.window.update_from_syn(segment.window);
         Reply::None
     }
 
@@ -68,7 +68,7 @@ impl Connection {
     fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let acceptable = segment
             .ack
-            .map(|ack| self.send.offset(ack) == Some(1) && self.send.nxt() == 1);
+            .map(|ack| self.send.flight.offset(ack) == Some(1) && self.send.flight.nxt() == 1);
         match (acceptable, segment.rst, segment.syn) {
             (Some(false), true, _) => Reply::None,
             (Some(false), false, _) => Reply::Reset,
@@ -83,7 +83,7 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
-                self.send.update_window_from_syn(segment.window);
+                self.send.stream.window.update_from_syn(segment.window);
                 self.state = State::Established;
                 self.pending.established = true;
                 self.liveness.hear(now);
@@ -97,9 +97,9 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_crossing_syn(segment.ecn_flags, segment.codepoint);
-                self.send.update_window_from_syn(segment.window);
+                self.send.stream.window.update_from_syn(segment.window);
                 self.state = State::SynReceived { listener: None };
-                self.send.lose_head(now);
+                self.send.flight.lose_head(now);
                 Reply::None
             }
         }
@@ -110,7 +110,7 @@ impl Connection {
         let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else {
             return true;
         };
-        let numbers = self.send.numbers();
+        let numbers = self.send.flight.numbers();
         let first = numbers.timestamp(self.liveness.waiting_since.unwrap_or(now));
         !seq::older(echo, first) && !seq::older(numbers.timestamp(now), echo)
     }
@@ -207,9 +207,9 @@ impl Connection {
             self.note_progress(now);
         }
         self.send.on_peer_alive(self.orphan);
-        let una = self.send.una();
+        let una = self.send.flight.una();
         self.process_acknowledgement(ack, segment, now);
-        if self.send.una() > una {
+        if self.send.flight.una() > una {
             self.note_progress(now);
         }
         self.on_own_fin_acked(now);
@@ -244,7 +244,7 @@ impl Connection {
         let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
         let acknowledges_nothing = segment
             .ack
-            .is_some_and(|ack| self.send.offset(ack) == Some(self.send.una()));
+            .is_some_and(|ack| self.send.flight.offset(ack) == Some(self.send.flight.una()));
         let window = u64::from(segment.window) << negotiated.peer_scale;
         let late = match (segment.timestamp, negotiated.peer_timestamp) {
             (Some((value, _)), Some(recent)) => {
@@ -254,8 +254,8 @@ impl Connection {
         };
         bare && offset == Some(self.receiver.next())
             && acknowledges_nothing
-            && self.send.offers(window)
-            && late <= self.send.rto()
+            && self.send.flight.una() + window == self.send.stream.window.edge()
+            && late <= self.send.flight.rtt.rto()
     }
 
     /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3).
@@ -343,8 +343,8 @@ impl Connection {
                 // The SYN-ACK of a simultaneous open.
                 Some(ack)
                     if listener.is_none()
-                        && self.send.offset(ack) == Some(1)
-                        && self.send.nxt() == 1 =>
+                        && self.send.flight.offset(ack) == Some(1)
+                        && self.send.flight.nxt() == 1 =>
                 {
                     self.complete_open(1);
                     self.process_acknowledgement(1, segment, now);
@@ -356,7 +356,7 @@ impl Connection {
                 }
                 _ => {
                     // Repeat the SYN-ACK, unless it is still on its way out.
-                    self.send.lose_head(now);
+                    self.send.flight.lose_head(now);
                 }
             }
         } else {
@@ -377,7 +377,10 @@ impl Connection {
             now,
             ack,
             sack: if sack && segment.sack[0].is_some() {
-                segment.sack.map(|block| self.send.offsets(block?))
+                segment.sack.map(|block| {
+                    let (left, right) = block?;
+                    Some(self.send.flight.offset(left)?..self.send.flight.offset(right)?)
+                })
             } else {
                 [const { None }; SACK_BLOCKS]
             },
@@ -402,7 +405,7 @@ impl Connection {
             return Reply::None;
         }
         self.state = State::Established;
-        self.send.opened();
+        self.send.flight.opened();
         match listener {
             Some(listener) => Reply::Accepted(listener),
             None => {
@@ -500,11 +503,11 @@ impl Connection {
             .as_ref()
             .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
         let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
-            let age = self.send.numbers().timestamp(now).wrapping_sub(echo);
+            let age = self.send.flight.numbers().timestamp(now).wrapping_sub(echo);
             (echo, Duration::from_millis(age.into()))
         });
         let echo = echo.filter(|(_, age)| *age < MAX_RTO);
-        let lens = (segment.payload.len() as u64, self.send.mss());
+        let lens = (segment.payload.len() as u64, self.send.flight.mss());
         self.receiver
             .right_size(self.config.receive_buffer.get(), now, lens, echo);
     }

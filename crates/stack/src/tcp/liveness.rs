@@ -71,7 +71,7 @@ impl Connection {
     /// The acknowledgement of something new, or an opened window: whatever waits now waits since
     /// now.
     pub(super) fn note_progress(&mut self, now: Instant) {
-        self.liveness.waiting_since = (!self.send.is_empty()).then_some(now);
+        self.liveness.waiting_since = (!self.send.flight.segments.is_empty()).then_some(now);
     }
 
     /// When the peer is asked whether it lives. What is outstanding asks by itself.
@@ -85,8 +85,9 @@ impl Connection {
                 | State::Closing
                 | State::LastAck
         );
-        let quiet =
-            self.send.is_empty() && !self.send.is_probing_window() && !self.liveness.probe_due;
+        let quiet = self.send.flight.segments.is_empty()
+            && !self.send.is_probing_window()
+            && !self.liveness.probe_due;
         let keepalive = self.config.keepalive.as_ref().filter(|_| open && quiet)?;
         Some(self.liveness.next_probe(keepalive))
     }

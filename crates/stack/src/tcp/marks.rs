@@ -41,13 +41,13 @@ impl Connection {
     /// an acknowledgement older than SND.UNA is no news.
     pub(super) fn on_ecn_echo(&mut self, segment: &Segment<'_>, summary: &AckSummary) -> Marks {
         let delivery = &summary.delivery;
-        if segment.syn || delivery.opening || summary.ack < self.send.una() {
+        if segment.syn || delivery.opening || summary.ack < self.send.flight.una() {
             return Marks::default();
         }
         let newly = NewMarks {
             packets: delivery.packets,
             bytes: delivery.bytes,
-            segment: self.send.mss(),
+            segment: self.send.flight.mss(),
         };
         self.ecn
             .on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly)
@@ -83,7 +83,7 @@ impl Connection {
             return (EcnFlags::NONE, Codepoint::NotEct);
         }
         let carries = self.carries(plan);
-        let cwr = self.send.cwr_due();
+        let cwr = self.send.flight.cwr_due();
         (self.ecn.flags(carries, cwr), self.ecn.codepoint(carries))
     }
 

@@ -15,13 +15,15 @@ const KEEP: Duration = Duration::from_secs(1);
 impl Connection {
     /// Bytes of memory in its buffers.
     pub(crate) fn memory(&self) -> u64 {
-        (self.send.memory() + self.receiver.memory()) as u64
+        (self.send.stream.buffer.memory() + self.receiver.memory()) as u64
     }
 
     /// When memory that a quiet connection keeps for what may come goes, unless something comes.
     pub(crate) fn release_at(&self) -> Option<Instant> {
         let records = self
             .send
+            .flight
+            .segments
             .idles_with_memory()
             .then(|| self.liveness.heard() + KEEP);
         self.receiver.release_at().into_iter().chain(records).min()
@@ -31,7 +33,7 @@ impl Connection {
     pub(crate) fn release_memory(&mut self, now: Instant) {
         self.receiver.release_memory(now);
         if self.liveness.heard() + KEEP <= now {
-            self.send.release_memory();
+            self.send.flight.segments.release_memory();
         }
     }
 
@@ -52,7 +54,7 @@ impl Connection {
     pub(crate) fn starve(&mut self) {
         self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::OutOfMemory);
-        self.send.clear();
+        self.send.stream.buffer.clear();
         self.receiver.clear();
     }
 

@@ -55,7 +55,7 @@ impl Connection {
     fn may_acknowledge(&self) -> bool {
         match self.state {
             State::SynSent | State::Closed => false,
-            State::SynReceived { .. } => self.send.nxt() > 0,
+            State::SynReceived { .. } => self.send.flight.nxt() > 0,
             _ => true,
         }
     }
@@ -74,19 +74,19 @@ impl Connection {
     /// space is held back.
     fn admit(&self, plan: Plan, now: Instant) -> Result<Plan, Blocked> {
         let pacing = self.config.pacing;
-        let departure = match (pacing, self.send.paced(&plan)) {
+        let departure = match (pacing, self.send.flight.paced(&plan)) {
             (Pacing::Internal, Some(next)) if next > now => return Err(Blocked::Pacer(next)),
             (Pacing::Qdisc, Some(next)) => next.max(now),
             _ => now,
         };
         if plan.has_sequence_space() {
-            let (rate, last) = self.send.load();
+            let flight = &self.send.flight;
             let request = TsqRequest {
-                rate,
+                rate: flight.congestion.verdict().pacing_rate,
                 segment: self.full_frame() * u64::from(plan.segments),
                 paced: pacing != Pacing::Off,
                 again: matches!(plan.kind, Kind::Retransmit(_)),
-                last,
+                last: flight.segments.len() <= 1,
             };
             if !self.tsq.admits(&self.config.tsq, request) {
                 return Err(Blocked::Tsq);
@@ -104,7 +104,7 @@ impl Connection {
     #[inline]
     fn next_urgent(&self, context: &SendContext) -> Option<Plan> {
         let reports = self.has_reports();
-        if !reports && !self.ecn.negotiated() && !self.send.may_have_something_urgent() {
+        if !reports && !self.ecn.negotiated() && !self.send.flight.may_have_something_urgent() {
             return None;
         }
         // SACK blocks need the room that data would take: such an acknowledgement goes alone, and
@@ -116,7 +116,7 @@ impl Connection {
     }
 
     fn bare(&self, kind: Kind) -> Plan {
-        let nxt = self.send.nxt();
+        let nxt = self.send.flight.nxt();
         Plan::new(kind, nxt..nxt)
     }
 
@@ -153,10 +153,10 @@ impl Connection {
             .map_or_else(|| self.own_scale(), |negotiated| negotiated.own_scale);
         let offset = match plan.kind {
             Kind::New | Kind::Retransmit(_) => plan.range.start,
-            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => self.send.nxt(),
+            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => self.send.flight.nxt(),
             // One below what is acknowledged: out of the window, so the peer must answer with its
             // own.
-            Kind::Probe => self.send.una().saturating_sub(1),
+            Kind::Probe => self.send.flight.una().saturating_sub(1),
         };
         let answering = self.negotiated.is_some();
         let next = match plan.kind {
@@ -172,7 +172,7 @@ impl Connection {
         TcpHeader {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,
-            seq: seq::to_wire(self.send.numbers().isn, offset),
+            seq: seq::to_wire(self.send.flight.numbers().isn, offset),
             ack: self
                 .negotiated
                 .as_ref()
@@ -182,7 +182,8 @@ impl Connection {
             window: self.receiver.advertise(if syn { 0 } else { own_scale }),
             window_scale: (syn && scaling).then_some(own_scale),
             mss: syn.then_some(
-                (self.send.link_mtu() - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16,
+                (self.send.flight.path.link() - self.tuple.headers_len()).min(usize::from(u16::MAX))
+                    as u16,
             ),
             sack_permitted: syn
                 && self
@@ -208,7 +209,7 @@ impl Connection {
             _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
             // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
             _ if plan.fin => Flags::PshFin,
-            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.buffer().end() => {
+            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.buffer.end() => {
                 Flags::Psh
             }
             _ => Flags::None,
@@ -217,10 +218,10 @@ impl Connection {
 
     fn timestamp_option(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
         match &self.negotiated {
-            None => syn.then(|| (self.send.numbers().timestamp(now), 0)),
+            None => syn.then(|| (self.send.flight.numbers().timestamp(now), 0)),
             Some(negotiated) => negotiated
                 .peer_timestamp
-                .map(|echo| (self.send.numbers().timestamp(now), echo)),
+                .map(|echo| (self.send.flight.numbers().timestamp(now), echo)),
         }
     }
 
@@ -235,7 +236,9 @@ impl Connection {
             // Not even an acknowledgement may be longer than the MTU.
             let space = self
                 .send
-                .link_mtu()
+                .flight
+                .path
+                .link()
                 .saturating_sub(self.tuple.headers_len())
                 .min(OPTION_SPACE);
             // Kind and length of the SACK option take the room that pads the timestamp.
@@ -257,7 +260,7 @@ impl Connection {
     /// The payload of `plan`.
     pub(crate) fn payload(&self, plan: &Plan) -> Payload<'_> {
         if plan.has_sequence_space() {
-            self.send.payload(plan.payload())
+            self.send.stream.payload(plan.payload())
         } else {
             Payload::EMPTY
         }
@@ -286,7 +289,7 @@ impl Connection {
                 Some(id)
             }
             Kind::Retransmit(id) => {
-                self.send.commit_again(id, plan, now);
+                self.send.flight.commit_again(id, plan, now);
                 Some(id)
             }
             Kind::Probe => {

@@ -32,7 +32,7 @@ impl Connection {
         );
         connection.on_first_syn(syn, now);
         // The SYN-ACK left long ago.
-        connection.send.syn_ack_left();
+        connection.send.flight.syn_ack_left();
         connection.ecn.sent_syn();
         connection.receiver.advertise(0);
         connection
@@ -72,7 +72,7 @@ impl Connection {
     pub(crate) fn time_wait_state(&self) -> Option<TimeWaitState> {
         let done = self.orphan
             && self.state == State::TimeWait
-            && self.send.is_empty()
+            && self.send.flight.segments.is_empty()
             && self.receiver.owed() == Acknowledgement::None;
         if done { self.numbers() } else { None }
     }
@@ -83,11 +83,11 @@ impl Connection {
             self.receiver.edge().saturating_sub(self.receiver.next()) >> negotiated.own_scale;
         Some(TimeWaitState {
             expected: seq::to_wire(negotiated.irs, self.receiver.next()),
-            next: seq::to_wire(self.send.numbers().isn, self.send.nxt()),
+            next: seq::to_wire(self.send.flight.numbers().isn, self.send.flight.nxt()),
             window: window.min(u64::from(u16::MAX)) as u16,
             timestamps: negotiated
                 .peer_timestamp
-                .map(|recent| (recent, self.send.numbers().timestamp_offset)),
+                .map(|recent| (recent, self.send.flight.numbers().timestamp_offset)),
             lasts: self.config.time_wait,
             until: self.liveness.close.unwrap_or(Instant::ZERO),
         })

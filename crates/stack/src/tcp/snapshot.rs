@@ -18,13 +18,15 @@ impl Connection {
             path_error: self.path_error,
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(
-                self.send.load().0,
+                self.send.flight.congestion.verdict().pacing_rate,
                 self.full_frame(),
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),
             delayed_ack: self.receiver.present_ack_delay(self.ack_bounds()),
-            advertised_mss: Bytes::new((self.send.link_mtu() - self.tuple.headers_len()) as u64),
+            advertised_mss: Bytes::new(
+                (self.send.flight.path.link() - self.tuple.headers_len()) as u64,
+            ),
             receive_buffer: self.config.receive_buffer,
             last_heard: now - self.liveness.heard(),
             limited: self.limited(),

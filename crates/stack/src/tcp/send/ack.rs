@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tautline_base::{Bytes, Instant};
 
-use super::recovery::Proof;
-use super::segments::Delivery;
+use super::flight::Delivery;
+use super::flight::recovery::Proof;
 use crate::wire::SACK_BLOCKS;
 
 /// An acceptable acknowledgement, as stream offsets.
@@ -22,6 +22,17 @@ pub(in crate::tcp) struct AckInput {
     pub(in crate::tcp) bare: bool,
 }
 
+/// The stream and the peer's window when an acknowledgement arrives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// The acknowledgement moved the right edge of the peer's window.
+    pub(super) moved: bool,
+    /// The largest window the peer has offered.
+    pub(super) largest: u64,
+    /// There is new data that the peer has room for.
+    pub(super) more: bool,
+}
+
 /// An acknowledgement, as far as the sender is concerned.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct AckSummary {
@@ -30,6 +41,8 @@ pub(in crate::tcp) struct AckSummary {
     pub(in crate::tcp) ack: u64,
     /// SND.UNA moved.
     pub(super) advanced: bool,
+    /// There is new data that the peer has room for.
+    pub(super) more: bool,
     /// A duplicate acknowledgement: no data, no window, nothing delivered.
     pub(super) repeats: bool,
     pub(super) duplicate: Option<Duplicate>,

@@ -13,7 +13,6 @@ use super::SendHalf;
 use super::plan::Blocked;
 use super::plan::Plan;
 use super::planning::SendContext;
-use super::recovery::Phase;
 use crate::tsq::TsqLimit;
 
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next
@@ -61,33 +60,35 @@ impl SendHalf {
         tso: Tso,
         context: &SendContext,
     ) -> Result<Plan, Blocked> {
-        let mss = self.mss;
-        let unsent = (self.buffer.end() - self.nxt) / mss;
+        let Self { stream, flight, .. } = self;
+        let (mss, nxt) = (flight.mss(), flight.nxt());
+        let (window, config) = (flight.cwnd().get(), flight.config());
+        let unsent = (stream.buffer.end() - nxt) / mss;
         let max = u64::from(tso.max_size);
-        let most =
-            (max.saturating_sub(self.path.headers() as u64) / mss).min(u64::from(tso.max_segments));
+        let most = (max.saturating_sub(flight.path.headers() as u64) / mss)
+            .min(u64::from(tso.max_segments));
         let autosize = Autosize {
-            rate: self.congestion.verdict().pacing_rate,
-            ticks: match self.config.tsq {
+            rate: flight.congestion.verdict().pacing_rate,
+            ticks: match config.tsq {
                 TsqLimit::Time(limit) => limit.ticks,
                 TsqLimit::Off => 1,
             },
-            min_rtt: self.rtt.min(),
-            rtt_log: self.config.tso_rtt_log,
+            min_rtt: flight.rtt.min(),
+            rtt_log: config.tso_rtt_log,
         };
-        let wanted = self
+        let wanted = flight
             .congestion
             .controller()
             .packet_segments(autosize.segments(mss, max))
             .min(most)
             .min(unsent);
         // A device would repeat CWR in every segment it cuts.
-        if wanted <= 1 || (self.flight.cwr_due && context.classic_ecn) {
+        if wanted <= 1 || (flight.cwr_due() && context.classic_ecn) {
             return Ok(plan);
         }
-        let peer = self.peer.edge.saturating_sub(self.nxt);
-        let cwnd = self.cwnd().get().saturating_sub(self.segments.in_flight());
-        let last = self.fin.is_some_and(|fin| fin <= self.nxt + wanted * mss);
+        let peer = stream.window.edge().saturating_sub(nxt);
+        let cwnd = window.saturating_sub(flight.segments.in_flight());
+        let last = stream.fin().is_some_and(|fin| fin <= nxt + wanted * mss);
         if peer.min(cwnd) < wanted * mss && !last && self.should_wait(peer.min(cwnd), context.now) {
             return Err(if cwnd <= peer {
                 Blocked::Cwnd
@@ -97,7 +98,7 @@ impl SendHalf {
         }
         // Two packets at least fill the window, so that there are acknowledgements to go by (Linux
         // `tcp_cwnd_test`).
-        let half = (self.cwnd().get() / 2).max(mss);
+        let half = (window / 2).max(mss);
         let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
         let whole = |segments: u64| Plan {
             segments: u16::try_from(segments).unwrap_or(u16::MAX),
@@ -105,7 +106,7 @@ impl SendHalf {
         };
         let plan = whole(segments);
         // A FIN may be one byte too many.
-        Ok(if segments > 1 && !self.fits_cwnd(&plan.range) {
+        Ok(if segments > 1 && !flight.fits_cwnd(&plan.range) {
             whole(segments - 1)
         } else {
             plan
@@ -116,12 +117,15 @@ impl SendHalf {
     /// and will make room for more.
     fn should_wait(&self, room: u64, now: Instant) -> bool {
         let window = self
+            .flight
             .cwnd()
-            .min(Bytes::new(self.peer.edge.saturating_sub(self.una)))
+            .min(Bytes::new(
+                self.stream.window.edge().saturating_sub(self.flight.una()),
+            ))
             .get();
-        let srtt = self.rtt.srtt();
-        let expected = self.segments.head_sent_at().map(|sent| sent + srtt);
-        matches!(self.phase, Phase::Open)
+        let srtt = self.flight.rtt.srtt();
+        let expected = self.flight.segments.head_sent_at().map(|sent| sent + srtt);
+        self.flight.recovery.is_open()
             && now - self.totals.data_sent_at <= PATIENCE
             && room < window / WINDOW_PART
             && expected.is_some_and(|at| at - now <= PATIENCE.min(srtt / 2))

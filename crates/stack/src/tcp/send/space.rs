@@ -29,83 +29,90 @@ impl SendHalf {
         write: impl FnOnce(&mut SendBuffer, usize) -> usize,
     ) -> usize {
         let (segment, overhead) = (
-            u128::from(self.mss.max(1)),
-            u128::from(self.config.send_overhead.get()),
+            u128::from(self.flight.mss().max(1)),
+            u128::from(self.flight.config().send_overhead.get()),
         );
         let room = u128::from(self.room().get()) * segment / (segment + overhead);
         let mut most = wanted.min(usize::try_from(room).unwrap_or(usize::MAX));
         if let Some(allowed) = self.unsent_allowed() {
-            most = most.min(allowed.saturating_sub(self.unsent()).as_usize());
+            most = most.min(
+                allowed
+                    .saturating_sub(self.stream.unsent(self.flight.nxt()))
+                    .as_usize(),
+            );
         }
         if memory_pressure {
-            most = most.min(LEAST_SEND.saturating_sub(self.buffer.len()));
+            most = most.min(LEAST_SEND.saturating_sub(self.stream.buffer.len()));
         }
-        let taken = write(&mut self.buffer, most);
-        self.buffer.wants_room = taken < wanted;
+        let taken = write(&mut self.stream.buffer, most);
+        self.stream.buffer.wants_room = taken < wanted;
         taken
-    }
-
-    /// Written by the application and not yet sent.
-    pub(in crate::tcp) fn unsent(&self) -> Bytes {
-        Bytes::new(self.buffer.end().saturating_sub(self.nxt.max(1)))
     }
 
     /// Most unsent bytes the application wants; at least 1, or it could never write.
     fn unsent_allowed(&self) -> Option<Bytes> {
-        self.config
+        self.flight
+            .config()
             .notsent_lowat
             .map(|lowat| lowat.max(Bytes::new(1)))
     }
 
     /// Free space of the send buffer, after the overhead of its segments.
     fn room(&self) -> Bytes {
-        let held = Bytes::new(self.buffer.len() as u64);
-        let alone = held.get().saturating_sub(self.segments.sacked_bytes());
-        let charged = held + self.config.send_overhead * alone.div_ceil(self.mss.max(1));
-        Bytes::new(self.buffer.capacity() as u64).saturating_sub(charged)
+        let held = Bytes::new(self.stream.buffer.len() as u64);
+        let alone = held
+            .get()
+            .saturating_sub(self.flight.segments.sacked_bytes());
+        let charged =
+            held + self.flight.config().send_overhead * alone.div_ceil(self.flight.mss().max(1));
+        Bytes::new(self.stream.buffer.capacity() as u64).saturating_sub(charged)
     }
 
     /// True once when the application waits for room and there is some again: a third of the buffer
     /// is free and little is unsent.
     pub(in crate::tcp) fn has_room_again(&mut self, memory_pressure: bool) -> bool {
-        if !self.buffer.wants_room {
+        if !self.stream.buffer.wants_room {
             return false;
         }
-        if self.segments.in_flight() < self.cwnd().get() {
+        if self.flight.segments.in_flight() < self.flight.cwnd().get() {
             self.expand_buffer(memory_pressure);
         }
         let little = self
             .unsent_allowed()
-            .is_none_or(|most| self.unsent() * 2 < most);
-        let room = little && self.room() >= Bytes::new(self.buffer.capacity() as u64 / 3);
-        self.buffer.wants_room = !room;
+            .is_none_or(|most| self.stream.unsent(self.flight.nxt()) * 2 < most);
+        let room = little && self.room() >= Bytes::new(self.stream.buffer.capacity() as u64 / 3);
+        self.stream.buffer.wants_room = !room;
         room
     }
 
     /// The same when something was sent: without a bound on unsent data only acknowledgements make
     /// room.
     pub(in crate::tcp) fn has_room_after_sending(&mut self, memory_pressure: bool) -> bool {
-        self.config.notsent_lowat.is_some() && self.has_room_again(memory_pressure)
+        self.flight.config().notsent_lowat.is_some() && self.has_room_again(memory_pressure)
     }
 
     /// A buffer that follows the window holds two of it (three where the controller probes beyond
     /// its window by itself, as BBR asks Linux for), each segment taken for what Linux would charge
     /// if it were alone.
     pub(super) fn expand_buffer(&mut self, memory_pressure: bool) {
-        if self.config.send_start.is_none() || memory_pressure {
+        if self.flight.config().send_start.is_none() || memory_pressure {
             return;
         }
-        let segment = self.mss.max(1);
-        let reordering = u64::from(self.segments.reordering().0) + 1;
+        let segment = self.flight.mss().max(1);
+        let reordering = u64::from(self.flight.segments.reordering().0) + 1;
         let segments = LEAST_WINDOW
-            .max(self.cwnd().get() / segment)
+            .max(self.flight.cwnd().get() / segment)
             .max(reordering);
-        let windows = if self.congestion.uses_prr() { 2 } else { 3 };
+        let windows = if self.flight.congestion.uses_prr() {
+            2
+        } else {
+            3
+        };
         let bytes = segments
             .saturating_mul(windows)
             .saturating_mul(charge(segment));
-        let capacity = self.config.send_buffer.min(Bytes::new(bytes));
-        self.buffer.expand(capacity.as_usize());
+        let capacity = self.flight.config().send_buffer.min(Bytes::new(bytes));
+        self.stream.buffer.expand(capacity.as_usize());
     }
 }
 

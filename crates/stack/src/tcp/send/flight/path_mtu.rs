@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 
-use super::SendHalf;
-use super::recovery::Phase;
+use super::Flight;
 use crate::config::MtuProbing;
 use crate::tcp::Tuple;
 use crate::wire::IPV6_MIN_MTU;
@@ -35,7 +34,7 @@ const IPV4_FLOOR: u32 = 576;
 
 /// Knowledge about the path, in bytes of IP packets.
 #[derive(Debug)]
-pub(super) struct PathMtu {
+pub(in crate::tcp) struct PathMtu {
     /// MTU of this host's link.
     link: u32,
     /// Smallest MTU that routers reported.
@@ -102,12 +101,12 @@ impl PathMtu {
     }
 
     /// Network and TCP headers of a data segment.
-    pub(super) fn headers(&self) -> usize {
+    pub(in crate::tcp) fn headers(&self) -> usize {
         self.headers as usize
     }
 
     /// MTU of this host's link.
-    pub(super) fn link(&self) -> usize {
+    pub(in crate::tcp) fn link(&self) -> usize {
         self.link as usize
     }
 
@@ -140,7 +139,7 @@ impl PathMtu {
     }
 
     /// Begins the search where almost every path carries the packets.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         let (Some(most), headers) = (self.most, self.headers()) else {
             return;
         };
@@ -210,6 +209,16 @@ impl PathMtu {
         true
     }
 
+    /// A probe of `payload` bytes leaves, the first of them at offset `start`.
+    pub(super) fn probe_sent(&mut self, start: u64, payload: u64) {
+        let length = payload as usize + self.headers();
+        self.probing().probe = Some(Probe {
+            start,
+            end: start + payload,
+            length,
+        });
+    }
+
     /// A probe of `length` bytes did not arrive.
     fn on_probe_lost(&mut self, length: usize) {
         if let Some(search) = self.probing.as_mut().and_then(|p| p.search.as_mut()) {
@@ -235,9 +244,56 @@ impl PathMtu {
         let payload = ((proven + unfit) / 2).checked_sub(self.headers())? as u64;
         (u64::from(self.most?) >= payload).then_some(payload)
     }
+
+    /// The retransmission timer expired, `timeouts` times in a row: long packets may be what
+    /// vanishes. True if segments are shorter from now on.
+    pub(super) fn on_timeout(&mut self, probing: MtuProbing, timeouts: u32, now: Instant) -> bool {
+        let probe = self.take_probe();
+        if let Some(probe) = probe {
+            self.on_probe_lost(probe.length);
+        }
+        let shrinks = probing != MtuProbing::Off && timeouts >= BLACK_HOLE && self.most.is_some();
+        if shrinks {
+            self.shrink(now);
+        }
+        shrinks || probe.is_some()
+    }
+
+    /// The length of payload that a probe of a calm path may have now, if one is due: data and
+    /// window (`sendable`: both, from SND.NXT) allow it and its followers of `mss` bytes.
+    pub(super) fn probe_size(&self, mss: u64, cwnd: Bytes, sendable: u64) -> Option<u64> {
+        if self.probe().is_some() || cwnd.get() < LEAST_WINDOW * mss {
+            return None;
+        }
+        let payload = self.next_probe()?;
+        let needed = payload + (FOLLOWERS + 1) * mss;
+        (payload > mss && needed <= sendable).then_some(payload)
+    }
+
+    /// SND.UNA moved to `una`: if it covers the probe, the path carries its length. True if so.
+    pub(super) fn on_advance(&mut self, una: u64, now: Instant) -> bool {
+        let Some(probe) = self.probe().filter(|probe| probe.end <= una) else {
+            return false;
+        };
+        self.take_probe();
+        self.on_probe_delivered(probe.length, now);
+        true
+    }
+
+    /// `lost` bytes from `una` on are lost. The length of the probe among them, if there is one: it
+    /// did not fit.
+    pub(super) fn on_lost(&mut self, una: u64, lost: Bytes) -> Option<Bytes> {
+        let probe = self.probe()?;
+        if probe.start != una || lost == Bytes::ZERO {
+            return None;
+        }
+        self.take_probe();
+        self.on_probe_lost(probe.length);
+        Some(Bytes::new(probe.end - probe.start))
+    }
 }
 
-impl SendHalf {
+impl Flight {
     /// A router reports that the segment which began at offset `at` was longer than the `claimed`
     /// MTU of its link. False if the report is not believed.
     pub(in crate::tcp) fn on_too_big(&mut self, at: u64, claimed: u32) -> bool {
@@ -251,7 +307,7 @@ impl SendHalf {
 
     /// Segments are as long as the path now carries; longer ones in flight are cut and sent again.
     /// That is no sign of congestion (RFC 1191 §6.5, RFC 4821 §7.5).
-    fn use_path_mtu(&mut self) {
+    pub(super) fn use_path_mtu(&mut self) {
         if let Some(mss) = self.path.segment() {
             self.mss = mss;
             self.segments.cut(mss);
@@ -259,82 +315,7 @@ impl SendHalf {
     }
 
     /// The search for the path's MTU is configured and has not begun.
-    pub(super) fn should_begin_mtu_search(&self) -> bool {
+    pub(in crate::tcp::send) fn should_begin_mtu_search(&self) -> bool {
         self.config.mtu_probing == MtuProbing::Always && self.path.search().is_none()
-    }
-
-    /// Begins the configured search for the path's MTU.
-    pub(super) fn begin_mtu_search(&mut self) {
-        if self.should_begin_mtu_search() {
-            self.path.begin();
-            self.use_path_mtu();
-        }
-    }
-
-    /// The retransmission timer expired once more. Long packets may be what vanishes.
-    pub(super) fn suspect_black_hole(&mut self, now: Instant) {
-        if let Some(probe) = self.path.take_probe() {
-            self.path.on_probe_lost(probe.length);
-            self.use_path_mtu();
-        }
-        if self.config.mtu_probing != MtuProbing::Off
-            && self.flight.timeouts >= BLACK_HOLE
-            && self.path.most.is_some()
-        {
-            self.path.shrink(now);
-            self.use_path_mtu();
-        }
-    }
-
-    /// The length of payload that a probe may have now, if one is due: data and window allow it and
-    /// its followers, and nothing else is wrong with the path, `in_order` for received data.
-    pub(super) fn probe_size(&self, in_order: bool) -> Option<u64> {
-        if self.config.mtu_probing == MtuProbing::Off
-            || self.path.probe().is_some()
-            || self.nxt == 1
-        {
-            return None;
-        }
-        let calm = self.phase == Phase::Open && in_order && !self.segments.any_lost();
-        if !calm || self.cwnd().get() < LEAST_WINDOW * self.mss {
-            return None;
-        }
-        let payload = self.path.next_probe()?;
-        let needed = self.nxt + payload + (FOLLOWERS + 1) * self.mss;
-        (payload > self.mss && needed <= self.buffer.end().min(self.peer.edge)).then_some(payload)
-    }
-
-    /// A probe of `payload` bytes leaves, the first of them at offset `start`.
-    pub(super) fn probe_sent(&mut self, start: u64, payload: u64) {
-        let length = payload as usize + self.path.headers();
-        self.path.probing().probe = Some(Probe {
-            start,
-            end: start + payload,
-            length,
-        });
-    }
-
-    /// SND.UNA moved: if it covers the probe, the path carries its length.
-    pub(super) fn note_probe_delivered(&mut self, now: Instant) {
-        if let Some(probe) = self.path.probe().filter(|probe| probe.end <= self.una) {
-            self.path.take_probe();
-            self.path.on_probe_delivered(probe.length, now);
-            self.use_path_mtu();
-        }
-    }
-
-    /// A probe that alone is lost is no sign of congestion. Returns the rest of `lost`.
-    pub(super) fn forgive_probe(&mut self, lost: Bytes) -> Bytes {
-        let Some(probe) = self.path.probe() else {
-            return lost;
-        };
-        if probe.start != self.una || lost == Bytes::ZERO {
-            return lost;
-        }
-        let alone = lost == Bytes::new(probe.end - probe.start) && self.phase == Phase::Open;
-        self.path.take_probe();
-        self.path.on_probe_lost(probe.length);
-        self.use_path_mtu();
-        if alone { Bytes::ZERO } else { lost }
     }
 }

@@ -169,6 +169,12 @@ impl RttEstimator {
             .min(const { nanos(MAX_RTO) })
     }
 
+    /// A retransmission timeout after `at`.
+    #[inline]
+    pub(crate) fn timeout_after(&self, at: Instant) -> Instant {
+        at.after_nanos(self.rto_nanos())
+    }
+
     /// How often the timeout is doubled.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use super::SendHalf;
-use super::ack::{AckInput, Duplicate};
-use super::tail_probe::TailProbe;
+use super::Flight;
+use super::recovery::TailProbe;
+use crate::tcp::send::ack::{AckInput, Duplicate};
 
-impl SendHalf {
+impl Flight {
     /// Evaluates the report of a duplicate, before anything else in the segment. Reports of more
     /// duplicates than we sent, and of ranges wider than the largest window, are lies.
-    pub(super) fn on_dsack(&mut self, input: &AckInput) -> Option<Duplicate> {
+    pub(super) fn on_dsack(&mut self, input: &AckInput, largest_window: u64) -> Option<Duplicate> {
         let [Some(range), second, _] = &input.sack else {
             return None;
         };
@@ -19,30 +19,25 @@ impl SendHalf {
         let len = range
             .end
             .checked_sub(range.start)
-            .filter(|len| (1..=self.peer.largest).contains(len))?;
-        if !is_duplicate || range.end > self.nxt {
+            .filter(|len| (1..=largest_window).contains(len))?;
+        if !is_duplicate || range.end > self.nxt() {
             return None;
         }
         let segments = u32::try_from(len.div_ceil(self.mss)).unwrap_or(u32::MAX);
-        let counts = &mut self.repair.counts;
+        let counts = &mut self.recovery.counts;
         counts.duplicates = counts.duplicates.saturating_add(segments);
         if u64::from(counts.duplicates) > self.totals.retransmits {
             return None;
         }
-        let known = range.end <= self.una || self.segments.is_retransmitted(range.end);
-        if let Some(undo) = self.repair.undo.as_mut().filter(|_| known) {
+        let known = range.end <= self.una() || self.segments.is_retransmitted(range.end);
+        if let Some(undo) = self.recovery.undo.as_mut().filter(|_| known) {
             undo.on_duplicate(range.end, segments);
         }
         let of_probe = segments == 1
-            && matches!(self.repair.tail, TailProbe::Sent { high, again: Some(_), .. } if high == range.end);
+            && matches!(self.recovery.tail, TailProbe::Sent { high, again: Some(_), .. } if high == range.end);
         if !of_probe {
             self.segments.duplicated();
         }
         Some(Duplicate { of_probe })
-    }
-
-    /// The stream offsets that a SACK block names.
-    pub(in crate::tcp) fn offsets(&self, (left, right): (u32, u32)) -> Option<Range<u64>> {
-        Some(self.offset(left)?..self.offset(right)?)
     }
 }

@@ -9,11 +9,170 @@ use tautline_cc::Signal;
 pub(in crate::tcp) use self::prr::PrrAck;
 pub use self::prr::Reduction;
 use crate::seq;
+use crate::tcp::info::TcpInfo;
+
+/// Loss recovery.
+#[derive(Debug, Default)]
+pub(in crate::tcp) struct Recovery {
+    pub(super) phase: Phase,
+    /// Evidence that would prove the latest reduction needless.
+    pub(super) undo: Option<Undo>,
+    pub(super) tail: TailProbe,
+    /// The congestion window while PRR owns it.
+    pub(super) window: Bytes,
+    pub(super) counts: Counts,
+}
+
+/// Totals for `info()`.
+#[derive(Debug, Default)]
+pub(in crate::tcp) struct Counts {
+    /// Fast recoveries.
+    pub(in crate::tcp) recoveries: u32,
+    /// Probes of the tail.
+    pub(in crate::tcp) tail_probes: u32,
+    /// Losses that only a probe of the tail repaired.
+    pub(in crate::tcp) tail_losses: u32,
+    /// Segments the peer says arrived twice.
+    pub(in crate::tcp) duplicates: u32,
+    /// Timeouts that proved spurious.
+    pub(in crate::tcp) spurious_timeouts: u32,
+    /// Reductions of the window for congestion marks.
+    pub(in crate::tcp) ce_reductions: u64,
+}
+
+impl Recovery {
+    /// A reduction without loss ends when a segment is acknowledged that was sent after it and
+    /// carried its announcement, or when nothing is left that could report older marks (`empty`).
+    pub(super) fn leave_cwr(&mut self, una: u64, empty: bool) {
+        if let Phase::Recovery(episode) = &self.phase
+            && episode.is_cwr()
+            && (una > episode.high || empty)
+        {
+            self.phase = Phase::Open;
+        }
+    }
+
+    /// A reduction begins at SND.UNA that may prove needless.
+    pub(super) fn begin_undo(&mut self, una: u64, restores: bool) {
+        let probe = match self.tail {
+            TailProbe::Sent { again, .. } => again,
+            TailProbe::None | TailProbe::Due => None,
+        };
+        self.undo = Some(Undo::new(una, probe, restores));
+    }
+
+    /// A reduction that losses began was due in any case.
+    pub(super) fn make_reduction_final(&mut self) {
+        if let Some(undo) = &mut self.undo {
+            undo.restores = false;
+        }
+    }
+
+    /// Everything that was sent again had arrived before.
+    pub(super) fn all_duplicated(&self) -> bool {
+        self.undo.is_some_and(|undo| undo.all_duplicated())
+    }
+
+    /// An acknowledgement proves that what it acknowledges only came late.
+    pub(super) fn is_late(&self, proof: Proof) -> bool {
+        self.undo.is_some_and(|undo| undo.is_late(proof))
+    }
+
+    /// No loss is known.
+    pub(in crate::tcp::send) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// Retransmissions wait while forward RTO recovery tries new data.
+    pub(in crate::tcp::send) fn is_trying_new_data(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Loss {
+                frto: Frto::TryingNew,
+                ..
+            }
+        )
+    }
+
+    /// Forward RTO recovery finds no new data to send beyond `nxt`: unless some has left,
+    /// retransmissions go on.
+    pub(in crate::tcp::send) fn end_trial(&mut self, nxt: u64) {
+        if let Phase::Loss { high, frto } = &mut self.phase
+            && *frto == Frto::TryingNew
+            && nxt == *high
+        {
+            *frto = Frto::Off;
+        }
+    }
+
+    /// Bytes were sent, new or again.
+    pub(super) fn on_sent(&mut self, bytes: Bytes) {
+        if let Phase::Recovery(episode) = &mut self.phase {
+            episode.on_sent(bytes);
+        }
+    }
+
+    /// Bytes were delivered. Without SACK an acknowledgement that revealed the `next_hole` lets the
+    /// segment there leave in any case (RFC 6582 §3.2 step 3).
+    pub(super) fn on_delivered(&mut self, ack: PrrAck, next_hole: bool) {
+        if let Phase::Recovery(episode) = &mut self.phase {
+            self.window = episode.on_ack(ack);
+            if next_hole {
+                self.window = self.window.max(ack.in_flight + ack.mss);
+            }
+        }
+    }
+
+    pub(in crate::tcp::send) fn is_tail_probe_due(&self) -> bool {
+        self.tail == TailProbe::Due
+    }
+
+    /// No probe of the tail that is due can be sent.
+    pub(in crate::tcp::send) fn cancel_tail_probe(&mut self) {
+        if self.tail == TailProbe::Due {
+            self.tail = TailProbe::None;
+        }
+    }
+
+    pub(super) fn fill(&self, info: &mut TcpInfo) {
+        let counts = &self.counts;
+        info.recovering = self.phase != Phase::Open;
+        info.phase = self.phase.report();
+        info.reduction = match &self.phase {
+            Phase::Recovery(episode) => Some(episode.reduction()),
+            Phase::Open | Phase::Loss { .. } => None,
+        };
+        info.fast_recoveries = counts.recoveries.into();
+        info.tail_probes = counts.tail_probes.into();
+        info.tail_losses = counts.tail_losses.into();
+        info.spurious_timeouts = counts.spurious_timeouts.into();
+        info.duplicates = counts.duplicates.into();
+        info.ce_reductions = counts.ce_reductions;
+    }
+}
+
+/// Where the probe of the present tail stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::tcp) enum TailProbe {
+    /// None was needed.
+    #[default]
+    None,
+    /// One is to be sent.
+    Due,
+    /// One was sent, and its fate is open.
+    Sent {
+        /// SND.NXT then.
+        high: u64,
+        /// Our timestamp in it, if it repeated the last segment.
+        again: Option<u32>,
+    },
+}
 
 /// Where the sender stands with losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tcp) enum Phase {
     /// No loss known.
+    #[default]
     Open,
     /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is
     /// acknowledged.

@@ -22,6 +22,8 @@ use super::congestion::Congestion;
 use crate::config::Reordering;
 use crate::ranges::RangeSet;
 use crate::seq;
+use crate::tcp::info::TcpInfo;
+use crate::wire::SACK_BLOCKS;
 
 /// Least time a reordering timer runs (Linux: 2 ms).
 pub(in crate::tcp) const TIMER_SLACK: Duration = Duration::from_millis(2);
@@ -119,23 +121,22 @@ pub(in crate::tcp) struct LossReport {
 /// Where a segment that is found lost is reported.
 pub(in crate::tcp) struct Losses<'a> {
     pub(in crate::tcp) now: Instant,
-    pub(in crate::tcp) sampler: &'a mut Sampler,
     pub(in crate::tcp) congestion: &'a mut Congestion,
 }
 
 impl Losses<'_> {
     fn report(&mut self, record: &Record) {
-        self.congestion.on_lost(&self.sampler.on_lost(
-            &record.sent,
-            Bytes::new(record.len()),
-            self.now,
-        ));
+        let len = Bytes::new(record.len());
+        self.congestion.on_lost(&record.sent, len, self.now);
     }
 }
 
 /// The queue and its scoreboard.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct Segments {
+    /// SND.UNA and SND.NXT as stream offsets.
+    una: u64,
+    nxt: u64,
     records: VecDeque<Record>,
     /// Running number of the first record.
     first: u32,
@@ -160,6 +161,26 @@ pub(in crate::tcp) struct Segments {
 }
 
 impl Segments {
+    /// SND.UNA.
+    pub(in crate::tcp) fn una(&self) -> u64 {
+        self.una
+    }
+
+    /// SND.NXT.
+    pub(in crate::tcp) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// Bytes not yet reported delivered: those that a recovery beginning now can still cover.
+    pub(in crate::tcp) fn recoverable(&self) -> Bytes {
+        Bytes::new(self.nxt - self.una - self.sacked_bytes)
+    }
+
+    /// Everything below `nxt` was sent, without a record of it.
+    pub(in crate::tcp) fn skip(&mut self, nxt: u64) {
+        self.nxt = nxt;
+    }
+
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
     pub(in crate::tcp) fn in_flight(&self) -> u64 {
         let (count, size) = self.reno_sacked;
@@ -230,6 +251,24 @@ impl Segments {
         self.again as usize
     }
 
+    /// Bytes that proportional rate reduction counts as delivered at a peer without SACK: a
+    /// duplicate acknowledgement (`repeats`) stands for a segment of `mss` bytes, which is not
+    /// counted again when it is acknowledged (RFC 9937 §6.1).
+    pub(in crate::tcp) fn assume_delivered(
+        &mut self,
+        delivery: &Delivery,
+        repeats: bool,
+        mss: u64,
+        repairing: bool,
+    ) -> Bytes {
+        if repeats {
+            let arrived = self.add_reno_sack(mss);
+            return Bytes::new(if arrived { mss } else { 0 });
+        }
+        let before = self.remove_reno_sacks(delivery.packets, repairing);
+        delivery.bytes.saturating_sub(Bytes::new(before))
+    }
+
     /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived
     /// beyond the hole (RFC 3042). False if that is one more than can be.
     pub(in crate::tcp) fn add_reno_sack(&mut self, size: u64) -> bool {
@@ -298,6 +337,7 @@ impl Segments {
     ) -> SegmentId {
         let number = self.number(self.records.len());
         self.in_flight += range.end - range.start;
+        self.nxt = range.end;
         self.order.push_back((number, sent.sent_at));
         self.records.push_back(Record {
             range,
@@ -331,10 +371,12 @@ impl Segments {
         }
     }
 
-    /// The segment sent last, if it is thought to be in flight and its copies have left the host.
+    /// The segment sent last, if it is thought to be in flight, nothing else is lost, and its copies
+    /// have left the host.
     pub(in crate::tcp) fn last_outstanding(&self) -> Option<(SegmentId, Range<u64>, bool)> {
         let at = self.records.len().checked_sub(1)?;
-        (self.records[at].state == State::Outstanding).then(|| self.if_left_host(at))?
+        (self.records[at].state == State::Outstanding && !self.any_lost())
+            .then(|| self.if_left_host(at))?
     }
 
     fn if_left_host(&self, at: usize) -> Option<(SegmentId, Range<u64>, bool)> {
@@ -463,7 +505,11 @@ impl Segments {
         arrival: Arrival,
         sampler: &mut Sampler,
     ) -> Delivery {
-        let mut delivery = Delivery::default();
+        let mut delivery = Delivery {
+            cumulative: true,
+            ..Delivery::default()
+        };
+        self.una = una;
         let before = (self.records.len(), self.sacked_count);
         while self
             .records
@@ -503,6 +549,30 @@ impl Segments {
         self.drop_stale_lost();
         self.prune_transmissions();
         delivery
+    }
+
+    /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond
+    /// SND.NXT are ignored.
+    pub(in crate::tcp) fn apply_sack(
+        &mut self,
+        blocks: &[Option<Range<u64>>; SACK_BLOCKS],
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        if blocks[0].is_none() {
+            return;
+        }
+        let (una, nxt) = (self.una, self.nxt);
+        let mut blocks = blocks.clone().map(|block| {
+            block.filter(|block| una < block.start && block.start < block.end && block.end <= nxt)
+        });
+        // The newest comes first. Taken in that order, two blocks of one acknowledgement would look
+        // like reordering.
+        blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
+        for block in blocks.into_iter().flatten() {
+            self.sack(block, arrival, sampler, delivery);
+        }
     }
 
     /// Takes a SACK block, already checked to lie within what is outstanding.
@@ -656,6 +726,19 @@ impl Segments {
         let len = self.records.front().map_or(0, Record::len);
         let newly = !self.records.is_empty() && self.mark_lost(0, losses);
         Bytes::new(if newly { len } else { 0 })
+    }
+
+    pub(super) fn fill(&self, info: &mut TcpInfo, window: ReorderingWindow) {
+        let in_flight = Bytes::new(self.in_flight());
+        let sacked = Bytes::new(self.sacked_bytes);
+        let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
+        info.in_flight = in_flight;
+        info.sacked = sacked;
+        info.lost = outstanding.saturating_sub(in_flight).saturating_sub(sacked);
+        info.segments_unacked = self.records.len();
+        info.retransmissions_out = self.again();
+        (info.reordering, info.reorderings) = self.reordering();
+        info.reordering_window = self.window(window);
     }
 
     fn clear_sacks(&mut self) {

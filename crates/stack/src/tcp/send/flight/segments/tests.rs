@@ -3,11 +3,15 @@ use tautline_cc::Algorithm;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
     let config = tautline_cc::Config::new(Bytes::new(1000));
-    act(&mut Losses {
+    let pacer = crate::pacer::PacerConfig::default();
+    let mut congestion = Congestion::new(&Algorithm::Reno.factory(), &config, pacer);
+    std::mem::swap(sampler, &mut congestion.sampler);
+    let result = act(&mut Losses {
         now: Instant::ZERO,
-        sampler,
-        congestion: &mut Congestion::new(&Algorithm::Reno.factory(), &config),
-    })
+        congestion: &mut congestion,
+    });
+    std::mem::swap(sampler, &mut congestion.sampler);
+    result
 }
 
 /// Bytes newly lost, and when to look again.

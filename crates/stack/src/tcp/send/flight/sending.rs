@@ -1,0 +1,116 @@
+//! Accounts of segments that leave.
+
+use std::ops::Range;
+
+use tautline_base::{Bytes, Instant, SegmentId};
+
+use super::Flight;
+use super::recovery::Phase;
+use crate::config::{MtuProbing, Pacing};
+use crate::tcp::send::plan::Plan;
+
+impl Flight {
+    /// The congestion window has room for `range`. With nothing in flight one segment always has: a
+    /// FIN may make it one longer than the smallest window.
+    pub(in crate::tcp::send) fn fits_cwnd(&self, range: &Range<u64>) -> bool {
+        let in_flight = self.segments.in_flight();
+        in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
+    }
+
+    /// The length of payload that a probe of the path's MTU may have now, if one is due and nothing
+    /// else is wrong with the path, `in_order` for received data.
+    pub(in crate::tcp::send) fn mtu_probe(&self, in_order: bool, sendable_end: u64) -> Option<u64> {
+        let calm = in_order && self.recovery.is_open() && !self.segments.any_lost();
+        if self.config.mtu_probing == MtuProbing::Off || !calm || self.nxt() == 1 {
+            return None;
+        }
+        let sendable = sendable_end.saturating_sub(self.nxt());
+        self.path.probe_size(self.mss, self.cwnd(), sendable)
+    }
+
+    /// The lowest lost segment again, if the congestion window has room.
+    pub(in crate::tcp::send) fn next_retransmission(&self) -> Option<Plan> {
+        // The acknowledgement of forward RTO recovery's new data decides, once there is some.
+        let trial_sent =
+            matches!(self.recovery.phase, Phase::Loss { high, .. } if self.nxt() != high);
+        if self.refused || (self.recovery.is_trying_new_data() && trial_sent) {
+            return None;
+        }
+        let lost = self.segments.next_lost()?;
+        self.fits_cwnd(&lost.1).then(|| Plan::again(lost))
+    }
+
+    /// Earliest departure that the pacer grants to `plan`; `None` if it has no say.
+    #[inline]
+    pub(in crate::tcp) fn paced(&self, plan: &Plan) -> Option<Instant> {
+        let has_say = plan.has_sequence_space() && !plan.syn() && self.config.pacing != Pacing::Off;
+        has_say.then(|| self.congestion.next_departure())
+    }
+
+    /// `plan`, which is new, is a packet now. Returns the number of its first segment.
+    pub(in crate::tcp::send) fn commit_new(
+        &mut self,
+        plan: &Plan,
+        buffer_limited: bool,
+        now: Instant,
+    ) -> SegmentId {
+        let departure = plan.departure;
+        let len = plan.range.end - plan.range.start;
+        if plan.segments == 1 && len > self.mss + u64::from(plan.fin) {
+            self.path
+                .probe_sent(plan.range.start, len - u64::from(plan.fin));
+        }
+        if !plan.payload().is_empty() {
+            self.cwr_due = false;
+        }
+        let id = self.segments.next_id();
+        let mut record = |range: Range<u64>, fin: bool| {
+            let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
+            let first = self.segments.is_empty();
+            let sent = self.congestion.sampler.on_send(departure, in_flight, first);
+            self.segments.push(range, fin, sent);
+        };
+        if plan.segments == 1 {
+            record(plan.range.clone(), plan.fin);
+        } else {
+            plan.pieces().for_each(|(range, fin)| record(range, fin));
+        }
+        if self.congestion.uses_prr() {
+            self.recovery.on_sent(Bytes::new(len));
+        }
+        self.validate_window(buffer_limited, departure);
+        self.path.renew(now);
+        if self.timers.rto.is_none() {
+            self.timers.rto = Some(self.rtt.timeout_after(departure));
+        }
+        self.note_tail_probe(plan, None);
+        self.schedule_tail_probe(departure);
+        id
+    }
+
+    /// `plan`, which is segment `id` again, is a packet now.
+    pub(in crate::tcp) fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant) {
+        let len = plan.range.end - plan.range.start;
+        let in_flight = Bytes::new(self.segments.in_flight() + len);
+        // Segments believed lost are outstanding all the same: what was marked by mistake must not
+        // shorten the interval.
+        let sent = self
+            .congestion
+            .sampler
+            .on_send(plan.departure, in_flight, false);
+        let timestamp = self.numbers.timestamp(now);
+        self.segments.retransmitted(id, sent, timestamp);
+        self.totals.retransmits += 1;
+        if self.congestion.uses_prr() {
+            self.recovery.on_sent(Bytes::new(len));
+        }
+        if let Some(undo) = &mut self.recovery.undo {
+            undo.on_retransmit(timestamp);
+        }
+        self.note_tail_probe(plan, Some(timestamp));
+        self.recovery.end_trial(self.segments.nxt());
+        if plan.range.start == self.una() || self.timers.rto.is_none() {
+            self.timers.rto = Some(self.rtt.timeout_after(plan.departure));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Deadlines of what is in flight. Each mechanism has its own; none displaces another.
+
+use tautline_base::{Bytes, Instant};
+
+use super::Flight;
+
+/// Pending deadlines.
+#[derive(Debug, Default)]
+pub(in crate::tcp) struct SendTimers {
+    /// Retransmission timeout of the oldest outstanding segment.
+    pub(super) rto: Option<Instant>,
+    /// Probe of the tail.
+    pub(super) tail: Option<Instant>,
+    /// End of RACK's reordering window.
+    pub(super) reorder: Option<Instant>,
+}
+
+impl SendTimers {
+    /// The earliest deadline.
+    #[inline]
+    pub(in crate::tcp::send) fn next(&self) -> Option<Instant> {
+        sooner(sooner(self.rto, self.tail), self.reorder)
+    }
+
+    pub(in crate::tcp::send) fn stop(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The earlier of two deadlines.
+#[inline]
+pub(in crate::tcp) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl Flight {
+    /// The reordering window and the wait for the tail's acknowledgement end, if it is time.
+    pub(in crate::tcp) fn on_deadline(&mut self, now: Instant) {
+        if self.timers.reorder.is_some_and(|at| at <= now) {
+            self.find_losses(Bytes::ZERO, false, self.segments.recoverable(), now);
+        }
+        // A probe of the tail comes first, and gives the timeout another chance not to come.
+        if self.timers.tail.is_some_and(|at| at <= now) {
+            self.on_tail_timeout(now);
+        }
+    }
+
+    /// The number of earlier timeouts in a row, if the retransmission timer expired (RFC 6298 §5.4).
+    pub(in crate::tcp) fn rto_expired(&mut self, now: Instant) -> Option<u32> {
+        self.timers.rto.filter(|at| *at <= now)?;
+        if self.segments.is_empty() {
+            self.timers.rto = None;
+            return None;
+        }
+        // A copy that has not left this host cannot be acknowledged: our queue is slow, not the
+        // network.
+        if self.segments.head_in_host() {
+            self.timers.rto = Some(self.rtt.timeout_after(now));
+            return None;
+        }
+        Some(self.timeouts)
+    }
+}

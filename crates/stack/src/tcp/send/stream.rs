@@ -1,0 +1,132 @@
+//! [`Stream`]: what the application has written, where it ends, and how much of it the peer has
+//! room for. [`Flight`](super::flight::Flight) knows what of it was sent.
+
+use std::ops::Range;
+
+use tautline_base::Bytes;
+
+use super::buffer::SendBuffer;
+use super::plan::{Kind, Plan};
+use crate::config::TcpConfig;
+use crate::wire::Payload;
+
+/// The outgoing stream. Offset 0 is the SYN; the application's first byte has offset 1.
+#[derive(Debug)]
+pub(in crate::tcp) struct Stream {
+    pub(in crate::tcp) buffer: SendBuffer,
+    pub(in crate::tcp) window: PeerWindow,
+    /// Offset of our FIN once the application has closed its half.
+    fin: Option<u64>,
+}
+
+impl Stream {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        Self {
+            buffer: SendBuffer::new(config),
+            window: PeerWindow::default(),
+            fin: None,
+        }
+    }
+
+    /// A FIN follows the data that is written by now.
+    pub(in crate::tcp) fn finish(&mut self) {
+        self.fin.get_or_insert_with(|| self.buffer.end());
+    }
+
+    /// Offset of the FIN, once the application has closed this half.
+    pub(in crate::tcp) fn fin(&self) -> Option<u64> {
+        self.fin
+    }
+
+    /// The payload at stream offsets `range`.
+    pub(in crate::tcp) fn payload(&self, range: Range<u64>) -> Payload<'_> {
+        if range.is_empty() {
+            Payload::EMPTY
+        } else {
+            self.buffer.payload(range)
+        }
+    }
+
+    /// Offset up to which there is data that the peer has room for.
+    pub(super) fn sendable_end(&self) -> u64 {
+        self.buffer.end().min(self.window.edge)
+    }
+
+    /// Written by the application and not yet sent, if all below `nxt` is.
+    pub(super) fn unsent(&self, nxt: u64) -> Bytes {
+        Bytes::new(self.buffer.end().saturating_sub(nxt.max(1)))
+    }
+
+    /// The `size` bytes of the stream from `nxt`, as far as the peer's window allows.
+    pub(super) fn segment(&self, nxt: u64, size: u64) -> Plan {
+        let end = (nxt + size)
+            .min(self.buffer.end())
+            .min(self.window.edge.max(nxt));
+        let fin = self.fin == Some(end);
+        Plan {
+            fin,
+            ..Plan::new(Kind::New, nxt..end + u64::from(fin))
+        }
+    }
+}
+
+/// The window the peer offers (RFC 9293 §3.8.6), in stream offsets.
+#[derive(Debug)]
+pub(in crate::tcp) struct PeerWindow {
+    /// Right edge: we may send up to here.
+    edge: u64,
+    /// The largest offer so far.
+    largest: u64,
+    /// Sequence and acknowledgement offsets of the segment that last updated it.
+    updated_by: (u64, u64),
+    /// The latest segment moved the edge.
+    moved: bool,
+}
+
+impl Default for PeerWindow {
+    /// Before the peer speaks, only the SYN may leave.
+    fn default() -> Self {
+        Self {
+            edge: 1,
+            largest: 0,
+            updated_by: (0, 0),
+            moved: false,
+        }
+    }
+}
+
+impl PeerWindow {
+    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
+    /// False if the segment is too old to say anything.
+    pub(super) fn update(&mut self, una: u64, offset: u64, ack: u64, window: u64) -> bool {
+        let (wl1, wl2) = self.updated_by;
+        self.moved = false;
+        if ack < una || !(wl1 < offset || (wl1 == offset && wl2 <= ack)) {
+            return false;
+        }
+        self.updated_by = (offset, ack);
+        self.moved = self.edge != ack + window;
+        self.edge = ack + window;
+        self.largest = self.largest.max(window);
+        true
+    }
+
+    /// The window in a SYN is never scaled; it lets us send from the byte after our SYN.
+    pub(in crate::tcp) fn update_from_syn(&mut self, window: u16) {
+        self.edge = 1 + u64::from(window);
+        self.largest = self.largest.max(u64::from(window));
+        self.updated_by = (0, 1);
+    }
+
+    pub(in crate::tcp) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    pub(in crate::tcp) fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    pub(super) fn moved(&self) -> bool {
+        self.moved
+    }
+}
