@@ -10,7 +10,7 @@ use tautline_base::{
 };
 
 /// Descriptors of the transmit ring, and frames on the way.
-const RING: usize = 256;
+pub(crate) const RING: usize = 256;
 
 /// One of the two devices.
 pub struct BackToBack {

@@ -4,12 +4,13 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId, Tso};
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
+use tautline_offload::{self as offload, SoftwareOffload};
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 
-use crate::back_to_back::BackToBack;
+use crate::back_to_back::{BackToBack, RING};
 
 /// Payload of a full segment with timestamps.
 pub const SEGMENT: u64 = 1448;
@@ -19,11 +20,29 @@ const ROUND: Duration = Duration::from_micros(50);
 const PORT: u16 = 5001;
 
 /// A host of the rig.
-pub type Stack = Host<FqCodel<Packet<HeapFrame>>, BackToBack>;
+pub type Stack<D = BackToBack> = Host<FqCodel<Packet<HeapFrame>>, D>;
+
+/// A device of the rig: its frames are carried to its peer.
+pub trait Joined: Device<Frame = HeapFrame> {
+    /// The ends of the wire.
+    fn end(&mut self) -> &mut BackToBack;
+}
+
+impl Joined for BackToBack {
+    fn end(&mut self) -> &mut BackToBack {
+        self
+    }
+}
+
+impl Joined for SoftwareOffload<BackToBack> {
+    fn end(&mut self) -> &mut BackToBack {
+        self.inner_mut()
+    }
+}
 
 /// Two hosts with pacing, TSQ, fq_codel and DQL, connected.
-pub struct Bulk {
-    hosts: [Stack; 2],
+pub struct Bulk<D: Device = BackToBack> {
+    hosts: [Stack<D>; 2],
     client: SocketId,
     server: SocketId,
     now: Instant,
@@ -38,7 +57,24 @@ impl Bulk {
 
     /// The same over devices that carry packets of several segments.
     pub fn with_tso(config: TcpConfig, tso: Option<Tso>) -> Self {
-        let mut hosts = [0, 1].map(|side| host(side, tso));
+        Self::over(config, || BackToBack::with_tso(tso))
+    }
+}
+
+impl Bulk<SoftwareOffload<BackToBack>> {
+    /// The same over devices that carry frames of the MTU, with large packets cut and merged in
+    /// software.
+    pub fn with_software_offload(config: TcpConfig) -> Self {
+        Self::over(config, || {
+            let frames = Pool::heap(RING, None);
+            SoftwareOffload::new(BackToBack::new(), frames, offload::Config::default())
+        })
+    }
+}
+
+impl<D: Joined> Bulk<D> {
+    fn over(config: TcpConfig, device: impl Fn() -> D) -> Self {
+        let mut hosts = [0, 1].map(|side| host(side, device()));
         let mut now = Instant::from_secs(1);
         hosts[1]
             .listen(PORT, config.clone())
@@ -72,7 +108,7 @@ impl Bulk {
     }
 
     /// The sending host.
-    pub const fn sender(&self) -> &Stack {
+    pub const fn sender(&self) -> &Stack<D> {
         &self.hosts[0]
     }
 
@@ -96,15 +132,15 @@ impl Bulk {
 }
 
 /// One round: what was acknowledged in the last one arrives, so the round-trip time is one round.
-fn exchange(hosts: &mut [Stack; 2], now: &mut Instant) {
+fn exchange<D: Joined>(hosts: &mut [Stack<D>; 2], now: &mut Instant) {
     *now += ROUND;
     let [a, b] = hosts;
     while a.receive(*now) == 64 {}
     let _ = a.poll(*now);
-    a.device_mut().carry(b.device_mut());
+    a.device_mut().end().carry(b.device_mut().end());
     while b.receive(*now) == 64 {}
     let _ = b.poll(*now);
-    b.device_mut().carry(a.device_mut());
+    b.device_mut().end().carry(a.device_mut().end());
     while a.next_event().is_some() {}
 }
 
@@ -112,11 +148,11 @@ fn address(side: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side)
 }
 
-fn host(side: u8, tso: Option<Tso>) -> Stack {
+fn host<D: Joined>(side: u8, device: D) -> Stack<D> {
     let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side))
         .address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
-    let port = Port::new(qdisc, Ring::new(BackToBack::with_tso(tso), Dql::default()));
-    let pool = Pool::heap(1024, tso);
+    let pool = Pool::heap(1024, device.tso());
+    let port = Port::new(qdisc, Ring::new(device, Dql::default()));
     Host::new(config, port, pool, NoTrace)
 }

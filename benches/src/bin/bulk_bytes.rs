@@ -1,8 +1,8 @@
 //! So many mebibytes through both ends of a connection, to count instructions of by callgrind
-//! (`scripts/bench-bulk`): `bulk_bytes MEBIBYTES [tso] [follow]`, or `bulk_bytes MEBIBYTES
+//! (`scripts/bench-bulk`): `bulk_bytes MEBIBYTES [tso | software] [follow]`, or `bulk_bytes MEBIBYTES
 //! smoltcp`. The difference of two runs, per byte, is what a byte costs. `tso`: devices carry
-//! packets of several segments; `follow`: the send buffer follows the window; `smoltcp`: both ends
-//! are smoltcp's.
+//! packets of several segments; `software`: they carry frames of the MTU, cut and merged in software;
+//! `follow`: the send buffer follows the window; `smoltcp`: both ends are smoltcp's.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use tautline_base::Tso;
 use tautline_benches::SmoltcpBulk;
-use tautline_benches::bulk::Bulk;
+use tautline_benches::bulk::{Bulk, Joined};
 use tautline_stack::TcpConfig;
 
 fn main() -> ExitCode {
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         .first()
         .and_then(|number| number.parse::<u64>().ok())
     else {
-        eprintln!("usage: bulk_bytes MEBIBYTES [tso] [follow] | MEBIBYTES smoltcp");
+        eprintln!("usage: bulk_bytes MEBIBYTES [tso | software] [follow] | MEBIBYTES smoltcp");
         return ExitCode::from(2);
     };
     let asked = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -32,12 +32,20 @@ fn main() -> ExitCode {
         send_start,
         ..TcpConfig::default()
     };
-    let mut bulk = Bulk::with_tso(config, asked("tso").then_some(Tso::MOST));
+    if asked("software") {
+        run(Bulk::with_software_offload(config), mebibytes);
+    } else {
+        let tso = asked("tso").then_some(Tso::MOST);
+        run(Bulk::with_tso(config, tso), mebibytes);
+    }
+    ExitCode::SUCCESS
+}
+
+fn run<D: Joined>(mut bulk: Bulk<D>, mebibytes: u64) {
     let before = bulk.sender().stats().births;
     let took = bulk.transfer(mebibytes << 20);
     println!(
         "{took:?} of virtual time, {} births",
         bulk.sender().stats().births - before
     );
-    ExitCode::SUCCESS
 }

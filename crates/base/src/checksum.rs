@@ -4,6 +4,10 @@
 //! size and byte order do not change the result, except for its own byte order (RFC 1071 §2 (B),
 //! (C)).
 
+#[cfg_attr(target_arch = "x86_64", path = "checksum/avx2.rs")]
+#[cfg_attr(not(target_arch = "x86_64"), path = "checksum/portable.rs")]
+mod vectors;
+
 /// Fewer bytes than this are faster without vectors.
 const SMALL: usize = 96;
 
@@ -25,6 +29,8 @@ pub fn sum(bytes: &[u8]) -> u16 {
             rest,
         ))));
     }
+    let (wide, bytes) = vectors::sum(bytes).unwrap_or((0, bytes));
+    let (words, rest) = bytes.as_chunks::<8>();
     // Two independent sums use the processor's parallelism (3/4 of the time of one).
     let (first, second) = words.split_at(words.len() / 2);
     let (mut one, mut other) = (Sum::default(), Sum::default());
@@ -35,7 +41,27 @@ pub fn sum(bytes: &[u8]) -> u16 {
     if let Some(odd) = second.get(first.len()) {
         one.add(*odd);
     }
-    u16::from_be(fold(halves(end(0, rest)) + one.halves() + other.halves()))
+    let rest = halves(end(0, rest));
+    u16::from_be(fold(wide + rest + one.halves() + other.halves()))
+}
+
+/// Copies `from` to `to`, of the same length, and returns the [`sum`]: one pass over the bytes.
+///
+/// # Panics
+/// If the lengths differ.
+///
+/// ```
+/// use tautline_base::checksum::{copy, sum};
+///
+/// let mut frame = [0; 5];
+/// assert_eq!(copy(b"bytes", &mut frame), sum(b"bytes"));
+/// assert_eq!(&frame, b"bytes");
+/// ```
+pub fn copy(from: &[u8], to: &mut [u8]) -> u16 {
+    assert_eq!(from.len(), to.len(), "as many bytes as their copy");
+    let (wide, rest) = vectors::copy(from, to).unwrap_or((0, from));
+    to[from.len() - rest.len()..].copy_from_slice(rest);
+    u16::from_be(fold(wide + u64::from(sum(rest).to_be())))
 }
 
 /// Adds a word with end-around carry.
@@ -114,6 +140,8 @@ mod tests {
             for byte in [0, 1, 0x80, 0xff] {
                 let bytes: Vec<u8> = core::iter::repeat_n(byte, len).collect();
                 assert_eq!(sum(&bytes), plain(&bytes), "{len} of {byte}");
+                let mut copied = alloc::vec![1; len];
+                assert_eq!(copy(&bytes, &mut copied), plain(&bytes), "{len} of {byte}");
             }
         }
     }
@@ -133,7 +161,10 @@ mod tests {
         for from in 0..9 {
             for len in (0..200).chain([1448, 1480, 1481, 2900]) {
                 let bytes = &bytes[from..from + len];
+                let mut copied = alloc::vec![0; len];
                 assert_eq!(sum(bytes), plain(bytes), "{len} from {from}");
+                assert_eq!(copy(bytes, &mut copied), plain(bytes), "{len} from {from}");
+                assert_eq!(copied, bytes);
             }
         }
     }

@@ -2,8 +2,8 @@
 //! headers, wakes.
 //!
 //! A third party that writes a device, a queueing discipline or a congestion controller needs this
-//! crate only. It runs on `no_std` + `alloc` and has no `unsafe`; its only dependency is SipHash.
-//! The feature `std` adds [`HashKey`]'s `random`.
+//! crate only. It runs on `no_std` + `alloc`; its only dependency is SipHash, its only `unsafe` code
+//! the checksum's vectors. The feature `std` adds [`HashKey`]'s `random` and finds AVX2.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant, Rate};
@@ -15,7 +15,7 @@
 //! assert_eq!(Rate::gbit(1) * Duration::from_millis(1), Bytes::new(125_000));
 //! ```
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 extern crate alloc;
 #[cfg(feature = "std")]

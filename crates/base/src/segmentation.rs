@@ -5,8 +5,10 @@
 //! §3.1, RFC 791, RFC 8200). Only the last has FIN and PSH. The IPv4 identification is repeated too:
 //! our packets are never fragmented (RFC 6864 §4.1).
 
-use crate::checksum::{fold, sum};
-use crate::headers::{IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER, network_offset};
+use core::ops::Range;
+
+use crate::checksum::{copy, fold, sum};
+use crate::headers::{IPV4_HEADER, IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER, network_offset};
 
 /// FIN and PSH, set in the last segment only.
 const LAST_ONLY: u8 = 0x01 | 0x08;
@@ -48,7 +50,7 @@ impl Layout {
             _ => return None,
         };
         let (payload, udp) = (transport + offset, protocol == UDP);
-        let whole = transport > network && offset >= least && payload <= frame.len();
+        let whole = transport >= network + IPV4_HEADER && offset >= least && payload <= frame.len();
         whole.then_some(Self {
             network,
             transport,
@@ -73,18 +75,48 @@ impl Layout {
         u64::from(sum(&frame[addresses])) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
     }
 
-    /// Writes the transport checksum of `frame`.
-    fn write_checksum(&self, frame: &mut [u8]) {
-        let pseudo = self.pseudo_sum(frame, frame.len() - self.transport);
-        let (body, at) = (&mut frame[self.transport..], self.checksum());
-        body[at..at + 2].fill(0);
-        let checksum = match !fold(pseudo + u64::from(sum(body))) {
+    /// The checksum field of a packet whose transport header, pseudo-header and payload have this
+    /// `sum`.
+    fn checksum_field(&self, sum: u64) -> [u8; 2] {
+        match !fold(sum) {
             // Zero means no checksum in a datagram (RFC 768).
-            0 if self.udp => u16::MAX,
-            checksum => checksum,
-        };
-        body[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+            0 if self.udp => [u8::MAX; 2],
+            checksum => checksum.to_be_bytes(),
+        }
     }
+
+    /// The sums of the parts of the headers of `whole` that are the same in each segment.
+    fn repeated_sums(&self, whole: &[u8]) -> Repeated {
+        let parts = |header: &[u8], ranges: &[Range<usize>]| {
+            let sums = ranges.iter().map(|range| sum(&header[range.clone()]));
+            sums.map(u64::from).sum::<u64>()
+        };
+        let ip = &whole[self.network..self.transport];
+        let transport = &whole[self.transport..self.payload];
+        Repeated {
+            // All but the length and the checksum.
+            network: if self.ipv6 {
+                0
+            } else {
+                parts(ip, &[0..2, 4..10, 12..ip.len()])
+            },
+            // All but length and checksum of UDP; all but sequence number, flags and checksum of TCP.
+            transport: self.pseudo_sum(whole, 0)
+                + if self.udp {
+                    u64::from(sum(&transport[..4]))
+                } else {
+                    let end = transport.len();
+                    parts(transport, &[0..4, 8..12, 14..CHECKSUM, CHECKSUM + 2..end])
+                },
+        }
+    }
+}
+
+/// Sums that the checksums of all segments have in common.
+#[derive(Clone, Copy, Debug)]
+struct Repeated {
+    network: u64,
+    transport: u64,
 }
 
 /// Bytes of headers that each segment of the Ethernet frame `frame` repeats; `None` without TCP or
@@ -114,7 +146,11 @@ pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
     if zeros {
         frame[headers.payload..].fill(0);
     }
-    headers.write_checksum(frame);
+    let at = headers.transport + headers.checksum();
+    frame[at..at + 2].fill(0);
+    let body = &frame[headers.transport..];
+    let sum = headers.pseudo_sum(frame, body.len()) + u64::from(sum(body));
+    frame[at..at + 2].copy_from_slice(&headers.checksum_field(sum));
 }
 
 /// A packet of several segments, to be written as single frames.
@@ -135,6 +171,7 @@ pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
 pub struct Segmentation<'a> {
     whole: &'a [u8],
     headers: Layout,
+    repeated: Repeated,
     /// Bytes of payload per segment; the last may be shorter.
     size: usize,
     count: usize,
@@ -157,6 +194,7 @@ impl<'a> Segmentation<'a> {
         Some(Self {
             whole,
             headers,
+            repeated: headers.repeated_sums(whole),
             size,
             count,
         })
@@ -203,36 +241,31 @@ impl<'a> Segmentation<'a> {
         let len = self.len_of(index);
         let out = out.get_mut(..len).filter(|_| index < self.count)?;
         out[..payload].copy_from_slice(&self.whole[..payload]);
-        out[payload..].copy_from_slice(&self.whole[payload + index * self.size..][..len - payload]);
-        self.finish(index, out);
+        let from = &self.whole[payload + index * self.size..][..len - payload];
+        let sum = copy(from, &mut out[payload..]);
+        self.finish(index, out, sum);
         Some(len)
     }
 
     /// Reduces `frame`, the whole packet, to its last segment. Returns its length.
     pub(crate) fn keep_last(count: u16, frame: &mut [u8]) -> Option<usize> {
         let whole = Segmentation::new(frame, count)?;
-        let (headers, last, from) = (
-            whole.headers,
-            whole.count - 1,
-            whole.headers.payload + (whole.count - 1) * whole.size,
-        );
+        let (headers, last) = (whole.headers, whole.count - 1);
         let len = whole.len_of(last);
-        let (size, count) = (whole.size, whole.count);
-        let end = frame.len();
-        frame.copy_within(from..end, headers.payload);
-        let out = &mut frame[..len];
-        Segmentation {
+        let from = headers.payload + last * whole.size;
+        let last_segment = Segmentation {
             whole: &[],
-            headers,
-            size,
-            count,
-        }
-        .finish(last, out);
+            ..whole
+        };
+        frame.copy_within(from.., headers.payload);
+        let out = &mut frame[..len];
+        last_segment.finish(last, out, sum(&out[headers.payload..]));
         Some(len)
     }
 
-    /// Turns the headers of the whole in `out` into those of segment `index`.
-    fn finish(&self, index: usize, out: &mut [u8]) {
+    /// Turns the headers of the whole in `out` into those of segment `index`, the sum of whose payload
+    /// is `payload`.
+    fn finish(&self, index: usize, out: &mut [u8], payload: u16) {
         let Layout {
             network,
             transport,
@@ -240,27 +273,33 @@ impl<'a> Segmentation<'a> {
             ..
         } = self.headers;
         let len = out.len();
+        let ip = &mut out[network..transport];
         if ipv6 {
             let below = (len - network - IPV6_HEADER) as u16;
-            out[network + 4..network + 6].copy_from_slice(&below.to_be_bytes());
+            ip[4..6].copy_from_slice(&below.to_be_bytes());
         } else {
-            out[network + 2..network + 4].copy_from_slice(&((len - network) as u16).to_be_bytes());
-            out[network + 10..network + 12].fill(0);
-            let checksum = !sum(&out[network..transport]);
-            out[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
+            let total = (len - network) as u16;
+            ip[2..4].copy_from_slice(&total.to_be_bytes());
+            let checksum = !fold(self.repeated.network + u64::from(total));
+            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         }
-        let body = &mut out[transport..];
+        let header = &mut out[transport..];
+        let mut sum = self.repeated.transport + (len - transport) as u64 + u64::from(payload);
         if self.headers.udp {
-            body[4..6].copy_from_slice(&((len - transport) as u16).to_be_bytes());
+            let below = (len - transport) as u16;
+            header[4..6].copy_from_slice(&below.to_be_bytes());
+            sum += u64::from(below);
         } else {
-            let first = u32::from_be_bytes([body[4], body[5], body[6], body[7]]);
-            body[4..8]
-                .copy_from_slice(&first.wrapping_add((index * self.size) as u32).to_be_bytes());
+            let first = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+            let seq = first.wrapping_add((index * self.size) as u32);
+            header[4..8].copy_from_slice(&seq.to_be_bytes());
             if index + 1 < self.count {
-                body[FLAGS] &= !LAST_ONLY;
+                header[FLAGS] &= !LAST_ONLY;
             }
+            sum += u64::from(seq) + u64::from(u16::from_be_bytes([header[12], header[FLAGS]]));
         }
-        self.headers.write_checksum(out);
+        let at = self.headers.checksum();
+        header[at..at + 2].copy_from_slice(&self.headers.checksum_field(sum));
     }
 }
 

@@ -1,0 +1,332 @@
+//! Generic receive offload: segments of a flow that arrive in order become one packet (Linux
+//! `tcp_gro_receive`, `inet_gro_receive`).
+//!
+//! Segments are merged if their headers are equal in all but length, identification, sequence number
+//! and checksums. A segment with PSH, or one shorter than those before it, ends its packet, and so
+//! does the end of what has arrived: merging delays nothing. The order within a flow is kept.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::num::NonZeroU16;
+use core::ops::Range;
+
+use tautline_base::checksum::{copy, fold, sum};
+use tautline_base::headers::{
+    IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, TCP, TCP_HEADER, network_offset, u16_at, u32_at,
+};
+use tautline_base::{Frame, HeapFrame, Offload, Received};
+
+/// Most flows with an unfinished packet (Linux `MAX_GRO_SKBS`).
+const FLOWS: usize = 8;
+/// Most packets that wait for the host; then it takes them before more is read.
+const READY: usize = 64;
+
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+
+/// Offsets in the TCP header.
+const SEQ: usize = 4;
+const FLAGS: usize = 13;
+const CHECKSUM: usize = 16;
+
+/// The packets that are being merged and those that are ready for the host.
+#[derive(Debug)]
+pub(crate) struct Gro {
+    held: Vec<Merged>,
+    ready: VecDeque<Received<HeapFrame>>,
+    /// Frames for merged packets, and ordinary ones.
+    large: Vec<HeapFrame>,
+    ordinary: Vec<HeapFrame>,
+    large_len: usize,
+}
+
+/// A packet that may grow.
+#[derive(Debug)]
+struct Merged {
+    frame: HeapFrame,
+    segment: Layout,
+    /// Bytes used.
+    len: usize,
+    /// Bytes of payload of each segment but perhaps the last.
+    size: usize,
+    segments: usize,
+    next_seq: u32,
+}
+
+/// Offsets of a TCP segment with payload in a frame.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    network: usize,
+    transport: usize,
+    payload: usize,
+    /// End of the IP packet; a short frame has padding behind it.
+    end: usize,
+}
+
+impl Layout {
+    /// The segment in `frame` if it may be merged with others: TCP over IPv4 without options or
+    /// fragments or over IPv6, with payload, no flags but ACK and PSH.
+    fn of(frame: &[u8]) -> Option<Self> {
+        let network = network_offset(frame);
+        let ip = frame.get(network..)?;
+        let (transport, end) = match u16_at(frame, network - 2)? {
+            IPV4 => {
+                // Version 4, five words; neither an offset nor more fragments.
+                let plain = *ip.first()? == 0x45 && u16_at(ip, 6)? & 0x3fff == 0;
+                let len = usize::from(u16_at(ip, 2)?);
+                (plain && *ip.get(9)? == TCP && sum(ip.get(..IPV4_HEADER)?) == u16::MAX)
+                    .then_some((network + IPV4_HEADER, network + len))?
+            }
+            IPV6 => {
+                let len = usize::from(u16_at(ip, 4)?);
+                (*ip.first()? >> 4 == 6 && *ip.get(6)? == TCP)
+                    .then_some((network + IPV6_HEADER, network + IPV6_HEADER + len))?
+            }
+            _ => return None,
+        };
+        let tcp = frame.get(transport..end)?;
+        let header = usize::from(*tcp.get(12)? >> 4) * 4;
+        let mergeable = header >= TCP_HEADER && header < tcp.len() && tcp[FLAGS] & !PSH == ACK;
+        mergeable.then_some(Self {
+            network,
+            transport,
+            payload: transport + header,
+            end,
+        })
+    }
+
+    fn is_ipv6(&self) -> bool {
+        self.transport - self.network == IPV6_HEADER
+    }
+
+    /// Addresses in the IP header.
+    fn addresses(&self) -> Range<usize> {
+        let len = if self.is_ipv6() { 32 } else { 8 };
+        self.transport - len..self.transport
+    }
+
+    /// True if the TCP checksum of `frame` is right, the sum of whose payload is `payload`.
+    fn checksum_holds(&self, frame: &[u8], payload: u16) -> bool {
+        let len = self.end - self.transport;
+        let pseudo = u64::from(sum(&frame[self.addresses()])) + u64::from(TCP) + len as u64;
+        let header = sum(&frame[self.transport..self.payload]);
+        fold(pseudo + u64::from(header) + u64::from(payload)) == u16::MAX
+    }
+
+    /// True if `one` and `other` are of the same flow and this layout.
+    fn same_flow(&self, one: &[u8], other: &[u8]) -> bool {
+        let from = self.addresses().start;
+        one[..self.network] == other[..self.network]
+            && one[from..self.transport + 4] == other[from..self.transport + 4]
+    }
+
+    /// True if the headers of `one` and `other`, of the same flow, differ only where merged segments
+    /// may: length, identification and checksum in IPv4, length in IPv6; sequence number, PSH and
+    /// checksum in TCP.
+    fn same_headers(&self, one: &[u8], other: &[u8]) -> bool {
+        let equal = |range: Range<usize>| one[range.clone()] == other[range];
+        let (ip, tcp) = (self.network, self.transport);
+        let network = if self.is_ipv6() {
+            equal(ip..ip + 4) && equal(ip + 6..ip + 8)
+        } else {
+            equal(ip..ip + 2) && equal(ip + 6..ip + 10)
+        };
+        // From the acknowledgment number to the offset; window; urgent pointer and options.
+        network
+            && equal(tcp + 8..tcp + FLAGS)
+            && equal(tcp + FLAGS + 1..tcp + CHECKSUM)
+            && equal(tcp + CHECKSUM + 2..self.payload)
+    }
+}
+
+impl Gro {
+    /// Merges into packets of frames of at most `large_len` bytes.
+    pub(crate) fn new(large_len: usize) -> Self {
+        Self {
+            held: Vec::with_capacity(FLOWS),
+            ready: VecDeque::with_capacity(READY + FLOWS),
+            large: Vec::new(),
+            ordinary: Vec::new(),
+            large_len,
+        }
+    }
+
+    /// False while the host has packets enough to take.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.ready.len() < READY
+    }
+
+    /// The next packet for the host.
+    pub(crate) fn next(&mut self) -> Option<Received<HeapFrame>> {
+        self.ready.pop_front()
+    }
+
+    /// Returns a frame that the host has read.
+    pub(crate) fn recycle(&mut self, frame: HeapFrame) {
+        if frame.bytes().len() > HeapFrame::LEN {
+            self.large.push(frame);
+        } else {
+            self.ordinary.push(frame);
+        }
+    }
+
+    /// Takes a copy of `received`, merged with what is held if `merge`.
+    pub(crate) fn take<F: Frame>(&mut self, received: &Received<F>, merge: bool) {
+        let (bytes, offload) = (received.bytes(), received.offload);
+        let alone = Offload {
+            zeros: false,
+            ..offload
+        };
+        let layout = (merge && offload == alone && offload.segment_size.is_none())
+            .then(|| Layout::of(bytes))
+            .flatten();
+        match layout {
+            Some(layout) => self.merge(bytes, layout, offload),
+            None => {
+                // Anything may belong to a held flow; it must not overtake.
+                self.flush();
+                self.forward(bytes, offload);
+            }
+        }
+    }
+
+    /// Hands a copy of `bytes` to the host as they came.
+    fn forward(&mut self, bytes: &[u8], offload: Offload) {
+        let mut frame = self.frame(bytes.len());
+        frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.ready.push_back(Received {
+            offload,
+            ..Received::new(frame, 0, bytes.len() as u32)
+        });
+    }
+
+    /// Appends the segment in `bytes` to the packet of its flow, or holds it as the first of one.
+    fn merge(&mut self, bytes: &[u8], layout: Layout, offload: Offload) {
+        let seq = u32_at(bytes, layout.transport + SEQ).unwrap_or(0);
+        let payload = &bytes[layout.payload..layout.end];
+        let ends = bytes[layout.transport + FLAGS] & PSH != 0;
+        let holds = |sum| offload.checksum_known || layout.checksum_holds(bytes, sum);
+        let of_flow = |held: &Merged| {
+            held.segment.transport == layout.transport
+                && layout.same_flow(held.frame.bytes(), bytes)
+        };
+        if let Some(index) = self.held.iter().position(of_flow) {
+            let held = &mut self.held[index];
+            if let Some(place) = held.place(bytes, layout, seq) {
+                if !holds(copy(payload, place)) {
+                    self.finish(index);
+                    return self.forward(bytes, offload);
+                }
+                held.append(bytes, payload.len());
+                if ends || payload.len() < held.size {
+                    self.finish(index);
+                }
+                return;
+            }
+            self.finish(index);
+        } else if self.held.len() == FLOWS {
+            self.finish(0);
+        }
+        let mut frame = self.frame(self.large_len);
+        let (headers, rest) = frame.bytes_mut().split_at_mut(layout.payload);
+        headers.copy_from_slice(&bytes[..layout.payload]);
+        let sum = copy(payload, &mut rest[..payload.len()]);
+        let first = Merged {
+            frame,
+            segment: layout,
+            len: layout.end,
+            size: payload.len(),
+            segments: 1,
+            next_seq: seq.wrapping_add(payload.len() as u32),
+        };
+        if !holds(sum) {
+            self.ready.push_back(Received {
+                offload,
+                ..first.end()
+            });
+            return;
+        }
+        self.held.push(first);
+        if ends {
+            self.finish(self.held.len() - 1);
+        }
+    }
+
+    /// A frame of at least `len` bytes: an ordinary one, or a large one for the largest packets.
+    fn frame(&mut self, len: usize) -> HeapFrame {
+        let (spare, len) = if len > HeapFrame::LEN {
+            (&mut self.large, len.max(self.large_len))
+        } else {
+            (&mut self.ordinary, len)
+        };
+        spare.pop().unwrap_or_else(|| HeapFrame::with_len(len))
+    }
+
+    /// Ends every held packet, in the order in which they began.
+    pub(crate) fn flush(&mut self) {
+        for held in self.held.drain(..) {
+            self.ready.push_back(held.end());
+        }
+    }
+
+    fn finish(&mut self, index: usize) {
+        let held = self.held.remove(index);
+        self.ready.push_back(held.end());
+    }
+}
+
+impl Merged {
+    /// The place behind the payload for that of the segment in `bytes`, of this flow, if it is the
+    /// next one and its headers agree.
+    fn place(&mut self, bytes: &[u8], layout: Layout, seq: u32) -> Option<&mut [u8]> {
+        let frame = self.frame.bytes_mut();
+        let payload = layout.end - layout.payload;
+        let end = self.len + payload;
+        let agrees = seq == self.next_seq
+            && payload <= self.size
+            && layout.payload == self.segment.payload
+            && end - layout.network <= usize::from(u16::MAX)
+            && layout.same_headers(frame, bytes);
+        frame.get_mut(self.len..end).filter(|_| agrees)
+    }
+
+    /// Counts the segment in `bytes`, whose `payload` bytes are in place.
+    fn append(&mut self, bytes: &[u8], payload: usize) {
+        let flags = self.segment.transport + FLAGS;
+        self.frame.bytes_mut()[flags] |= bytes[flags];
+        self.len += payload;
+        self.segments += 1;
+        self.next_seq = self.next_seq.wrapping_add(payload as u32);
+    }
+
+    /// The packet for the host: its length stands in the IP header, its checksum is known.
+    fn end(mut self) -> Received<HeapFrame> {
+        let Layout {
+            network, transport, ..
+        } = self.segment;
+        let mut segment_size = None;
+        if self.segments > 1 {
+            segment_size = NonZeroU16::new(self.size as u16);
+            let frame = self.frame.bytes_mut();
+            if self.segment.is_ipv6() {
+                let len = (self.len - transport) as u16;
+                frame[network + 4..network + 6].copy_from_slice(&len.to_be_bytes());
+            } else {
+                let len = (self.len - network) as u16;
+                let ip = &mut frame[network..transport];
+                ip[2..4].copy_from_slice(&len.to_be_bytes());
+                ip[10..12].fill(0);
+                let checksum = !sum(ip);
+                ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+            }
+        }
+        Received {
+            offload: Offload {
+                checksum_known: true,
+                zeros: false,
+                segment_size,
+            },
+            ..Received::new(self.frame, 0, self.len as u32)
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Segmentation and receive offload in software, for devices that carry frames of the MTU only.
+//!
+//! [`SoftwareOffload`] wraps a [`Device`]. Above it packets hold up to 64 KiB: they pass TCP, the
+//! qdisc and the queue limit once, not once per segment. Below it every frame is at most the MTU:
+//! large packets are cut when they enter the ring, received segments of a flow are merged before the
+//! host sees them. The model is Linux's `net/core/gso.c` and `net/core/gro.c`.
+//!
+#![doc = include_str!("../README.md")]
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod gro;
+mod gso;
+
+use alloc::vec::Vec;
+
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, Tso};
+
+use gro::Gro;
+use gso::Gso;
+
+/// Settings of [`SoftwareOffload`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The largest packets that are accepted and cut. Default: 64 KiB in at most 64 segments, so that
+    /// the descriptors of a ring hold several packets (Linux leaves the number of segments open,
+    /// `GSO_MAX_SEGS`).
+    pub gso: Tso,
+    /// Whether received segments are merged. Default: true.
+    pub gro: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let gso = Tso {
+            max_segments: 64,
+            ..Tso::MOST
+        };
+        Self { gso, gro: true }
+    }
+}
+
+/// A device that accepts packets of several segments and merges received ones, over a device that
+/// does neither.
+///
+/// A packet counts as completed when the device below has completed its last frame, so the queue
+/// limit and TCP small queues see true completions.
+#[derive(Debug)]
+pub struct SoftwareOffload<D: Device> {
+    inner: D,
+    config: Config,
+    gso: Gso<D::Frame>,
+    gro: Gro,
+}
+
+impl<D: Device> SoftwareOffload<D> {
+    /// Wraps the idle device `inner`, whose transmitted frames come from `frames`. One frame for
+    /// each descriptor of its ring is enough.
+    pub fn new(inner: D, frames: Pool<D::Frame>, config: Config) -> Self {
+        Self {
+            gso: Gso::new(frames),
+            gro: Gro::new(config.gso.frame_len()),
+            inner,
+            config,
+        }
+    }
+
+    /// The device below.
+    pub const fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// The device below, for its own settings.
+    pub const fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+}
+
+impl<D: Device> Device for SoftwareOffload<D> {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        self.inner.mtu()
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        Some(self.config.gso)
+    }
+
+    /// A packet needs one descriptor to begin with; the remaining segments follow as descriptors
+    /// become free.
+    fn room(&self) -> usize {
+        let frames = self.gso.room(self.inner.room());
+        let packets = frames / usize::from(self.config.gso.max_segments.max(1));
+        packets.max(usize::from(frames > 0))
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, now: Instant) {
+        self.gso.put(packet, &mut self.inner, now);
+    }
+
+    fn doorbell(&mut self, now: Instant) {
+        self.inner.doorbell(now);
+    }
+
+    fn reap(&mut self, now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        self.gso.reap(&mut self.inner, now, done);
+    }
+
+    fn announces_completions(&self) -> bool {
+        self.inner.announces_completions()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.gso.in_flight()
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Received<HeapFrame>> {
+        while self.gro.takes_more() {
+            let Some(received) = self.inner.receive(now) else {
+                self.gro.flush();
+                break;
+            };
+            self.gro.take(&received, self.config.gro);
+            self.inner.recycle(received.frame);
+        }
+        self.gro.next()
+    }
+
+    fn recycle(&mut self, frame: HeapFrame) {
+        self.gro.recycle(frame);
+    }
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        self.gso.reset(&mut self.inner, lost);
+    }
+}

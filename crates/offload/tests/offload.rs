@@ -1,0 +1,316 @@
+//! Packets cut and segments merged, compared with what went in.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Packet, Pool, Segmentation, Tso};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_offload::{Config, SoftwareOffload};
+use tautline_qdisc::{FqCodel, fq_codel};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_testkit::{ACK, Ip, MemoryDevice, PSH, Segment, TCP, frame};
+
+const NOW: Instant = Instant::ZERO;
+
+type Offloaded = SoftwareOffload<MemoryDevice>;
+
+/// Over a ring of `ring` descriptors.
+fn device(ring: usize) -> Offloaded {
+    let inner = MemoryDevice {
+        ring,
+        ..MemoryDevice::default()
+    };
+    SoftwareOffload::new(inner, Pool::heap(ring, None), Config::default())
+}
+
+fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    [1, 2].map(|host| {
+        if ipv6 {
+            Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into()
+        } else {
+            Ipv4Addr::new(192, 0, 2, host as u8).into()
+        }
+    })
+}
+
+/// An Ethernet frame with `segment`.
+fn ethernet(ipv6: bool, segment: &Segment) -> Vec<u8> {
+    let [source, destination] = addresses(ipv6);
+    let ip = Ip::new(source, destination, TCP);
+    let packet = ip.packet(&segment.to_bytes());
+    frame::ethernet([2; 6], [4; 6], ip.ethertype(), &packet)
+}
+
+/// A segment of flow `port` with `len` bytes that depend on their place in the stream.
+fn segment(port: u16, seq: u32, len: usize, flags: u16) -> Segment {
+    Segment {
+        source_port: port,
+        destination_port: 80,
+        seq,
+        ack: 77,
+        flags,
+        window: 4096,
+        options: vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 8],
+        payload: (0..len)
+            .map(|at| (seq as usize + at) as u8 ^ port as u8)
+            .collect(),
+        ..Segment::default()
+    }
+}
+
+/// A packet of `count` segments of `size` bytes; the last has `last`.
+fn packet(ipv6: bool, count: u16, size: usize, last: usize) -> Packet<HeapFrame> {
+    let payload = usize::from(count - 1) * size + last;
+    let bytes = ethernet(ipv6, &segment(1000, u32::MAX - 5000, payload, ACK | PSH));
+    let mut frame = HeapFrame::with_len(Tso::MOST.frame_len());
+    frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+    Packet::new(frame, bytes.len() as u32).with_segments(count)
+}
+
+proptest! {
+    /// Frames on the wire are those of plain segmentation, in order, for a ring of any length. Every
+    /// packet completes once, after its last frame.
+    #[test]
+    fn frames_on_the_wire_are_those_of_plain_segmentation(
+        packets in prop::collection::vec((any::<bool>(), 1u16..=40, 1usize..=1448, any::<prop::sample::Index>()), 1..12),
+        ring in 1usize..100,
+    ) {
+        let mut device = device(ring);
+        let mut waiting: VecDeque<_> = packets
+            .iter()
+            .map(|(ipv6, count, size, last)| packet(*ipv6, *count, *size, 1 + last.index(*size)))
+            .collect();
+        let mut expected = Vec::new();
+        for packet in &waiting {
+            match Segmentation::new(packet.bytes(), packet.segments()).filter(|_| packet.segments() > 1) {
+                None => expected.push(packet.bytes().to_vec()),
+                Some(segmentation) => expected.extend((0..segmentation.count()).map(|index| {
+                    let mut out = vec![0; segmentation.len_of(index)];
+                    segmentation.write(index, &mut out).expect("room");
+                    out
+                })),
+            }
+        }
+        let (mut sizes, mut completed) = (Vec::new(), Vec::new());
+        for packet in &waiting {
+            sizes.push(packet.len());
+        }
+        let (mut done, mut rounds) = (Vec::new(), 0);
+        while completed.len() < sizes.len() {
+            while device.room() > 0 && let Some(packet) = waiting.pop_front() {
+                device.put(packet, NOW);
+            }
+            device.doorbell(NOW);
+            device.reap(NOW, &mut done);
+            completed.extend(done.drain(..).map(|packet| packet.len()));
+            rounds += 1;
+            prop_assert!(rounds < 1000, "it stands still");
+        }
+        prop_assert_eq!(completed, sizes);
+        prop_assert_eq!(device.in_flight(), 0);
+        prop_assert_eq!(Vec::from(std::mem::take(&mut device.inner_mut().sent)), expected);
+    }
+
+    /// Segments of several flows, some out of order, some damaged, in any batches: each flow's bytes
+    /// arrive as they came, in the order in which they came, damaged ones unmerged and unverified.
+    #[test]
+    fn merging_changes_no_byte_and_no_order(
+        steps in prop::collection::vec((0u16..3, any::<bool>(), 1usize..1449, 0u8..20), 1..300),
+        batch in 1usize..100,
+    ) {
+        let mut device = device(64);
+        let mut next = BTreeMap::new();
+        let mut came: BTreeMap<u16, Vec<(u32, Vec<u8>)>> = BTreeMap::new();
+        let mut got = came.clone();
+        let (mut damaged, mut unverified, mut frames) = (0, 0, 0);
+        for (flow, full, len, event) in steps {
+            let ipv6 = flow == 2;
+            let seq = next.entry(flow).or_insert(u32::MAX - 20_000);
+            let flags = if event == 0 { ACK | PSH } else { ACK };
+            // A hole before the segment.
+            *seq = seq.wrapping_add(if event == 1 { 1448 } else { 0 });
+            let segment = segment(flow, *seq, if full { 1448 } else { len }, flags);
+            *seq = seq.wrapping_add(segment.payload.len() as u32);
+            let mut bytes = ethernet(ipv6, &segment);
+            if event == 2 {
+                *bytes.last_mut().expect("payload") ^= 1;
+                damaged += 1;
+            }
+            let payload = bytes[bytes.len() - segment.payload.len()..].to_vec();
+            came.entry(flow).or_default().push((segment.seq, payload));
+            // Ethernet's padding.
+            bytes.resize(bytes.len().max(60), 0);
+            device.inner_mut().arrived.push_back(bytes);
+            frames += 1;
+            if frames % batch == 0 {
+                unverified += drain(&mut device, &mut got);
+            }
+        }
+        unverified += drain(&mut device, &mut got);
+        prop_assert_eq!(unverified, damaged);
+        prop_assert_eq!(came, got);
+    }
+}
+
+/// Takes everything that has arrived apart again. Returns the number of unverified packets.
+fn drain(device: &mut Offloaded, got: &mut BTreeMap<u16, Vec<(u32, Vec<u8>)>>) -> usize {
+    let mut unverified = 0;
+    while let Some(received) = device.receive(NOW) {
+        let bytes = received.bytes();
+        let ipv6 = bytes[12..14] == [0x86, 0xdd];
+        let transport = if ipv6 { 54 } else { 34 };
+        let length = usize::from(u16::from_be_bytes(if ipv6 {
+            [bytes[18], bytes[19]]
+        } else {
+            [bytes[16], bytes[17]]
+        }));
+        let end = length + if ipv6 { 54 } else { 14 };
+        let whole = Segment::from_bytes(&bytes[transport..end], 0);
+        let size = received
+            .offload
+            .segment_size
+            .map_or(whole.payload.len(), |size| usize::from(size.get()));
+        if !received.offload.checksum_known {
+            unverified += 1;
+            assert_eq!(
+                received.offload.segment_size, None,
+                "a damaged segment is merged with none"
+            );
+        }
+        let mut seq = whole.seq;
+        for payload in whole.payload.chunks(size) {
+            got.entry(whole.source_port)
+                .or_default()
+                .push((seq, payload.to_vec()));
+            seq = seq.wrapping_add(payload.len() as u32);
+        }
+        device.recycle(received.frame);
+    }
+    unverified
+}
+
+/// Effect: segments of three flows that arrive in turns become one packet a flow; without merging
+/// each is its own.
+#[test]
+fn interleaved_flows_are_merged_each() {
+    for (gro, packets) in [(true, 3), (false, 120)] {
+        let config = Config {
+            gro,
+            ..Config::default()
+        };
+        let mut device = SoftwareOffload::new(MemoryDevice::default(), Pool::heap(8, None), config);
+        for index in 0..40 {
+            for flow in 0..3 {
+                let segment = segment(flow, index * 1000, 1000, ACK);
+                device
+                    .inner_mut()
+                    .arrived
+                    .push_back(ethernet(false, &segment));
+            }
+        }
+        let mut received = 0;
+        while let Some(packet) = device.receive(NOW) {
+            received += 1;
+            device.recycle(packet.frame);
+        }
+        assert_eq!(received, packets);
+    }
+}
+
+/// A reset returns every packet that was put and not completed.
+#[test]
+fn a_reset_returns_whole_packets() {
+    let mut device = device(4);
+    device.inner_mut().stuck = true;
+    device.put(packet(false, 10, 100, 100), NOW);
+    assert_eq!((device.room(), device.in_flight()), (0, 1));
+    let mut lost = Vec::new();
+    device.reset(&mut lost);
+    assert_eq!((lost.len(), lost[0].segments()), (1, 10));
+    assert_eq!((device.room(), device.in_flight()), (1, 0));
+}
+
+/// A plain host and one with offload exchange 3 MiB each way; every frame has at most the MTU, and
+/// offload saves most births.
+#[test]
+fn hosts_with_and_without_offload_exchange_the_same_bytes() {
+    let births = [true, false].map(|offload| {
+        let (births, longest) = if offload {
+            transfer(device(128), |device| device.inner_mut())
+        } else {
+            transfer(MemoryDevice::default(), |device| device)
+        };
+        assert!(longest <= 1514, "{longest} bytes on the wire");
+        births
+    });
+    assert!(births[0] * 4 < births[1], "{births:?}");
+}
+
+const PORT: u16 = 5001;
+const BYTES: usize = 3 << 20;
+
+fn host<D: Device<Frame = HeapFrame>>(side: u8, device: D) -> Host<FqCodel<Packet<HeapFrame>>, D> {
+    let config = HostConfig::new([2, 0, 0, 0, 0, side], u64::from(side))
+        .address(Cidr::new(Ipv4Addr::new(10, 7, 0, side), 24));
+    let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+    let pool = Pool::heap(1024, device.tso());
+    Host::new(
+        config,
+        Port::new(qdisc, Ring::new(device, Dql::default())),
+        pool,
+        NoTrace,
+    )
+}
+
+/// Echoes through a plain host. Returns the births of the host over `device` and the longest frame.
+fn transfer<D: Device<Frame = HeapFrame>>(
+    device: D,
+    inner: impl Fn(&mut D) -> &mut MemoryDevice,
+) -> (u64, usize) {
+    let (mut one, mut other) = (host(1, device), host(2, MemoryDevice::default()));
+    let mut now = Instant::from_secs(1);
+    other
+        .listen(PORT, TcpConfig::default())
+        .expect("a free port");
+    let remote = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
+    let client = one
+        .connect(remote, TcpConfig::default(), now)
+        .expect("an address");
+    let data: Vec<u8> = (0..BYTES).map(|at| ((at * at) >> 7) as u8).collect();
+    let (mut server, mut echo, mut back) = (None, VecDeque::new(), Vec::new());
+    let (mut sent, mut longest) = (0, 0);
+    let mut buffer = vec![0; 64 << 10];
+    while back.len() < BYTES {
+        now += Duration::from_micros(50);
+        assert!(now < Instant::from_secs(60), "it stands still");
+        while one.receive(now) == 64 {}
+        while other.receive(now) == 64 {}
+        while one.next_event().is_some() {}
+        while let Some(event) = other.next_event() {
+            if let Event::Accepted { socket, .. } = event {
+                server = Some(socket);
+            }
+        }
+        sent += one.send(client, &data[sent..]).unwrap_or(0);
+        while let Ok(Recv::Data(count)) = one.recv(client, &mut buffer) {
+            back.extend_from_slice(&buffer[..count]);
+        }
+        if let Some(server) = server {
+            while let Ok(Recv::Data(count)) = other.recv(server, &mut buffer) {
+                echo.extend(&buffer[..count]);
+            }
+            let taken = other.send(server, echo.make_contiguous()).expect("open");
+            echo.drain(..taken);
+        }
+        let _ = one.poll(now);
+        let _ = other.poll(now);
+        let near = inner(one.device_mut());
+        longest = near.sent.iter().map(Vec::len).fold(longest, usize::max);
+        other.device_mut().arrived.append(&mut near.sent);
+        near.arrived.append(&mut other.device_mut().sent);
+    }
+    assert!(back == data, "the bytes that come back are those sent");
+    (one.stats().births, longest)
+}
