@@ -138,6 +138,46 @@ pub trait Configured {
     }
 }
 
+/// `configured!(Config, |sfq, config, now, drops| sfq.reconfigure(config, drops))`: the types of
+/// [`Configured`] and its methods about the parameters, for a qdisc of packets `P`.
+macro_rules! configured {
+    ($config:ty, |$qdisc:ident, $new:ident, $now:ident, $drops:ident| $set:expr) => {
+        type Packet = P;
+        type Config = $config;
+
+        fn parameters(&self) -> $config {
+            self.config().clone()
+        }
+
+        fn set_parameters(
+            &mut self,
+            $new: $config,
+            $now: tautline_base::Instant,
+            $drops: &mut tautline_base::Drops<P>,
+        ) -> Result<(), tautline_base::ConfigError> {
+            let $qdisc = self;
+            $set
+        }
+    };
+}
+pub(crate) use configured;
+
+/// [`Configured::change_below`] of a qdisc whose classes take no parameters.
+macro_rules! change_children {
+    () => {
+        fn change_below(
+            &mut self,
+            target: $crate::discipline::Target,
+            words: &mut $crate::words::Words<'_>,
+            now: tautline_base::Instant,
+            drops: &mut tautline_base::Drops<P>,
+        ) -> Result<(), $crate::words::ParseError> {
+            $crate::discipline::change_child(self, target, words, now, drops)
+        }
+    };
+}
+pub(crate) use change_children;
+
 impl<Q: Configured> Inspect for Q {
     fn report(&self) -> Report {
         Report {

@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::{AqmFifo, FifoAqm};
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 
@@ -16,21 +16,8 @@ pub trait Counters: FifoAqm<Config: Options + Clone> {
 }
 
 impl<P: Item, A: Counters> Configured for AqmFifo<P, A> {
-    type Packet = P;
-    type Config = A::Config;
-
-    fn parameters(&self) -> A::Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: A::Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(A::Config, |fifo, config, _now, drops| fifo
+        .reconfigure(config, drops));
 
     fn details(&self) -> Report {
         Report {

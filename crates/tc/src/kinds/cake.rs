@@ -3,14 +3,14 @@
 use alloc::format;
 use alloc::vec;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Rate};
+use tautline_base::{Bytes, Item, Rate};
 use tautline_qdisc::Cake;
 use tautline_qdisc::cake::{
     AckFilter, Bandwidth, Config, Framing, Isolation, Overhead, PRESETS, Profile, TinStats, Tins,
 };
 use tautline_qdisc::units;
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
 use crate::words::{Expected, Options};
@@ -215,21 +215,8 @@ const MPU: Syntax<u16> = Syntax {
 };
 
 impl<P: Item> Configured for Cake<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, now, drops)
-    }
+    configured!(Config, |cake, config, now, drops| cake
+        .reconfigure(config, now, drops));
 
     /// Memory, sizes, and a class for every tin, the least urgent first.
     fn details(&self) -> Report {

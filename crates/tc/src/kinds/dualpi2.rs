@@ -3,31 +3,18 @@
 use alloc::vec;
 use core::time::Duration;
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::dualpi2::{Config, DropAt, Identifier, Native, Overload, Stats};
 use tautline_qdisc::{DualPi2, units};
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
 use crate::words::{Expected, ParseError, Word, Words};
 
 impl<P: Item> Configured for DualPi2<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(Config, |dualpi2, config, _now, drops| dualpi2
+        .reconfigure(config, drops));
 
     fn details(&self) -> Report {
         let Stats {

@@ -2,32 +2,20 @@
 
 use alloc::vec;
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::fifo::{Bound, Config, Fifo, Victim};
 use tautline_qdisc::{bfifo, pfifo, pfifo_head_drop};
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
 
 impl<P: Item, B: Bound + Options + Clone> Configured for Fifo<P, B> {
-    type Packet = P;
-    type Config = B;
-
-    fn parameters(&self) -> B {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: B,
-        _: Instant,
-        _: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config);
+    configured!(B, |fifo, config, _now, _drops| {
+        fifo.reconfigure(config);
         Ok(())
-    }
+    });
 
     fn details(&self) -> Report {
         Report {

@@ -2,32 +2,19 @@
 
 use alloc::vec;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item};
+use tautline_base::{Bytes, Item};
 use tautline_qdisc::Fq;
 use tautline_qdisc::fq::{BANDS, BeyondHorizon, Config, Priorities, Weighted};
 use tautline_qdisc::units;
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Expected;
 use crate::words::parameter::*;
 
 impl<P: Item> Configured for Fq<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(Config, |fq, config, _now, drops| fq
+        .reconfigure(config, drops));
 
     fn details(&self) -> Report {
         let count = |number: usize| Value::Count(number as u64);

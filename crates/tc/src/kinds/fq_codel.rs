@@ -1,12 +1,12 @@
 //! `fq_codel`, and what it shares with `fq_pie`.
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::FqCodel;
 use tautline_qdisc::codel::Params;
 use tautline_qdisc::fq_codel::{BacklogScope, Config, Emptied, QueueCounts};
 
 use super::codel;
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
@@ -38,21 +38,8 @@ impl Parameters for Config {
 }
 
 impl<P: Item> Configured for FqCodel<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(Config, |fq_codel, config, _now, drops| fq_codel
+        .reconfigure(config, drops));
 
     fn details(&self) -> Report {
         let dropped = self.limit_drops();

@@ -2,13 +2,13 @@
 
 use alloc::vec;
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::FqPie;
 use tautline_qdisc::fq_pie::{Config, Counters, Emptied};
 use tautline_qdisc::pie::{Params, Stats};
 
 use super::fq_codel::queue_counters;
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
@@ -38,21 +38,8 @@ impl Parameters for Config {
 }
 
 impl<P: Item> Configured for FqPie<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(Config, |fq_pie, config, _now, drops| fq_pie
+        .reconfigure(config, drops));
 
     fn details(&self) -> Report {
         let Stats { dropped, ecn_mark } = *self.stats();

@@ -3,11 +3,13 @@
 use alloc::format;
 use alloc::vec;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc};
+use tautline_base::{Bytes, Drops, Instant, Item, Qdisc};
 use tautline_qdisc::htb::{ClassConfig, ClassStats, Config, Depth};
 use tautline_qdisc::{ClassId, Classful, Framing, Htb, units};
 
-use crate::discipline::{Change, Configured, Inspect, Target, change_child, reconfigure};
+use crate::discipline::{
+    Change, Configured, Inspect, Target, change_child, configured, reconfigure,
+};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
 use crate::words::{Expected, Options, ParseError, Words};
@@ -64,21 +66,7 @@ const BURST: Syntax<Bytes> = Syntax {
 };
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Htb<P, Q> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        _: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config)
-    }
+    configured!(Config, |htb, config, _now, _drops| htb.reconfigure(config));
 
     fn details(&self) -> Report {
         let classes = self.classes();

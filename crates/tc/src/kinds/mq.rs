@@ -7,10 +7,9 @@ use tautline_qdisc::mq::Config;
 use tautline_qdisc::{ClassId, Classful, Common, Mq};
 
 use super::class_report;
-use crate::discipline::{Change, Configured, Inspect, Target, change_child};
+use crate::discipline::{Change, Configured, Inspect, change_children};
 use crate::report::Report;
 use crate::words::parameter::*;
-use crate::words::{ParseError, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "mq";
@@ -63,13 +62,5 @@ where
         }
     }
 
-    fn change_below(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        change_child(self, target, words, now, drops)
-    }
+    change_children!();
 }

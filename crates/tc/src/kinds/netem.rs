@@ -4,8 +4,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use core::fmt::Write;
+use core::time::Duration;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{Bytes, Item, Qdisc, Rate};
 use tautline_qdisc::netem::{
     Cells, Chance, Config, Distribution, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing,
     States,
@@ -13,7 +14,7 @@ use tautline_qdisc::netem::{
 use tautline_qdisc::{Classful, Netem, units};
 
 use super::named;
-use crate::discipline::{Change, Configured, Inspect, Target, change_child};
+use crate::discipline::{Change, Configured, Inspect, change_children, configured};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
 use crate::words::{Expected, ParseError, Word, Words};
@@ -174,41 +175,34 @@ fn parse_chance(option: Word<'_>, words: &mut Words<'_>) -> Result<Chance, Parse
     })
 }
 
-fn chance_text(
-    Chance {
-        probability,
-        correlation,
-    }: Chance,
-) -> String {
-    let mut text = percent(probability);
-    if correlation > 0.0 {
-        text = text + " " + &percent(correlation);
+fn chance_text(chance: Chance) -> String {
+    let probability = percent(chance.probability);
+    if chance.correlation > 0.0 {
+        return format!("{probability} {}", percent(chance.correlation));
     }
-    text
+    probability
 }
 
 fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseError> {
     if words.accept("state") {
         let p13 = words.value(option, parse_percent, PERCENT)?;
         let mut next = |default| words.optional(parse_percent).unwrap_or(default);
-        let (p31, p32, p23, p14) = (next(1.0 - p13), next(0.0), next(1.0), next(0.0));
         return Ok(Loss::States(States {
             p13,
-            p31,
-            p32,
-            p23,
-            p14,
+            p31: next(1.0 - p13),
+            p32: next(0.0),
+            p23: next(1.0),
+            p14: next(0.0),
         }));
     }
     if words.accept("gemodel") {
         let to_bad = words.value(option, parse_percent, PERCENT)?;
         let mut next = |default| words.optional(parse_percent).unwrap_or(default);
-        let (to_good, bad_loss, good_loss) = (next(1.0 - to_bad), next(1.0), next(0.0));
         return Ok(Loss::GilbertElliott(GilbertElliott {
             to_bad,
-            to_good,
-            bad_loss,
-            good_loss,
+            to_good: next(1.0 - to_bad),
+            bad_loss: next(1.0),
+            good_loss: next(0.0),
         }));
     }
     words.accept("random");
@@ -218,19 +212,14 @@ fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseErro
 fn loss_text(loss: Loss) -> String {
     let (model, shares) = match loss {
         Loss::Random(chance) => return chance_text(chance),
-        Loss::States(States {
-            p13,
-            p31,
-            p32,
-            p23,
-            p14,
-        }) => ("state", vec![p13, p31, p32, p23, p14]),
-        Loss::GilbertElliott(GilbertElliott {
-            to_bad,
-            to_good,
-            bad_loss,
-            good_loss,
-        }) => ("gemodel", vec![to_bad, to_good, bad_loss, good_loss]),
+        Loss::States(loss) => (
+            "state",
+            vec![loss.p13, loss.p31, loss.p32, loss.p23, loss.p14],
+        ),
+        Loss::GilbertElliott(loss) => (
+            "gemodel",
+            vec![loss.to_bad, loss.to_good, loss.bad_loss, loss.good_loss],
+        ),
     };
     shares
         .into_iter()
@@ -251,15 +240,9 @@ fn parse_link(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Link>, P
     }))
 }
 
-fn link_text(
-    Link {
-        rate,
-        packet_overhead,
-        cells,
-    }: Link,
-) -> String {
-    let rate = units::rate(rate);
-    match cells {
+fn link_text(link: Link) -> String {
+    let (rate, packet_overhead) = (units::rate(link.rate), link.packet_overhead);
+    match link.cells {
         Some(Cells { size, overhead }) => format!("{rate} {packet_overhead} {size} {overhead}"),
         None if packet_overhead != 0 => format!("{rate} {packet_overhead}"),
         None => rate,
@@ -293,67 +276,48 @@ fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>,
             break;
         }
     }
-    let none = (every, packets, bytes)
-        == (
-            Spacing::Range {
-                min: ZERO,
-                max: ZERO,
-            },
-            None,
-            None,
-        );
-    Ok((!none).then_some(Slots {
+    let slots = Slots {
         every,
         packets,
         bytes,
-    }))
+    };
+    let at_once = Spacing::Range {
+        min: Duration::ZERO,
+        max: Duration::ZERO,
+    };
+    let none = Slots {
+        every: at_once,
+        packets: None,
+        bytes: None,
+    };
+    Ok((slots != none).then_some(slots))
 }
 
-const ZERO: core::time::Duration = core::time::Duration::ZERO;
-
-fn slots_text(
-    Slots {
-        every,
-        packets,
-        bytes,
-    }: Slots,
-) -> String {
-    let mut text = match every {
+fn slots_text(slots: Slots) -> String {
+    let mut text = match slots.every {
         Spacing::Range { min, max } => format!("{} {}", units::time(min), units::time(max)),
         Spacing::Spread {
             distribution,
             delay,
             jitter,
         } => {
-            format!(
-                "distribution {distribution} {} {}",
-                units::time(delay),
-                units::time(jitter)
-            )
+            let (delay, jitter) = (units::time(delay), units::time(jitter));
+            format!("distribution {distribution} {delay} {jitter}")
         }
     };
     // Writing to a string cannot fail.
-    let _ = packets.map(|packets| write!(text, " packets {packets}"));
-    let _ = bytes.map(|bytes: Bytes| write!(text, " bytes {}", bytes.get()));
+    let _ = slots
+        .packets
+        .map(|packets| write!(text, " packets {packets}"));
+    let _ = slots
+        .bytes
+        .map(|bytes: Bytes| write!(text, " bytes {}", bytes.get()));
     text
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Netem<P, Q> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        _: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config)
-    }
+    configured!(Config, |netem, config, _now, _drops| netem
+        .reconfigure(config));
 
     fn details(&self) -> Report {
         let stats = self.stats();
@@ -373,13 +337,5 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Netem<P, Q> {
         }
     }
 
-    fn change_below(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        change_child(self, target, words, now, drops)
-    }
+    change_children!();
 }

@@ -3,11 +3,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{ConfigError, Drops, Instant, Item};
+use tautline_base::Item;
 use tautline_qdisc::PfifoFast;
 use tautline_qdisc::pfifo_fast::{Config, PRIOMAP, Places};
 
-use crate::discipline::{Configured, Inspect};
+use crate::discipline::{Configured, Inspect, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
@@ -24,22 +24,10 @@ impl Parameters for Config {
 }
 
 impl<P: Item> Configured for PfifoFast<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        _: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config);
+    configured!(Config, |pfifo_fast, config, _now, _drops| {
+        pfifo_fast.reconfigure(config);
         Ok(())
-    }
+    });
 
     /// Bands and priomap are fixed but shown, as in Linux.
     fn shown(&self) -> Vec<(&'static str, Value)> {

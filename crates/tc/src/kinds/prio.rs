@@ -1,15 +1,14 @@
 //! `prio`.
 
-use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
+use tautline_base::{Item, Qdisc};
 use tautline_qdisc::pfifo::{self, Pfifo};
 use tautline_qdisc::prio::Config;
 use tautline_qdisc::{ClassId, Classful, Prio};
 
 use super::class_report;
-use crate::discipline::{Change, Configured, Inspect, Target, change_child};
+use crate::discipline::{Change, Configured, Inspect, change_children, configured};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
-use crate::words::{ParseError, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "prio";
@@ -43,22 +42,10 @@ where
     P: Item,
     Q: Qdisc<P> + Inspect + Change<P> + From<Pfifo<P>>,
 {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
+    configured!(Config, |prio, config, _now, drops| {
         let fifo = || Pfifo::new(pfifo::Config::default()).into();
-        self.reconfigure(config, fifo, drops)
-    }
+        prio.reconfigure(config, fifo, drops)
+    });
 
     fn details(&self) -> Report {
         let classes = self.classes().map(|class| class_report("prio", class));
@@ -69,13 +56,5 @@ where
         }
     }
 
-    fn change_below(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        change_child(self, target, words, now, drops)
-    }
+    change_children!();
 }

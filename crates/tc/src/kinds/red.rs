@@ -3,15 +3,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
+use tautline_base::{Item, Qdisc};
 use tautline_qdisc::red::{Config, IdleDecay, Params};
 use tautline_qdisc::{Classful, Red};
 
 use super::named;
-use crate::discipline::{Change, Configured, Inspect, Target, change_child};
+use crate::discipline::{Change, Configured, Inspect, change_children, configured};
 use crate::report::{Report, Value};
+use crate::words::Options;
 use crate::words::parameter::*;
-use crate::words::{Options, ParseError, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "red";
@@ -56,21 +56,7 @@ impl Parameters for Params {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Red<P, Q> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        _: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config)
-    }
+    configured!(Config, |red, config, _now, _drops| red.reconfigure(config));
 
     /// With everything derived written out, as `tc` shows it.
     fn shown(&self) -> Vec<(&'static str, Value)> {
@@ -105,13 +91,5 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Red<P, Q> {
         }
     }
 
-    fn change_below(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        change_child(self, target, words, now, drops)
-    }
+    change_children!();
 }

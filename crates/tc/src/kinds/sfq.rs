@@ -4,32 +4,19 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item};
+use tautline_base::{Bytes, Item};
 use tautline_qdisc::red::Params;
 use tautline_qdisc::sfq::{Config, FlowRed};
 use tautline_qdisc::{Sfq, units};
 
-use crate::discipline::Configured;
+use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
 
 impl<P: Item> Configured for Sfq<P> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        _: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config, drops)
-    }
+    configured!(Config, |sfq, config, _now, drops| sfq
+        .reconfigure(config, drops));
 
     /// With everything derived written out, as `tc` shows it.
     fn shown(&self) -> Vec<(&'static str, Value)> {

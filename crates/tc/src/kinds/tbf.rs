@@ -3,15 +3,15 @@
 use alloc::format;
 use alloc::vec;
 
-use tautline_base::{Bytes, ConfigError, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{Bytes, Item, Qdisc, Rate};
 use tautline_qdisc::tbf::{Config, Limit, Peak};
 use tautline_qdisc::{Classful, Framing, Tbf};
 
 use super::named;
-use crate::discipline::{Change, Configured, Inspect, Target, change_child};
+use crate::discipline::{Change, Configured, Inspect, Target, change_children, configured};
 use crate::report::{Report, Value};
 use crate::words::parameter::*;
-use crate::words::{Options, ParseError, Words};
+use crate::words::{Options, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "tbf";
@@ -75,31 +75,19 @@ fn peak_mut(config: &mut Config) -> &mut Peak {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Tbf<P, Q> {
-    type Packet = P;
-    type Config = Config;
-
-    fn parameters(&self) -> Config {
-        self.config().clone()
-    }
-
-    fn set_parameters(
-        &mut self,
-        config: Config,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        self.reconfigure(config)?;
-        if self.child().report().kind == "bfifo" {
-            let limit = format!("limit {}", self.config().limit().get());
-            for class in self.leaves() {
+    configured!(Config, |tbf, config, now, drops| {
+        tbf.reconfigure(config)?;
+        if tbf.child().report().kind == "bfifo" {
+            let limit = format!("limit {}", tbf.config().limit().get());
+            for class in tbf.leaves() {
                 // A FIFO takes any limit.
-                let _ = self.with_child(class, drops, |child, drops| {
+                let _ = tbf.with_child(class, drops, |child, drops| {
                     child.change(Target::Root, &mut Words::new(&limit), now, drops)
                 });
             }
         }
         Ok(())
-    }
+    });
 
     fn details(&self) -> Report {
         let stats = self.stats();
@@ -119,13 +107,5 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Tbf<P, Q> {
         }
     }
 
-    fn change_below(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        change_child(self, target, words, now, drops)
-    }
+    change_children!();
 }

@@ -4,10 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
-
-use super::json::{Json, Micros};
-use super::{Report, Value, tc};
+use super::json::{Fields, Json, json};
+use super::{Report, tc};
 
 /// The tins of a report; none unless it is one of CAKE.
 pub(super) fn tins(report: &Report) -> &[Report] {
@@ -73,73 +71,45 @@ const NAMES: [(&str, &str); 20] = [
 ];
 
 /// A tin in JSON.
-pub(super) struct Tin<'a>(pub(super) &'a Report);
-
-impl Serialize for Tin<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("tin", self.0.kind)?;
-        for (name, value) in &self.0.counters {
-            let key = NAMES
-                .iter()
-                .find(|(text, _)| text == name)
-                .map_or(*name, |(_, key)| key);
-            match value {
-                Value::Time(time) => map.serialize_entry(key, &Micros(*time))?,
-                value => map.serialize_entry(key, &Json(value))?,
-            }
-        }
-        map.end()
+pub(super) fn tin(tin: &Report) -> Json {
+    let mut fields = Fields::from([("tin", Json::Text(tin.kind.into()))]);
+    for (name, value) in &tin.counters {
+        let named = NAMES.iter().find(|(text, _)| text == name);
+        fields.push((named.map_or(*name, |(_, key)| key), json(value)));
     }
+    Json::Object(fields)
 }
 
-/// JSON value of a CAKE word: a flag, or the name of the parameter's setting.
-pub(super) enum Meaning {
-    Is(bool),
-    Named(&'static str),
-}
-
-/// The parameter that `word`, which stands alone in text, sets in JSON.
-pub(super) fn meaning(word: &'static str) -> Option<(&'static str, Meaning)> {
-    use Meaning::{Is, Named};
-    Some(match word {
-        "unlimited" => ("bandwidth", Named("unlimited")),
-        "autorate-ingress" => ("autorate", Named(word)),
-        "besteffort" | "precedence" | "diffserv3" | "diffserv4" | "diffserv8" => {
-            ("diffserv", Named(word))
-        }
+/// The parameter that `word`, which stands alone in text, sets in JSON, and its value.
+pub(super) fn meaning(word: &'static str) -> (&'static str, Json) {
+    let (name, value) = match word {
+        "unlimited" => ("bandwidth", word),
+        "autorate-ingress" => ("autorate", word),
+        "besteffort" | "precedence" | "diffserv3" | "diffserv4" | "diffserv8" => ("diffserv", word),
         "flowblind" | "srchost" | "dsthost" | "hosts" | "flows" | "dual-srchost"
-        | "dual-dsthost" | "triple-isolate" => ("flowmode", Named(word)),
-        "nat" => ("nat", Is(true)),
-        "nonat" => ("nat", Is(false)),
-        "wash" => ("wash", Is(true)),
-        "nowash" => ("wash", Is(false)),
-        "ingress" => ("ingress", Is(true)),
-        "egress" => ("ingress", Is(false)),
-        "ack-filter" => ("ack-filter", Named("enabled")),
-        "ack-filter-aggressive" => ("ack-filter", Named("aggressive")),
-        "no-ack-filter" => ("ack-filter", Named("disabled")),
-        "split-gso" => ("split_gso", Is(true)),
-        "no-split-gso" => ("split_gso", Is(false)),
-        "atm" | "ptm" | "noatm" => ("atm", Named(word)),
-        _ => return None,
-    })
+        | "dual-dsthost" | "triple-isolate" => ("flowmode", word),
+        "ack-filter" => ("ack-filter", "enabled"),
+        "ack-filter-aggressive" => ("ack-filter", "aggressive"),
+        "no-ack-filter" => ("ack-filter", "disabled"),
+        "atm" | "ptm" | "noatm" => ("atm", word),
+        "nonat" => return ("nat", Json::Bool(false)),
+        "nowash" => return ("wash", Json::Bool(false)),
+        "egress" => return ("ingress", Json::Bool(false)),
+        "split-gso" => return ("split_gso", Json::Bool(true)),
+        "no-split-gso" => return ("split_gso", Json::Bool(false)),
+        _ => return (word, Json::Bool(true)),
+    };
+    (name, Json::Text(value.into()))
 }
 
-/// Adds the parameters that `tc` prints in JSON but not in text.
-pub(super) fn defaults<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error> {
-    let missing = |name: &str| {
-        report.kind == "cake" && report.options.iter().all(|(option, _)| *option != name)
-    };
-    if missing("raw") {
-        map.serialize_entry("raw", &false)?;
-    }
-    if missing("overhead") {
-        map.serialize_entry("overhead", &0)?;
-    }
-    if missing("fwmark") {
-        map.serialize_entry("fwmark", "0")
-    } else {
-        Ok(())
-    }
+/// The parameters that `tc` prints in JSON but not in text.
+pub(super) fn defaults(report: &Report) -> Fields {
+    let mut fields = Fields::from([
+        ("raw", Json::Bool(false)),
+        ("overhead", Json::Whole(0)),
+        ("fwmark", Json::Text("0".into())),
+    ]);
+    let is_missing = |name: &str| report.options.iter().all(|(option, _)| *option != name);
+    fields.retain(|(name, _)| report.kind == "cake" && is_missing(name));
+    fields
 }

@@ -6,7 +6,6 @@
 
 mod cake;
 mod json;
-mod layout;
 mod parts;
 mod tc;
 #[cfg(test)]

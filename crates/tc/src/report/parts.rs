@@ -4,9 +4,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde_core::ser::{Serialize, SerializeMap, Serializer};
-
 use super::Value;
+use super::json::{Fields, Json};
 use tautline_qdisc::units;
 
 /// The parts of one form of a parameter.
@@ -100,7 +99,7 @@ impl<'a> Parts<'a> {
     pub(super) fn is_zero(&self) -> bool {
         self.words
             .iter()
-            .all(|word| number(word) == Some(Number::Real(0.0)))
+            .all(|word| matches!(number(word), Some(Json::Real(0.0))))
     }
 
     /// As `tc` prints it.
@@ -113,44 +112,26 @@ impl<'a> Parts<'a> {
         }
         all.join(" ")
     }
-}
 
-impl Serialize for Parts<'_> {
-    /// Times in seconds, shares of one, rates in bytes per second, as in `tc`; what is not said is
+    /// Times in seconds, shares of one, rates in bytes per second, as in `tc`; missing parts are
     /// zero.
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.form.parts.len()))?;
+    pub(super) fn json(&self) -> Json {
         let mut words = self.words.iter();
-        for name in self.form.parts {
-            match words
-                .next()
-                .map_or(Some(Number::Whole(0)), |word| number(word))
-            {
-                Some(Number::Whole(number)) => map.serialize_entry(name, &number)?,
-                Some(Number::Real(number)) => map.serialize_entry(name, &number)?,
-                None => map.serialize_entry(name, &())?,
-            }
-        }
-        map.end()
+        let part = |name: &&'static str| match words.next() {
+            None => (*name, Json::Whole(0)),
+            Some(word) => (*name, number(word).unwrap_or(Json::Null)),
+        };
+        Json::Object(self.form.parts.iter().map(part).collect::<Fields>())
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Number {
-    Whole(u64),
-    Real(f64),
 }
 
 /// Reads a share, a number, a time or a rate.
-fn number(word: &str) -> Option<Number> {
+fn number(word: &str) -> Option<Json> {
     if let Some(percent) = word.strip_suffix('%') {
-        return percent
-            .parse::<f64>()
-            .ok()
-            .map(|percent| Number::Real(percent / 100.0));
+        return Some(Json::Real(percent.parse::<f64>().ok()? / 100.0));
     }
-    let whole = word.parse().ok().map(Number::Whole);
-    let time = || units::parse_time(word).map(|time| Number::Real(time.as_secs_f64()));
-    let rate = || units::parse_rate(word).map(|rate| Number::Whole(rate.as_bytes_per_sec()));
+    let whole = word.parse().ok().map(Json::Whole);
+    let time = || units::parse_time(word).map(|time| Json::Real(time.as_secs_f64()));
+    let rate = || units::parse_rate(word).map(|rate| Json::Whole(rate.as_bytes_per_sec()));
     whole.or_else(time).or_else(rate)
 }

@@ -7,12 +7,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::cake;
-use super::layout::{Layout, Parameter};
 use super::parts::Parts;
 use super::tc;
-use super::tree::{Parent, Shown};
+use super::tree::{Parent, Shown, handle, is_among_parameters};
 use super::{ClassShow, QdiscShow, Report, Value};
-use tautline_qdisc::ClassId;
 use tautline_qdisc::stats::{Flow, FlowCounts, Sojourn};
 
 impl fmt::Display for Report {
@@ -44,18 +42,24 @@ impl fmt::Display for ClassShow<'_> {
 
 /// The lines of one qdisc.
 fn qdisc(shown: &Shown<'_>) -> Vec<String> {
-    let (report, layout) = (shown.report, Layout::of(shown.report.kind));
+    let report = shown.report;
     let place = match shown.place {
         Parent::Root => "root refcnt 2".to_string(),
         Parent::Below(class) => format!("parent {class}"),
     };
-    let mut lines = Vec::from([words(
-        format!("qdisc {} {} {place}", report.kind, handle(report.id)),
-        report,
-        layout,
-    )]);
+    let (moved, counters): (Vec<_>, Vec<_>) = report
+        .counters
+        .iter()
+        .partition(|(name, _)| is_among_parameters(name));
+    let mut line = Parameters {
+        kind: report.kind,
+        line: format!("qdisc {} {} {place}", report.kind, handle(report.id)),
+        left: report.options.iter().chain(moved).collect(),
+    };
+    line.show_qdisc();
+    let mut lines = Vec::from([line.finish()]);
     lines.extend(common(report));
-    lines.extend(counters(report, layout));
+    lines.extend(Counters::new(counters).of_qdisc(report.kind));
     lines.extend(sojourn(report));
     lines.extend(cake::table(report));
     lines.extend(flows(report));
@@ -64,7 +68,7 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
 
 /// The lines of one class.
 fn class(shown: &Shown<'_>) -> Vec<String> {
-    let (report, layout) = (shown.report, Layout::of_class(shown.report.kind));
+    let report = shown.report;
     let place = match shown.place {
         Parent::Root => "root".to_string(),
         Parent::Below(class) => format!("parent {class}"),
@@ -72,66 +76,175 @@ fn class(shown: &Shown<'_>) -> Vec<String> {
     let leaf = report
         .leaf()
         .map_or_else(String::new, |leaf| format!(" leaf {leaf}"));
-    let mut lines = Vec::from([words(
-        format!("class {} {} {place}{leaf}", report.kind, handle(report.id)),
-        report,
-        layout,
-    )]);
+    let mut line = Parameters {
+        kind: report.kind,
+        line: format!("class {} {} {place}{leaf}", report.kind, handle(report.id)),
+        left: report.options.iter().collect(),
+    };
+    line.show_class();
+    let mut lines = Vec::from([line.finish()]);
     lines.extend(common(report));
-    lines.extend(counters(report, layout));
+    lines.extend(Counters::new(report.counters.iter().collect()).of_class(report.kind));
     lines.extend(sojourn(report));
     lines
 }
 
-/// A name; `0:` stands for none, as in `tc`.
-pub(super) fn handle(id: Option<ClassId>) -> String {
-    id.unwrap_or_default().to_string()
+/// The first line of a qdisc or a class: parameters in `tc`'s order, then those it lacks.
+struct Parameters<'a> {
+    kind: &'static str,
+    line: String,
+    left: Vec<&'a (&'static str, Value)>,
 }
 
-/// The first line: what it is, and its parameters.
-fn words(mut line: String, report: &Report, layout: &Layout) -> String {
-    let moved = report
-        .counters
-        .iter()
-        .filter(|(name, _)| layout.moves(name));
-    let mut left: Vec<&(&str, Value)> = report.options.iter().chain(moved).collect();
-    let mut show = |name: &str, value: &Value, text: String| match value {
-        Value::Flag(false) => {}
-        Value::Flag(true) => line.extend([" ", &name.replace('~', " ")]),
-        _ => line.extend([" ", name, " ", &text]),
-    };
-    for Parameter {
-        name,
-        shown,
-        missing,
-        bare,
-        hidden,
-        literal,
-        seconds,
-        ..
-    } in layout.parameters()
-    {
-        if literal {
-            show(shown, &Value::Flag(true), String::new());
-        } else if let Some(at) = left.iter().position(|(option, _)| *option == name) {
-            let (_, value) = left.remove(at);
-            let text = match (value, Parts::of(report.kind, name, value)) {
-                (_, Some(parts)) if parts.is_zero() => continue,
-                (_, Some(parts)) => parts.text(),
-                (Value::Time(time), None) if seconds => format!("{}sec", time.as_secs()),
-                (_, None) if bare => tc::bare(value),
-                (_, None) => tc::text(value),
-            };
-            if !hidden {
-                show(shown, value, text);
+impl<'a> Parameters<'a> {
+    fn show_qdisc(&mut self) {
+        match self.kind {
+            "codel" => {
+                self.show("limit target ce_threshold interval ecn");
+                self.hide("noecn");
             }
-        } else if let Some(missing) = missing {
-            show(shown, &Value::word(missing), missing.into());
+            "fq_codel" => {
+                self.show("limit flows").bare("quantum");
+                self.show("target ce_threshold ce_threshold_selector interval");
+                self.show("memory_limit ecn drop_batch");
+                self.hide("noecn");
+            }
+            "pie" => {
+                self.show("limit target tupdate alpha beta ecn bytemode dq_rate_estimator");
+                self.hide("noecn nobytemode no_dq_rate_estimator");
+            }
+            "fq_pie" => {
+                self.show("limit flows target tupdate alpha beta");
+                self.show("quantum memory_limit ecn_prob ecn bytemode dq_rate_estimator");
+                self.hide("noecn nobytemode no_dq_rate_estimator");
+            }
+            "red" => {
+                self.show("limit min max ecn harddrop adaptive nodrop probability");
+            }
+            "fq" => {
+                self.show("limit flow_limit buckets orphan_mask bands");
+                self.show("priomap weights nopacing quantum initial_quantum");
+                self.show("maxrate low_rate_threshold refill_delay");
+                self.show("timer_slack horizon horizon_drop");
+            }
+            "tbf" => {
+                self.show("rate burst").show_or("mpu", "0b");
+                self.show("peakrate").show_as("minburst", "mtu", tc::text);
+                self.show("lat limit overhead");
+                self.show_or("linklayer", "ethernet");
+            }
+            "cake" => self.show_cake(),
+            "sfq" => {
+                self.show("limit quantum depth headdrop flows divisor");
+                self.show_as("perturb", "perturb", seconds);
+                self.show("min max probability ecn");
+            }
+            "netem" => {
+                self.bare("limit").show("delay loss duplicate reorder");
+                self.show("corrupt rate slot ecn gap");
+            }
+            "htb" => {
+                self.show("r2q default direct_packets_stat");
+                self.line.push_str(" ver 3.17");
+                self.show("direct_qlen");
+            }
+            _ => {}
         }
     }
-    left.into_iter()
-        .for_each(|(name, value)| show(name, value, value.to_string()));
-    line
+
+    fn show_cake(&mut self) {
+        self.show("bandwidth");
+        self.show_as("unlimited", "bandwidth unlimited", tc::text);
+        self.hide("egress");
+        let alone = |(_, value): &&&(_, Value)| matches!(value, Value::Flag(_));
+        let words: Vec<_> = self
+            .left
+            .iter()
+            .take_while(alone)
+            .map(|(name, _)| *name)
+            .collect();
+        self.show(&words.join(" ")).show("rtt raw noatm atm ptm");
+        self.show_or("overhead", "0");
+        self.show("mpu memlimit fwmark");
+    }
+
+    fn show_class(&mut self) {
+        if self.kind == "htb" {
+            self.show("prio").bare("quantum");
+            self.show("rate overhead ceil")
+                .show_or("linklayer", "ethernet");
+            self.show("burst").show_or("mpu", "0b");
+            self.show("cburst level");
+        }
+    }
+
+    /// Shows the parameters named, where they are set.
+    fn show(&mut self, names: &str) -> &mut Self {
+        for name in names.split_whitespace() {
+            self.show_as(name, name, tc::text);
+        }
+        self
+    }
+
+    /// Shows `name` without its unit.
+    fn bare(&mut self, name: &'static str) -> &mut Self {
+        self.show_as(name, name, tc::bare)
+    }
+
+    /// Shows `name`, or `missing` in its place.
+    fn show_or(&mut self, name: &'static str, missing: &str) {
+        if self.left.iter().any(|(option, _)| *option == name) {
+            self.show(name);
+        } else {
+            self.line.extend([" ", name, " ", missing]);
+        }
+    }
+
+    /// Shows `name` under the name that `tc` has for it.
+    fn show_as(&mut self, name: &str, shown: &str, text: fn(&Value) -> String) -> &mut Self {
+        if let Some(value) = take(&mut self.left, name) {
+            match Parts::of(self.kind, name, value) {
+                Some(parts) if parts.is_zero() => {}
+                Some(parts) => self.push(shown, value, &parts.text()),
+                None => self.push(shown, value, &text(value)),
+            }
+        }
+        self
+    }
+
+    /// Leaves out words that `tc` has in JSON only.
+    fn hide(&mut self, names: &str) {
+        self.left
+            .retain(|(name, _)| names.split_whitespace().all(|hidden| hidden != *name));
+    }
+
+    fn push(&mut self, name: &str, value: &Value, text: &str) {
+        match value {
+            Value::Flag(false) => {}
+            Value::Flag(true) => self.line.extend([" ", name]),
+            _ => self.line.extend([" ", name, " ", text]),
+        }
+    }
+
+    /// The line, ending in the parameters that `tc` lacks.
+    fn finish(mut self) -> String {
+        for (name, value) in core::mem::take(&mut self.left) {
+            self.push(name, value, &value.to_string());
+        }
+        self.line
+    }
+}
+
+fn seconds(value: &Value) -> String {
+    match value {
+        Value::Time(time) => format!("{}sec", time.as_secs()),
+        value => tc::text(value),
+    }
+}
+
+fn take<'a>(values: &mut Vec<&'a (&'static str, Value)>, name: &str) -> Option<&'a Value> {
+    let at = values.iter().position(|(other, _)| *other == name)?;
+    Some(&values.remove(at).1)
 }
 
 /// The lines that all have.
@@ -156,97 +269,152 @@ fn common(report: &Report) -> Vec<String> {
     ])
 }
 
-/// The lines of this kind alone: those `tc` has, then one of what it has not and is not zero.
-fn counters(report: &Report, layout: &Layout) -> Vec<String> {
-    let mut left: Vec<&(&str, Value)> = report
-        .counters
-        .iter()
-        .filter(|(name, _)| !layout.moves(name))
-        .collect();
-    let mut lines: Vec<String> = layout
-        .counters
-        .iter()
-        .map(|line| fill(line, &mut left))
-        .collect();
-    let more: Vec<String> = left
-        .iter()
-        .filter(|(_, value)| !value.is_zero())
-        .map(|(name, value)| more(name, value))
-        .collect();
-    if !more.is_empty() {
-        lines.push(format!("  {}", more.join(" ")));
-    }
-    lines
+/// The lines of counters.
+struct Counters<'a> {
+    lines: Vec<String>,
+    left: Vec<&'a (&'static str, Value)>,
 }
 
-fn more(name: &str, value: &Value) -> String {
+impl<'a> Counters<'a> {
+    fn new(left: Vec<&'a (&'static str, Value)>) -> Self {
+        let lines = Vec::new();
+        Self { lines, left }
+    }
+
+    /// The lines of one kind of qdisc: those of `tc`, then one of the counters that it lacks.
+    fn of_qdisc(mut self, kind: &str) -> Vec<String> {
+        match kind {
+            "codel" => {
+                let (count, delay) = (self.all("count"), self.all("ldelay"));
+                let dropping = self.set("dropping");
+                self.push(format!(
+                    " {count} lastcount 0{delay}{dropping} drop_next 0us"
+                ));
+                self.line("maxpacket ecn_mark drop_overlimit", "ce_mark");
+            }
+            "fq_codel" => {
+                let always = "maxpacket drop_overlimit new_flow_count ecn_mark";
+                self.line(always, "ce_mark drop_overmemory memory_used");
+                self.line("new_flows_len old_flows_len", "");
+            }
+            "pie" => {
+                // Tools that know only the departure rate estimator (flent) want `avg_dq_rate` at
+                // all times.
+                self.line("prob delay avg_dq_rate", "");
+                self.line("pkts_in overlimit dropped maxq ecn_mark", "");
+            }
+            "fq_pie" => {
+                self.line("pkts_in overlimit overmemory dropped ecn_mark", "");
+                self.line("new_flow_count new_flows_len old_flows_len memory_used", "");
+            }
+            "red" => self.line("marked early pdrop other", ""),
+            "fq" => {
+                let [flows, inactive, throttled] =
+                    ["flows", "inactive", "throttled_flows"].map(|name| self.text(name));
+                let delay = self.set("next_packet_delay");
+                let flows =
+                    format!("  flows {flows} (inactive {inactive} throttled {throttled}{delay})");
+                self.push(flows);
+                let (collected, passed_by) = (self.all("gc highprio"), self.set("fastpath"));
+                let (throttled, late) = (self.all("throttled"), self.set("latency ce_mark"));
+                self.push(format!(" {collected}{passed_by}{throttled}{late}"));
+            }
+            "cake" => self.of_cake(),
+            "dualpi2" => {
+                self.line("prob delay_c delay_l", "");
+                self.line("pkts_in_c pkts_in_l maxq", "");
+                self.line("ecn_mark step_mark credit", "");
+            }
+            _ => {}
+        }
+        self.finish()
+    }
+
+    fn of_cake(&mut self) {
+        let [used, limit, capacity] =
+            ["memory_used", "memory_limit", "capacity_estimate"].map(|name| self.text(name));
+        self.push(format!(" memory used: {used} of {limit}"));
+        self.push(format!(" capacity estimate: {capacity}"));
+        let [min, max] = ["min_network_size", "max_network_size"].map(|name| self.text(name));
+        self.push(format!(" min/max network layer size: {min:>12} / {max:>7}"));
+        let [min, max] = ["min_adj_size", "max_adj_size"].map(|name| self.text(name));
+        self.push(format!(
+            " min/max overhead-adjusted size: {min:>8} / {max:>7}"
+        ));
+        let offset = self.text("avg_hdr_offset");
+        self.push(format!(" average network hdr offset: {offset:>12}"));
+    }
+
+    /// The lines of one kind of class.
+    fn of_class(mut self, kind: &str) -> Vec<String> {
+        match kind {
+            "htb" => {
+                let [lent, borrowed, giants] =
+                    ["lended", "borrowed", "giants"].map(|name| self.text(name));
+                self.push(format!(
+                    " lended: {lent} borrowed: {borrowed} giants: {giants}"
+                ));
+                let [tokens, ceil_tokens] = ["tokens", "ctokens"].map(|name| self.text(name));
+                self.push(format!(" tokens: {tokens} ctokens: {ceil_tokens}"));
+            }
+            "drr" => {
+                let deficit = self.text("deficit");
+                self.push(format!(" deficit {deficit}b"));
+            }
+            _ => {}
+        }
+        self.finish()
+    }
+
+    fn push(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// A line of the counters named in `always`, and of those in `if_set` that are not zero.
+    fn line(&mut self, always: &str, if_set: &str) {
+        let line = format!(" {}{}", self.all(always), self.set(if_set));
+        self.push(line);
+    }
+
+    /// The value of `name`; 0 if it is missing.
+    fn text(&mut self, name: &str) -> String {
+        take(&mut self.left, name).map_or_else(|| "0".into(), tc::text)
+    }
+
+    /// The counters named and their values, each after a space.
+    fn all(&mut self, names: &str) -> String {
+        let pair = |name| format!(" {name} {}", self.text(name));
+        names.split_whitespace().map(pair).collect()
+    }
+
+    /// Those of the counters named that are neither missing nor zero.
+    fn set(&mut self, names: &str) -> String {
+        let taken = |name| Some((name, take(&mut self.left, name)?));
+        let values = names.split_whitespace().filter_map(taken);
+        values.map(|(name, value)| pair(name, value)).collect()
+    }
+
+    /// The lines, ending in one of the counters that `tc` lacks.
+    fn finish(mut self) -> Vec<String> {
+        let rest: String = self
+            .left
+            .iter()
+            .map(|(name, value)| pair(name, value))
+            .collect();
+        if !rest.is_empty() {
+            self.push(format!(" {rest}"));
+        }
+        self.lines
+    }
+}
+
+/// A counter after a space, if it is not zero.
+fn pair(name: &str, value: &Value) -> String {
     match value {
-        Value::Flag(_) => name.to_string(),
-        value => format!("{name} {}", tc::text(value)),
+        value if value.is_zero() => String::new(),
+        Value::Flag(_) => format!(" {name}"),
+        value => format!(" {name} {}", tc::text(value)),
     }
-}
-
-/// Fills a line of [`Layout::counters`], taking what it shows from `left`.
-fn fill(line: &str, left: &mut Vec<&(&str, Value)>) -> String {
-    let mut filled = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find(['{', '[']) {
-        filled.push_str(&rest[..at]);
-        let (close, optional) = if rest[at..].starts_with('[') {
-            (']', true)
-        } else {
-            ('}', false)
-        };
-        let end = at
-            + rest[at..]
-                .find(close)
-                .expect("a layout closes what it opens");
-        let inner = &rest[at + 1..end];
-        rest = &rest[end + 1..];
-        if optional {
-            let (name, set) = optional_value(inner, left);
-            let part = fill(inner, left);
-            if set {
-                filled.push_str(&part);
-            } else {
-                left.retain(|(counter, _)| *counter != name);
-            }
-            continue;
-        }
-        let (name, missing) = inner.split_once('|').unwrap_or((inner, "0"));
-        let (name, width) = name
-            .split_once('#')
-            .map_or((name, None), |(name, width)| (name, Some(width)));
-        match left.iter().position(|(counter, _)| *counter == name) {
-            Some(at) => {
-                let (_, value) = left.remove(at);
-                filled.push_str(&match width {
-                    Some(width) => format!(
-                        "{:>width$}",
-                        tc::bare(value),
-                        width = width.parse().unwrap_or(0)
-                    ),
-                    None => tc::text(value),
-                });
-            }
-            None => filled.push_str(missing),
-        }
-    }
-    filled + rest
-}
-
-/// The value an optional part is about, and whether it is there and not zero.
-fn optional_value<'a>(part: &'a str, left: &[&(&str, Value)]) -> (&'a str, bool) {
-    let start = part.find('{').expect("an optional part is about a value") + 1;
-    let name = part[start..]
-        .split(['}', '#', '|'])
-        .next()
-        .unwrap_or_default();
-    (
-        name,
-        left.iter()
-            .any(|(counter, value)| *counter == name && !value.is_zero()),
-    )
 }
 
 /// The line that `tc` lacks.

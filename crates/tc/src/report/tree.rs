@@ -1,5 +1,6 @@
 //! The qdiscs and the classes of a [`Report`] in a row, as `tc` lists them.
 
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Report;
@@ -105,4 +106,14 @@ fn add_classes<'a>(classes: &'a [Report], outer: Parent, all: &mut Vec<Shown<'a>
         });
         add_classes(&report.classes, report.id.map_or(outer, Parent::Below), all);
     }
+}
+
+/// A name; `0:` stands for none, as in `tc`.
+pub(super) fn handle(id: Option<ClassId>) -> String {
+    id.unwrap_or_default().to_string()
+}
+
+/// Whether `tc` shows this counter among the parameters.
+pub(super) fn is_among_parameters(counter: &str) -> bool {
+    counter == "direct_packets_stat"
 }
