@@ -231,6 +231,8 @@ impl WindowLaw for PragueLaw {
         if self.marks.on_ack(ack, virtual_rtt) {
             let cwnd = self.window.cwnd;
             self.cut(cwnd.saturating_sub(Bytes::new(self.marks.alpha.half_of(cwnd.get()))));
+            // After a timeout the window is below the least that a mark cuts to.
+            self.window.cwnd = self.window.cwnd.min(cwnd);
         }
         self.marks.observe(ack, virtual_rtt);
     }

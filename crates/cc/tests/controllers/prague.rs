@@ -208,3 +208,19 @@ fn a_signal_without_amounts_is_answered_by_the_next_acknowledgement() {
     });
     assert_eq!((segments(&prague), prague.ecn()), (10.0, Ecn::L4s));
 }
+
+/// Issue 16.13: after a timeout the window is one segment, less than the least a mark cuts to.
+#[test]
+fn a_mark_after_a_timeout_does_not_open_the_window() {
+    let mut prague = Prague::new(&config(20));
+    prague.on_congestion(&signal(NOW, Signal::Timeout));
+    assert_eq!(prague.verdict().cwnd, MSS);
+    prague.on_ack(&Ack {
+        acked: Bytes::ZERO,
+        marked: Bytes::new(1),
+        cwnd_limited: false,
+        state: CongestionState::Loss,
+        ..ack(NOW, 40 * MS)
+    });
+    assert_eq!(prague.verdict().cwnd, MSS);
+}
