@@ -98,6 +98,8 @@ pub(in crate::tcp) struct Delivery {
     pub(in crate::tcp) sacked: bool,
     /// Something was delivered that was believed lost and had not been sent again.
     pub(in crate::tcp) believed_lost: bool,
+    /// When the latest of those was sent whose newest copy was delivered.
+    newest: Option<Instant>,
     /// Most that had been delivered in all when one of them was sent.
     pub(in crate::tcp) sent_when: Bytes,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
@@ -658,8 +660,11 @@ impl Segments {
         // allows, acknowledges the original (RFC 8985 §6.2 step 2).
         let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
         let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
-        self.rack
-            .advance(sent_at, record.range.end, now, of_original);
+        if !of_original {
+            let newest = delivery.newest.map_or(sent_at, |sent| sent.max(sent_at));
+            delivery.newest = Some(newest);
+            self.rack.advance((sent_at, record.range.end), now - newest);
+        }
     }
 
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot

@@ -64,13 +64,12 @@ pub(in crate::tcp) struct ReorderingWindow {
 }
 
 impl Rack {
-    /// A segment sent at `sent` that ends at `end` was delivered `now`, its newest copy or
-    /// (`of_original`) an older one.
-    pub(super) fn advance(&mut self, sent: Instant, end: u64, now: Instant, of_original: bool) {
-        if !of_original && self.newest.is_none_or(|newest| newest < (sent, end)) {
-            self.newest = Some((sent, end));
-            self.rtt = now - sent;
-        }
+    /// The newest copy of a segment was delivered, given as its departure and end. `rtt`: since the
+    /// latest departure that the same acknowledgement reports. It counts although a segment that
+    /// was sent later has been delivered before (RFC 8985 §6.2 step 2).
+    pub(super) fn advance(&mut self, segment: (Instant, u64), rtt: Duration) {
+        self.rtt = rtt;
+        self.newest = self.newest.max(Some(segment));
     }
 
     /// The segment from `start` was sent once and came after one from further up had come: the path

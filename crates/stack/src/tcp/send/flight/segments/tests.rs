@@ -296,3 +296,20 @@ fn unnamed_arrivals_leave_room_for_a_hole() {
     assert_eq!(segments.remove_reno_sacks(0, false), 1000);
     assert_eq!(segments.in_flight(), 2000);
 }
+
+/// Issue 16.4: what comes late, behind a segment that was sent later, shows how long the path takes
+/// now. With the round trip of the one before it, the first segment would be lost at 57 ms.
+#[test]
+fn the_round_trip_follows_every_delivery() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    let mut delivery = Delivery::default();
+    segments.sack(3001..4001, at(50), &mut sampler, &mut delivery);
+    let mut late = Delivery::default();
+    segments.sack(1001..2001, at(58), &mut sampler, &mut late);
+    let now = Instant::from_millis(58);
+    let (lost, recheck) = detect_lost(&mut segments, &mut sampler, now, window(40, 40));
+    assert_eq!(lost, Bytes::ZERO);
+    // Sent at 0 ms, a round trip of 57 ms, a quarter of the lowest one.
+    assert_eq!(recheck, Some(Instant::from_millis(57 + 10) + TIMER_SLACK));
+}
