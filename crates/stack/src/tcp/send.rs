@@ -108,9 +108,15 @@ impl SendHalf {
     /// peer's closed window opened.
     pub(super) fn update_window(&mut self, offset: u64, ack: u64, window: u64) -> bool {
         let (una, nxt) = (self.flight.una(), self.flight.nxt());
-        self.stream.window.update(una, offset, ack, window)
-            && self.stream.window.edge() > nxt
-            && self.persist.take().is_some()
+        if !self.stream.window.update(una, offset, ack, window) {
+            return false;
+        }
+        // A window too small to be worth a segment leaves the timer alone, which overrides it.
+        let room = self.stream.window.edge().saturating_sub(nxt);
+        let worthwhile = room >= self.flight.mss()
+            || room >= self.stream.window.largest() / 2
+            || self.stream.window.edge() >= self.stream.buffer.end();
+        room > 0 && worthwhile && self.persist.take().is_some()
     }
 
     /// The peer answers. While its window is closed neither probes nor retransmissions into it

@@ -37,6 +37,11 @@ impl Persist {
         self.at = now + rto.saturating_mul(1 << self.sent.min(10)).min(MAX_RTO);
     }
 
+    /// The next probe is due at `at` or sooner.
+    pub(super) fn expire_by(&mut self, at: Instant) {
+        self.at = self.at.min(at);
+    }
+
     /// When the next probe is due; `None` if it is due already.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.due).then_some(self.at)

@@ -1,10 +1,16 @@
 //! Choice of the next segment.
 
+use std::time::Duration;
+
 use tautline_base::{Instant, SegmentId, Tso};
 
 use super::SendHalf;
 use super::persist::Persist;
 use super::plan::{Blocked, Kind, Plan};
+
+/// Longest a window that is too small to be worth a segment holds data back (RFC 9293 §3.8.6.2.1:
+/// 0.1 to 1 s).
+const OVERRIDE: Duration = Duration::from_secs(1);
 
 /// Everything beside its own state that decides what the sending half may send.
 #[derive(Clone, Copy)]
@@ -109,14 +115,15 @@ impl SendHalf {
     }
 
     /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the
-    /// sender's silly-window rule (RFC 9293 §3.8.6.2.1).
+    /// sender's silly-window rule, which the probe timer overrides (RFC 9293 §3.8.6.2.1).
     fn hold_back(&self, plan: &Plan) -> Result<(), Blocked> {
         let end = plan.range.end - u64::from(plan.fin);
         let len = end - plan.range.start;
-        if len >= self.flight.mss() || plan.fin || self.flight.segments.is_empty() {
+        if len >= self.flight.mss() || plan.fin {
             Ok(())
         } else if end < self.stream.buffer.end() {
-            if len < self.stream.window.largest() / 2 {
+            let overridden = self.window_probe_due();
+            if len < self.stream.window.largest() / 2 && !overridden {
                 Err(Blocked::PeerWindow)
             } else {
                 Ok(())
@@ -144,14 +151,25 @@ impl SendHalf {
             Blocked::PeerWindow => {
                 self.peer_limited = true;
                 // With nothing in flight, only probing can show that the window opened.
-                if self.flight.segments.is_empty() && self.persist.is_none() {
-                    self.persist = Some(Persist::new(context.now, self.flight.rtt.rto()));
-                    return true;
+                if self.flight.segments.is_empty() {
+                    return self.begin_to_probe(context.now);
                 }
             }
             _ => {}
         }
         false
+    }
+
+    /// Starts the timer of the window probe, or of the override if the window is only small, unless
+    /// it runs. True if it did not.
+    fn begin_to_probe(&mut self, now: Instant) -> bool {
+        let rto = self.flight.rtt.rto();
+        let begins = self.persist.is_none();
+        let persist = self.persist.get_or_insert_with(|| Persist::new(now, rto));
+        if self.flight.nxt() < self.stream.sendable_end() {
+            persist.expire_by(now + rto.min(OVERRIDE));
+        }
+        begins
     }
 
     /// Accounts for a packet that leaves.
