@@ -330,6 +330,7 @@ impl Connection {
             .as_ref()
             .map_or(0, |negotiated| negotiated.own_scale);
         if self.receiver.window_reopened(scale) && !self.receiver.finished() {
+            self.receiver.allow_answers();
             self.receiver.owe_now();
         }
         Ok(Recv::Data(count))

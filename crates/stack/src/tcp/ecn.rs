@@ -341,7 +341,7 @@ impl Ecn {
                 }
             }
             Mode::Accurate(accurate) => match carries {
-                SegmentClass::PureAck { bare } => accurate.sent_bare(bare),
+                SegmentClass::PureAck { .. } => accurate.sent_pure_ack(),
                 SegmentClass::NewData
                 | SegmentClass::Retransmission
                 | SegmentClass::EarlierAck(_) => accurate.sent(),

@@ -45,6 +45,7 @@ impl Connection {
     /// Processes a segment addressed to this connection.
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.receiver.totals.segments_in += segment.count();
+        self.receiver.allow_answers();
         match self.state {
             // Only the handle is left: to the peer, there is no such connection.
             State::Closed => Reply::Reset,

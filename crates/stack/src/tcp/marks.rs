@@ -60,7 +60,7 @@ impl Connection {
             Kind::New if !plan.payload().is_empty() => SegmentClass::NewData,
             Kind::New | Kind::Retransmit(_) | Kind::Probe => SegmentClass::Retransmission,
             Kind::Ack | Kind::Reset => SegmentClass::PureAck {
-                bare: self.receiver.out_of_order() == 0,
+                bare: self.ecn.owes_reflection() || !self.has_reports(),
             },
         }
     }

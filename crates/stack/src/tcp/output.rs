@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
-    fn has_reports(&self) -> bool {
+    pub(super) fn has_reports(&self) -> bool {
         self.receiver.out_of_order() > 0 || self.receiver.has_duplicate()
     }
 
@@ -122,11 +122,15 @@ impl Connection {
 
     /// The acknowledgement that is owed now: it need not wait for data that is held back.
     fn next_ack(&self) -> Option<Plan> {
-        (self.receiver.owed() == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
+        let owed = self.receiver.owed() == Acknowledgement::Now && self.receiver.may_answer();
+        owed.then(|| self.bare(Kind::Ack))
     }
 
     /// ECN feedback that only a bare acknowledgement can carry, before anything else.
     fn next_ecn_ack(&self) -> Option<Plan> {
+        if !self.receiver.may_answer() {
+            return None;
+        }
         let past = self
             .ecn
             .earlier()
@@ -190,7 +194,7 @@ impl Connection {
                     .negotiated
                     .as_ref()
                     .is_none_or(|negotiated| negotiated.sack),
-            sack: if answering && plan.kind == Kind::Ack {
+            sack: if answering && plan.kind == Kind::Ack && !self.ecn.owes_reflection() {
                 self.sack_option(echoed_bytes)
             } else {
                 [None; SACK_BLOCKS]
@@ -269,8 +273,17 @@ impl Connection {
     /// Accounts for `plan`, which now is a packet. Returns the number of its first segment.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
         self.note_born(plan, now);
-        // An acknowledgement of the past leaves the present one owed.
-        if self.negotiated.is_some() && !matches!(plan.kind, Kind::EarlierAck(_)) {
+        if matches!(plan.kind, Kind::Ack | Kind::EarlierAck(_)) {
+            self.receiver.spend_answer();
+        }
+        // An acknowledgement of the past leaves the present one owed, and one that only reports the
+        // codepoint of the SYN-ACK leaves the SACK blocks.
+        let leaves_owed = match plan.kind {
+            Kind::EarlierAck(_) => true,
+            Kind::Ack => self.ecn.owes_reflection() && self.has_reports(),
+            _ => false,
+        };
+        if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();
         }
         self.note_ecn_sent(plan);

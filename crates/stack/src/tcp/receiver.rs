@@ -30,6 +30,9 @@ const MAX_RANGES: usize = 1024;
 /// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
 /// peer's slow start is not held back.
 pub(super) const QUICK_ACKS: u32 = 16;
+/// Pure acknowledgements that one arrival, one timer or one read may cause, whatever the state of the
+/// connection says: of what came before marks changed, of the SYN-ACK's codepoint, and of the present.
+const ANSWERS: u8 = 3;
 /// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held
 /// back.
 const KEEP: Duration = Duration::from_secs(1);
@@ -63,6 +66,8 @@ pub(super) struct Receiver {
     sizing: Option<Box<RightSizing>>,
     acknowledgement: Acknowledgement,
     quick: u32,
+    /// Pure acknowledgements that may leave before the next event that can call for one.
+    answers: u8,
     /// Largest segment the peer has sent: the unit in which it fills its window.
     peer_segment: u64,
     /// Offset we acknowledged last.
@@ -123,6 +128,7 @@ impl Receiver {
             sizing: None,
             acknowledgement: Acknowledgement::None,
             quick: QUICK_ACKS,
+            answers: ANSWERS,
             peer_segment: 536,
             acknowledged: 0,
             ack_delay: AckDelay::default(),
@@ -386,6 +392,21 @@ impl Receiver {
             self.acknowledgement = Acknowledgement::Now;
         }
         due
+    }
+
+    /// Something happened that pure acknowledgements may answer.
+    pub(super) fn allow_answers(&mut self) {
+        self.answers = ANSWERS;
+    }
+
+    /// A pure acknowledgement may leave.
+    pub(super) fn may_answer(&self) -> bool {
+        self.answers > 0
+    }
+
+    /// A pure acknowledgement leaves.
+    pub(super) fn spend_answer(&mut self) {
+        self.answers = self.answers.saturating_sub(1);
     }
 
     /// A segment with our current acknowledgement number and window left.

@@ -22,7 +22,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_base::Bytes;
-use tautline_stack::{Event, Keepalive, Limits, Pacing, Recv, SocketOption, SynCookies, TcpConfig};
+use tautline_stack::{
+    EcnMode, Event, Keepalive, Limits, Pacing, Recv, SocketOption, SynCookies, TcpConfig,
+};
 
 use peer::*;
 
@@ -34,6 +36,7 @@ const ANSWERS: usize = 3;
 fn near() -> impl Strategy<Value = u32> {
     prop_oneof![
         6 => Just(0),
+        1 => Just(u32::MAX),
         3 => (-3_000i32..3_000).prop_map(|by| by as u32),
         1 => (-70_000i32..70_000).prop_map(|by| by as u32),
         1 => any::<u32>(),
@@ -43,6 +46,7 @@ fn near() -> impl Strategy<Value = u32> {
 #[derive(Clone, Debug)]
 struct Arriving {
     flags: u16,
+    ecn: u8,
     seq: u32,
     ack: u32,
     window: u16,
@@ -53,14 +57,14 @@ struct Arriving {
 }
 
 fn arriving() -> impl Strategy<Value = Arriving> {
-    let flags = prop_oneof![8 => Just(ACK), 2 => Just(FIN | ACK), 2 => (0u16..256).prop_map(|f| f | ACK), 1 => 0u16..512];
+    let flags = prop_oneof![8 => Just(ACK), 2 => Just(FIN | ACK), 2 => (0u16..256).prop_map(|f| f | ACK), 1 => Just(SYN | ACK), 1 => 0u16..512];
     let window = prop_oneof![4 => Just(WINDOW), 2 => Just(0), 2 => 0u16..3_000, 1 => any::<u16>()];
     let stamp = prop::option::of((near(), near()));
     let blocks = prop::collection::vec((near(), 0u32..5_000), 0..3);
     let payload =
         prop_oneof![3 => Just(0usize), 2 => 1usize..40, 3 => Just(1000), 1 => 0usize..1400];
     (
-        flags,
+        (flags, 0u8..4),
         near(),
         near(),
         window,
@@ -70,8 +74,9 @@ fn arriving() -> impl Strategy<Value = Arriving> {
         any::<u16>(),
     )
         .prop_map(
-            |(flags, seq, ack, window, stamp, blocks, payload, urgent)| Arriving {
+            |((flags, ecn), seq, ack, window, stamp, blocks, payload, urgent)| Arriving {
                 flags,
+                ecn,
                 seq,
                 ack,
                 window,
@@ -128,6 +133,7 @@ struct Opening {
     scale: Option<u8>,
     sack: bool,
     timestamps: bool,
+    accurate: bool,
     pacing: Pacing,
 }
 
@@ -140,16 +146,18 @@ fn opening() -> impl Strategy<Value = Opening> {
         prop::option::of(0u8..=14),
         any::<bool>(),
         any::<bool>(),
+        any::<bool>(),
         pacing,
     )
         .prop_map(
-            |(by_host, cookie, mss, scale, sack, timestamps, pacing)| Opening {
+            |(by_host, cookie, mss, scale, sack, timestamps, accurate, pacing)| Opening {
                 by_host,
                 cookie,
                 mss,
                 scale,
                 sack,
                 timestamps,
+                accurate,
                 pacing,
             },
         )
@@ -186,6 +194,11 @@ impl Conversation {
                 SynCookies::WhenFull
             },
             pacing: opening.pacing,
+            ecn: if opening.accurate && !opening.cookie {
+                EcnMode::AccEcn
+            } else {
+                EcnMode::default()
+            },
             retries: 4,
             time_wait: Duration::from_secs(20),
             ..TcpConfig::default()
@@ -298,6 +311,7 @@ impl Conversation {
     fn segment(&self, arriving: &Arriving) -> Segment {
         let Arriving {
             flags,
+            ecn,
             seq,
             ack,
             window,
@@ -321,6 +335,7 @@ impl Conversation {
         }
         Segment {
             flags: *flags,
+            ecn: *ecn,
             seq: self.peer.at(offset),
             ack: self.peer.host_at(self.sent.wrapping_add(*ack)),
             window: *window,

@@ -75,6 +75,32 @@ fn the_first_acknowledgement_reflects_the_syn_ack_even_before_waiting_data() {
     }
 }
 
+/// Issue 16.1: data that came out of order with the SYN-ACK needs SACK blocks, the SYN-ACK's
+/// codepoint an acknowledgement without them: one of each leaves.
+#[test]
+fn a_hole_behind_the_syn_ack_draws_two_acknowledgements() {
+    let (mut peer, _) = opening(config(EcnMode::AccEcn));
+    let syn_ack = Segment {
+        flags: SYN | ACK | CWR,
+        seq: ISN,
+        options: crate::options(),
+        ecn: CE,
+        ..peer.ack()
+    };
+    let ahead = peer.data(1000, &[7; 1000]);
+    for segment in [syn_ack, ahead] {
+        peer.pair.inject(HOST, &segment.to_frame());
+    }
+    let sent = peer.run_for(Duration::from_millis(1));
+    let [reflection, report] = &sent[..] else {
+        panic!("{} segments", sent.len())
+    };
+    assert_eq!(reflection.flags, ACK | AE | CWR);
+    assert_eq!(reflection.option(5), None);
+    assert_eq!(report.flags, ACK | ace(6));
+    assert!(report.option(5).is_some());
+}
+
 #[test]
 fn a_repeated_syn_ack_is_reflected_again() {
     let (mut peer, _) = opening(config(EcnMode::AccEcn));

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_base::SocketId;
-use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
+use tautline_stack::{EcnMode, Event, Recv, SynCookies, TcpConfig, TcpInfo};
 
 use crate::pair::{PORT, Pair, address};
 pub(crate) use tautline_testkit::*;
@@ -121,6 +121,16 @@ pub(crate) fn timestamp(value: u32, echo: u32) -> Vec<u8> {
     .concat()
 }
 
+/// Flags that ask for AccECN, and that agree and report a packet without a codepoint (RFC 9768
+/// table 2), if `config` asks for it. A SYN cookie does not remember that.
+fn accurate(config: &TcpConfig) -> (u16, u16) {
+    if config.ecn == EcnMode::AccEcn && config.syn_cookies != SynCookies::Always {
+        (AE | CWR | ECE, CWR)
+    } else {
+        (0, 0)
+    }
+}
+
 /// A connection to the host.
 pub(crate) struct Peer {
     pub(crate) pair: Pair,
@@ -161,12 +171,14 @@ impl Peer {
         }
     }
 
-    /// A connection that the peer opened with `options` in its SYN.
+    /// A connection that the peer opened with `options` in its SYN. It takes part in AccECN if that
+    /// is what `config` asks for.
     pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
+        let (asks, reflects) = accurate(&config);
         let mut peer = Self::stranger(config);
         let echoes = options.windows(2).any(|kind| kind == [8, 10]);
         let answers = peer.send(&Segment {
-            flags: SYN,
+            flags: SYN | asks,
             seq: ISN,
             ack: 0,
             options,
@@ -175,10 +187,14 @@ impl Peer {
         let [answer] = &answers[..] else {
             panic!("one SYN-ACK, not {answers:?}")
         };
-        assert_eq!((answer.flags, answer.ack), (SYN | ACK, ISN.wrapping_add(1)));
+        assert_eq!(
+            (answer.flags, answer.ack),
+            (SYN | ACK | reflects, ISN.wrapping_add(1))
+        );
         peer.host_isn = answer.seq;
         let options = if echoes { timestamp(1, 0) } else { Vec::new() };
         peer.send(&Segment {
+            flags: ACK | reflects,
             options,
             ..peer.ack()
         });
@@ -188,6 +204,7 @@ impl Peer {
 
     /// A connection that the host opened; the peer's SYN-ACK carries `options`.
     pub(crate) fn connected_by_host(config: TcpConfig, options: Vec<u8>) -> Self {
+        let (asks, reflects) = accurate(&config);
         let mut peer = Self::stranger(config.clone());
         let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
         peer.socket = peer.pair.hosts[HOST]
@@ -197,10 +214,10 @@ impl Peer {
         let [syn] = &seen[..] else {
             panic!("one SYN, not {seen:?}")
         };
-        assert_eq!(syn.flags, SYN);
+        assert_eq!(syn.flags, SYN | asks);
         (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
         let answers = peer.send(&Segment {
-            flags: SYN | ACK,
+            flags: SYN | ACK | reflects,
             seq: ISN,
             options,
             ..peer.ack()

@@ -228,13 +228,12 @@ impl Accurate {
         self.arrived.told = self.arrived.packets;
     }
 
-    /// A pure acknowledgement with these flags and this option left.
-    pub(super) fn sent_bare(&mut self, bare: bool) {
+    /// A pure acknowledgement with these flags and this option left. Whether or not it was bare, the
+    /// codepoint of the SYN-ACK is reported no more.
+    pub(super) fn sent_pure_ack(&mut self) {
         self.sent();
         self.arrived.told_bytes = self.arrived.bytes;
-        if bare {
-            self.arrived.reflect = None;
-        }
+        self.arrived.reflect = None;
     }
 
     /// Reads an acknowledgement: what the peer has newly seen marked.
@@ -363,7 +362,7 @@ mod tests {
             AckUrgency::Now,
             "marks begin"
         );
-        receiver.sent_bare(true);
+        receiver.sent_pure_ack();
         assert_eq!(
             receiver.on_packets(Ecn::Ce, (1, 1000), false),
             AckUrgency::None
@@ -373,7 +372,7 @@ mod tests {
             AckUrgency::Now,
             "the second"
         );
-        receiver.sent_bare(true);
+        receiver.sent_pure_ack();
         assert_eq!(
             receiver.on_packets(Ecn::Ect0, (1, 1000), false),
             AckUrgency::None,
@@ -384,7 +383,7 @@ mod tests {
         let answers = [Ecn::Ce; 6].map(|codepoint| {
             let urgency = receiver.on_packets(codepoint, (1, 0), false);
             if urgency == AckUrgency::Now {
-                receiver.sent_bare(true);
+                receiver.sent_pure_ack();
             }
             urgency == AckUrgency::Now
         });
@@ -402,7 +401,7 @@ mod tests {
             EcnFlags::from_bits(6),
             "data cannot tell of it"
         );
-        client.sent_bare(true);
+        client.sent_pure_ack();
         assert_eq!(client.flags(true), EcnFlags::from_bits(6));
     }
 
@@ -453,7 +452,7 @@ mod tests {
                     marked += u64::from(*mark);
                 }
                 sender.on_acknowledgement(receiver.flags(true), None, newly(now.len() as u64));
-                receiver.sent_bare(true);
+                receiver.sent_pure_ack();
                 prop_assert_eq!(sender.echoed.packets - FIRST_COUNT, marked);
             }
         }
@@ -484,7 +483,7 @@ mod tests {
                     marked += u64::from(*mark);
                 }
                 let heard = sender.on_acknowledgement(receiver.flags(true), receiver.option(), newly(now.len() as u64));
-                receiver.sent_bare(true);
+                receiver.sent_pure_ack();
                 told += heard.bytes.get();
                 prop_assert_eq!((sender.echoed.packets - FIRST_COUNT, told), (marked, 1000 * marked));
             }
@@ -503,7 +502,7 @@ mod tests {
         assert_eq!(receiver.option(), Some(ect1));
         receiver.sent();
         assert_eq!(receiver.option(), Some(ect1), "data left without it");
-        receiver.sent_bare(true);
+        receiver.sent_pure_ack();
         assert_eq!(receiver.option(), None, "no news");
         receiver.on_packets(Ecn::Ce, (1, 500), false);
         assert_eq!(
