@@ -5,7 +5,7 @@ use super::{ExitStatus, Failure, Library};
 
 pub(super) fn list(library: &Library) -> Result<ExitStatus, Failure> {
     let catalogue = library.open()?;
-    let mut table = Table::new(4, ["row", "wire", "what", "", "cells", "runs of each"]);
+    let mut table = Table::new(3, ["row", "wire", "what", "cells", "runs of each"]);
     let mut elsewhere = Table::new(4, Vec::<String>::new());
     for id in catalogue.ids() {
         let scenario = catalogue.load(id)?;
@@ -18,7 +18,7 @@ pub(super) fn list(library: &Library) -> Result<ExitStatus, Failure> {
                     scenario.cells.len().to_string(),
                     run.repetitions.to_string(),
                 );
-                table.row([id, wire, &header.title, "", &cells, &runs]);
+                table.row([id, wire, &header.title, &cells, &runs]);
             }
             (None, None) => {}
         }

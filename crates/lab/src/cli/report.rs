@@ -48,7 +48,7 @@ pub(super) fn refresh(tree: &OutputDir) -> Result<(), Failure> {
 fn write(tree: &OutputDir, sheets: &[ReportRow]) -> Result<(), Failure> {
     let file = tree.report();
     let failed = |file: &Path, error| format!("{}: {error}", file.display());
-    fs::write(&file, html::report(sheets)).map_err(|error| failed(&file, error))?;
+    fs::write(&file, html::report(sheets)?).map_err(|error| failed(&file, error))?;
     say!("{}", file.display());
     Ok(())
 }

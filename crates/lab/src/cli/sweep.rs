@@ -287,12 +287,13 @@ impl MergeArgs {
         if !self.numbers.is_empty() {
             results.keep(&self.numbers)?;
         }
-        let out = BufWriter::new(io::stdout().lock());
-        piped(if self.cells {
+        let out = io::stdout().lock();
+        let written = if self.cells {
             results.cells(out)
         } else {
             results.points(out)
-        })?;
+        };
+        piped(written.map_err(io::Error::from))?;
         Ok(ExitStatus::Well)
     }
 }

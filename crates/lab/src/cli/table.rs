@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use comfy_table::{CellAlignment, presets};
+
 use crate::summary::Estimate;
 
-/// Columns of text.
-#[derive(Clone, Debug, Default)]
+/// Columns of text; those from `numbers_from` on are aligned right.
 pub(super) struct Table {
-    rows: Vec<Vec<String>>,
-    /// Columns from this one on stand to the right.
+    table: comfy_table::Table,
     numbers_from: usize,
 }
 
@@ -17,42 +17,34 @@ impl Table {
         numbers_from: usize,
         head: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        Self {
-            rows: vec![head.into_iter().map(Into::into).collect()],
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING);
+        let mut table = Self {
+            table,
             numbers_from,
-        }
+        };
+        table.row(head);
+        table
     }
 
     pub(super) fn row(&mut self, row: impl IntoIterator<Item = impl Into<String>>) {
-        self.rows.push(row.into_iter().map(Into::into).collect());
+        self.table
+            .add_row(row.into_iter().map(Into::into).collect::<Vec<String>>());
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| Some(row.get(column)?.chars().count()))
-                .max()
-        };
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| width(column).unwrap_or_default())
-            .collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths[column];
-                let gap = if column == 0 { "" } else { "  " };
-                line += &match column < self.numbers_from {
-                    true => format!("{gap}{cell:<width$}"),
-                    false => format!("{gap}{cell:>width$}"),
-                };
+        let mut table = self.table.clone();
+        for (number, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((if number == 0 { 0 } else { 2 }, 0));
+            if number >= self.numbers_from {
+                column.set_cell_alignment(CellAlignment::Right);
             }
-            writeln!(f, "{}", line.trim_end())?;
         }
-        Ok(())
+        table
+            .lines()
+            .try_for_each(|line| writeln!(f, "{}", line.trim_end()))
     }
 }
 

@@ -25,7 +25,7 @@ impl SideFiles<'_> {
     pub(crate) fn write(&self, tree: &OutputDir, run: &Run) -> Result<(), (PathBuf, io::Error)> {
         let csv = tree.run(&run.scenario, run.path, &run.cell, run.seed, "csv");
         if self.csv {
-            put(&csv, |out| csv::write(run, out))?;
+            put(&csv, |out| Ok(csv::write(run, out)?))?;
         }
         if let Some(test) = self.flent {
             let file = csv.with_file_name(test.file_name(run));

@@ -14,51 +14,51 @@
 //! | `time_s` | seconds from the start of the run |
 //! | `value` | the sample; empty if it is no number |
 
-use std::io::{self, Write};
+use std::io;
+
+use csv::Writer;
 
 use crate::recording::Run;
 
-/// Writes `run` to `out`, which should be buffered.
+/// Writes `run` to `out`.
 ///
 /// # Errors
 /// What `out` reports.
-pub(crate) fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
-    write!(out, "scenario")?;
-    for (axis, _) in &run.cell.0 {
-        write!(out, ",{}", field(axis))?;
-    }
-    writeln!(out, ",path,seed,quantity,of,unit,measured,time_s,value")?;
-    let mut same = field(&run.scenario);
-    for value in run.cell.values() {
-        same = format!("{same},{}", field(value));
-    }
-    let path = run.path.name();
+pub(crate) fn write(run: &Run, out: impl io::Write) -> csv::Result<()> {
+    let mut out = Writer::from_writer(out);
+    let axes = run.cell.0.iter().map(|(axis, _)| axis.as_str());
+    let columns = "path seed quantity of unit measured time_s value";
+    out.write_record(
+        ["scenario"]
+            .into_iter()
+            .chain(axes)
+            .chain(columns.split(' ')),
+    )?;
+    let seed = run.seed.to_string();
     for series in &run.series {
-        let (quantity, of) = (series.quantity, field(&series.of));
+        let quantity = series.quantity;
         for (at, value) in &series.points {
-            let measured = u8::from((run.begin..=run.end).contains(at));
-            write!(
-                out,
-                "{same},{path},{},{quantity},{of},{},{measured},{at},",
-                run.seed,
-                quantity.unit()
-            )?;
-            if value.is_finite() {
-                write!(out, "{value}")?;
+            let measured = (run.begin..=run.end).contains(at);
+            out.write_field(&run.scenario)?;
+            for value in run.cell.values() {
+                out.write_field(value)?;
             }
-            writeln!(out)?;
+            for field in [
+                run.path.name(),
+                &seed,
+                quantity.name(),
+                &series.of,
+                quantity.unit(),
+            ] {
+                out.write_field(field)?;
+            }
+            out.write_field(if measured { "1" } else { "0" })?;
+            out.write_field(at.to_string())?;
+            let value = value.is_finite().then(|| value.to_string());
+            out.write_record([value.unwrap_or_default()])?;
         }
     }
-    out.flush()
-}
-
-/// `text` as a field: in quotes if it holds what separates fields or lines.
-pub(crate) fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    Ok(out.flush()?)
 }
 
 #[cfg(test)]

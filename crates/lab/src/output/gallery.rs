@@ -2,61 +2,92 @@
 //! `docs/experiments/` holds.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use super::numbers::{columns, interval};
+use askama::Template;
+use askama::filters::Escaper;
+
 use super::plot::short;
 use super::sheet::{ReportError, ReportRow, RowReport};
 use crate::cell::Backend;
-use crate::result::{Judgment, ShapeResult};
+use crate::result::Judgment;
 
 /// Titles of the pages. Other papers are titled by their number.
 const PAPERS: [(&str, &str); 4] = [
     ("001", "TCP pacing and TCP Small Queues"),
-    (
-        "002",
-        "Network traffic control: disciplines, rings, byte limits",
-    ),
+    ("002", "Network traffic control: qdiscs, rings, byte limits"),
     ("003", "BBR with modern queue management on Wi-Fi"),
     ("004", "A queue emulator in user space"),
 ];
 
+/// The list of all papers and their rows.
+#[derive(Template)]
+#[template(path = "index.md.jinja", escape = "md")]
+struct Index<'a> {
+    papers: &'a [PaperPage<'a>],
+}
+
+/// The rows of one paper.
+#[derive(Template)]
+#[template(path = "paper.md.jinja", escape = "md")]
+struct PaperPage<'a> {
+    paper: &'a str,
+    title: String,
+    rows: Vec<&'a ReportRow>,
+}
+
+impl<'a> PaperPage<'a> {
+    fn new(paper: &'a str, rows: &'a [ReportRow]) -> Self {
+        let known = PAPERS.iter().find(|(number, _)| *number == paper);
+        let of_paper = |row: &&ReportRow| row.first().row.paper == paper;
+        Self {
+            paper,
+            title: known.map_or_else(
+                || format!("Paper {paper}"),
+                |(number, title)| format!("Paper {number}: {title}"),
+            ),
+            rows: rows.iter().filter(of_paper).collect(),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("paper-{}.md", file_name(self.paper))
+    }
+}
+
 /// Pages and figures by file name, in order of name.
-pub(crate) fn files(sheets: &[ReportRow]) -> Vec<(String, String)> {
-    let papers: BTreeSet<&str> = sheets
+pub(crate) fn files(rows: &[ReportRow]) -> askama::Result<Vec<(String, String)>> {
+    let papers: BTreeSet<&str> = rows
         .iter()
-        .map(|sheet| sheet.first().row.paper.as_str())
+        .map(|row| row.first().row.paper.as_str())
         .collect();
-    let of_paper = |paper: &str| {
-        sheets
-            .iter()
-            .filter(move |sheet| sheet.first().row.paper == paper)
-            .collect::<Vec<_>>()
-    };
-    let mut files: Vec<(String, String)> = papers
-        .iter()
-        .map(|paper| (page_name(paper), page(paper, &of_paper(paper))))
+    let papers: Vec<PaperPage<'_>> = papers
+        .into_iter()
+        .map(|paper| PaperPage::new(paper, rows))
         .collect();
-    files.push(("README.md".to_owned(), index(&papers, sheets)));
-    for drawn in sheets.iter().flat_map(|sheet| &sheet.worlds) {
+    let mut files = vec![("README.md".to_owned(), Index { papers: &papers }.render()?)];
+    for page in &papers {
+        files.push((page.name(), page.render()?));
+    }
+    for report in rows.iter().flat_map(|row| &row.worlds) {
         files.extend(
-            drawn
+            report
                 .figures
                 .iter()
-                .map(|picture| (figure_name(drawn, &picture.file), picture.svg.clone())),
+                .map(|figure| (figure_name(report, &figure.file), figure.svg.clone())),
         );
     }
     files.sort();
-    files
+    Ok(files)
 }
 
 /// Writes them into `directory`, in place of the pages and figures that were there.
 ///
 /// # Errors
 /// When a file cannot be written or removed.
-pub(crate) fn write(sheets: &[ReportRow], directory: &Path) -> Result<(), ReportError> {
+pub(crate) fn write(rows: &[ReportRow], directory: &Path) -> Result<(), ReportError> {
     let failed = |file: &Path| {
         let file = file.to_owned();
         |error| ReportError::File { file, error }
@@ -74,15 +105,11 @@ pub(crate) fn write(sheets: &[ReportRow], directory: &Path) -> Result<(), Report
             }
         }
     }
-    for (name, content) in files(sheets) {
+    for (name, content) in files(rows)? {
         let file = directory.join(name);
         fs::write(&file, content).map_err(failed(&file))?;
     }
     Ok(())
-}
-
-fn page_name(paper: &str) -> String {
-    format!("paper-{}.md", file_name(paper))
 }
 
 fn figure_name(drawn: &RowReport, file: &str) -> String {
@@ -106,219 +133,27 @@ fn file_name(text: &str) -> String {
         .collect()
 }
 
-fn title(paper: &str) -> String {
-    let known = PAPERS.iter().find(|(number, _)| *number == paper);
-    known.map_or_else(
-        || format!("Paper {}", escape(paper)),
-        |(number, title)| format!("Paper {number}: {title}"),
-    )
-}
-
-fn index(papers: &BTreeSet<&str>, sheets: &[ReportRow]) -> String {
-    let mut page = String::from(
-        "# Experiments\n\nWhat the source papers measured, run again here: each row is a scenario file of `crates/lab/scenarios`, one command and \
-         one result. A row is reproduced when the *shape* holds that its paper found: the orderings and ratios, not the absolute \
-         numbers.\n\nThese pages are written by `lab report --gallery docs/experiments`; equal seeds give equal pages.\n",
-    );
-    for paper in papers {
-        let _ = write!(
-            page,
-            "\n## [{}]({})\n\n| row | | shapes |\n|---|---|---|\n",
-            title(paper),
-            page_name(paper)
-        );
-        for sheet in sheets
-            .iter()
-            .filter(|sheet| sheet.first().row.paper == *paper)
-        {
-            let row = &sheet.first().row;
-            let scores: Vec<String> = sheet.worlds.iter().map(score).collect();
-            let id = escape(&row.scenario);
-            let _ = writeln!(
-                page,
-                "| [{id}]({}#{}) | {} | {} |",
-                page_name(paper),
-                anchor(&row.scenario),
-                escape(&row.title),
-                scores.join("<br>")
-            );
-        }
-    }
-    page
-}
-
-/// "3 of 4 hold".
-fn score(drawn: &RowReport) -> String {
-    let world = match drawn.row.path {
-        Backend::Sim => "",
-        Backend::Veth => "on the wire: ",
-    };
-    let score = drawn.row.score();
-    if score.all == 0 {
-        format!("{world}–")
-    } else {
-        format!("{world}{score}")
-    }
-}
-
-fn page(paper: &str, sheets: &[&ReportRow]) -> String {
-    let mut page = format!("# {}\n\n[All papers](README.md)\n", title(paper));
-    for sheet in sheets {
-        section(&mut page, sheet);
-    }
-    page
-}
-
-fn section(page: &mut String, sheet: &ReportRow) {
-    let row = &sheet.first().row;
-    let _ = write!(
-        page,
-        "\n<a id=\"{}\"></a>\n## {}: {}\n\n> {}\n\n",
-        anchor(&row.scenario),
-        escape(&row.scenario),
-        escape(&row.title),
-        escape(row.claim.trim()).replace('\n', "\n> ")
-    );
-    let commands: Vec<String> = sheet.worlds.iter().map(RowReport::command).collect();
-    let _ = write!(page, "```sh\n{}\n```\n\n", commands.join("\n"));
-    for drawn in &sheet.worlds {
-        if sheet.worlds.len() > 1 {
-            page.push_str(match drawn.row.path {
-                Backend::Sim => "### In virtual time\n\n",
-                Backend::Veth => "### On the wire\n\n",
-            });
-        }
-        for picture in &drawn.figures {
-            let _ = write!(
-                page,
-                "![{}]({})\n\n",
-                escape(&row.title),
-                figure_name(drawn, &picture.file)
-            );
-            if !picture.caption.is_empty() {
-                let _ = write!(page, "*{}*\n\n", escape(&picture.caption));
-            }
-        }
-        shapes(page, &drawn.row.shapes);
-        table(page, drawn);
-        variance(page, drawn);
-    }
-    if let Some(note) = &row.note {
-        let _ = write!(page, "**Where we differ.** {}\n\n", escape(note.trim()));
-    }
-}
-
-fn shapes(page: &mut String, shapes: &[ShapeResult]) {
-    if shapes.is_empty() {
-        return;
-    }
-    page.push_str("| | shape | numbers |\n|---|---|---|\n");
-    for shape in shapes {
-        let (verdict, why) = match &shape.judged {
-            Judgment::Holds => ("holds", String::new()),
-            Judgment::DoesNotHold => ("**does not hold**", String::new()),
-            Judgment::NotRun(cells) => (
-                "not judged",
-                format!(" (cells not run: {})", escape(&cells.join(", "))),
-            ),
-            Judgment::Error(why) => ("**error**", format!(" ({})", escape(why))),
-        };
-        let seen = shape
-            .seen
-            .iter()
-            .map(|seen| format!("`{}` = {}", code(&seen.name), short(seen.value.mean)));
-        let seen = seen.collect::<Vec<_>>().join("<br>");
-        let _ = writeln!(
-            page,
-            "| {verdict} | {}{why} | {seen} |",
-            escape(&shape.says)
-        );
-    }
-    page.push('\n');
-}
-
-fn table(page: &mut String, drawn: &RowReport) {
-    let row = &drawn.row;
-    let columns = columns(row);
-    if columns.is_empty() || row.cells.is_empty() {
-        return;
-    }
-    let titles = columns.iter().map(|column| match column.unit {
-        "" => escape(&column.title),
-        unit => format!("{}, {unit}", escape(&column.title)),
-    });
-    let heads: Vec<String> = row
-        .axes
-        .iter()
-        .map(|axis| escape(axis))
-        .chain(titles)
-        .collect();
-    let _ = write!(
-        page,
-        "| {} |\n|{}{}\n",
-        heads.join(" | "),
-        "---|".repeat(row.axes.len()),
-        "---:|".repeat(columns.len())
-    );
-    for cell in &row.cells {
-        let number = |name: &String| match cell.numbers.get(name) {
-            Some(value) if interval(value).is_empty() => short(value.mean),
-            Some(value) => format!("{} ({})", short(value.mean), interval(value)),
-            None => "–".to_owned(),
-        };
-        let fields: Vec<String> = cell
-            .cell
-            .values()
-            .map(escape)
-            .chain(columns.iter().map(|column| number(&column.name)))
-            .collect();
-        let _ = writeln!(page, "| {} |", fields.join(" | "));
-    }
-    page.push('\n');
-}
-
-fn variance(page: &mut String, drawn: &RowReport) {
-    if drawn.row.anova.is_empty() {
-        return;
-    }
-    page.push_str(
-        "| analysis of variance | at | F | F-crit | p | |\n|---|---|---:|---:|---:|---|\n",
-    );
-    for anova in &drawn.row.anova {
-        let at: Vec<String> = anova.at.iter().map(|(_, value)| escape(value)).collect();
-        let verdict = if anova.p < anova.alpha {
-            "the means differ"
-        } else {
-            "no difference shown"
-        };
-        let (f, f_crit, p) = (short(anova.f), short(anova.f_crit), short(anova.p));
-        let of = format!("{} over {}", escape(&anova.metric), escape(&anova.over));
-        let _ = writeln!(
-            page,
-            "| {of} | {} | {f} | {f_crit} | {p} | {verdict} |",
-            at.join(", ")
-        );
-    }
-    page.push('\n');
-}
-
 fn anchor(id: &str) -> String {
     file_name(id).to_lowercase()
 }
 
-/// `text` as Markdown shows it, in a table too.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => escaped.extend(['\\', c]),
-            c => escaped.push(c),
+/// Escapes text as Markdown shows it, in a table too.
+#[derive(Clone, Copy)]
+pub(crate) struct Markdown;
+
+impl Escaper for Markdown {
+    fn write_escaped_str<W: fmt::Write>(&self, mut out: W, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '<' => out.write_str("&lt;")?,
+                '>' => out.write_str("&gt;")?,
+                '&' => out.write_str("&amp;")?,
+                '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' => write!(out, "\\{c}")?,
+                c => out.write_char(c)?,
+            }
         }
+        Ok(())
     }
-    escaped
 }
 
 /// `text` between backticks, in a table.
@@ -339,6 +174,7 @@ mod tests {
 
     fn page() -> String {
         files(&sheets())
+            .expect("rendered")
             .into_iter()
             .find(|(name, _)| name == "paper-001.md")
             .expect("the page")
@@ -392,7 +228,8 @@ mod tests {
 
     #[test]
     fn equal_results_are_equal_files_in_order() {
-        assert_eq!(files(&sheets()), files(&sheets()));
-        assert!(files(&sheets()).is_sorted_by(|a, b| a.0 < b.0));
+        let [one, two] = [(); 2].map(|()| files(&sheets()).expect("rendered"));
+        assert_eq!(one, two);
+        assert!(one.is_sorted_by(|a, b| a.0 < b.0));
     }
 }

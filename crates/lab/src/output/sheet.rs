@@ -70,6 +70,9 @@ pub(crate) enum ReportError {
         /// Why.
         error: DrawError,
     },
+    /// A page cannot be put together.
+    #[error("{0}")]
+    Page(#[from] askama::Error),
     /// There is nothing to show.
     #[error("{} holds no results: run a row first, `lab run 001-F4 --out {}`", directory.display(), directory.display())]
     Nothing {

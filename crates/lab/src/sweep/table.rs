@@ -1,10 +1,9 @@
 //! Results as CSV (RFC 4180): a line for each point, or for each number of each cell.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::Write;
 
 use super::{LineError, Outcome};
-use crate::output::csv::field;
 use crate::summary::Estimate;
 
 /// Results of several files, each point once, in the order of their manifest.
@@ -79,38 +78,21 @@ impl Results {
     ///
     /// # Errors
     /// What `out` reports.
-    pub fn points(&self, mut out: impl Write) -> io::Result<()> {
+    pub fn points(&self, out: impl Write) -> csv::Result<()> {
         let (axes, names) = (self.axes(), self.names());
-        write!(out, "id,scenario,{}path,seed", columns(&axes))?;
-        for name in &names {
-            write!(out, ",{}", field(name))?;
-        }
-        writeln!(out)?;
+        let mut out = csv::Writer::from_writer(out);
+        let head = ["id", "scenario"].iter().chain(&axes);
+        out.write_record(head.chain(&["path", "seed"]).chain(&names))?;
         for outcome in &self.0 {
-            let Outcome {
-                id,
-                scenario,
-                path,
-                seed,
-                ..
-            } = outcome;
-            write!(
-                out,
-                "{},{},{}{},{seed}",
-                field(id),
-                field(scenario),
-                values(outcome, &axes),
-                path.name()
-            )?;
-            for name in &names {
-                match outcome.numbers.get(name) {
-                    Some(value) => write!(out, ",{value}")?,
-                    None => write!(out, ",")?,
-                }
+            out.write_field(&outcome.id)?;
+            for field in outcome.place(&axes) {
+                out.write_field(field)?;
             }
-            writeln!(out)?;
+            out.write_field(outcome.seed.to_string())?;
+            let number = |name: &&str| outcome.numbers.get(name).map(|number| number.to_string());
+            out.write_record(names.iter().map(|name| number(name).unwrap_or_default()))?;
         }
-        out.flush()
+        Ok(out.flush()?)
     }
 
     /// Writes a line for each number of each cell: scenario, a column for each axis, path, the
@@ -119,17 +101,12 @@ impl Results {
     ///
     /// # Errors
     /// What `out` reports.
-    pub fn cells(&self, mut out: impl Write) -> io::Result<()> {
+    pub fn cells(&self, out: impl Write) -> csv::Result<()> {
         let axes = self.axes();
-        let mut order: Vec<String> = Vec::new();
-        let mut cells: BTreeMap<String, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+        let mut order: Vec<Vec<&str>> = Vec::new();
+        let mut cells: BTreeMap<Vec<&str>, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
         for outcome in &self.0 {
-            let cell = format!(
-                "{},{}{}",
-                field(&outcome.scenario),
-                values(outcome, &axes),
-                outcome.path.name()
-            );
+            let cell = outcome.place(&axes);
             if !cells.contains_key(&cell) {
                 order.push(cell.clone());
             }
@@ -138,11 +115,9 @@ impl Results {
                 numbers.entry(name).or_default().push(*value);
             }
         }
-        writeln!(
-            out,
-            "scenario,{}path,number,mean,lo,hi,count",
-            columns(&axes)
-        )?;
+        let mut out = csv::Writer::from_writer(out);
+        let head = ["scenario"].iter().chain(&axes);
+        out.write_record(head.chain(&["path", "number", "mean", "lo", "hi", "count"]))?;
         for cell in &order {
             for (name, values) in &cells[cell] {
                 if let Some(Estimate {
@@ -152,11 +127,15 @@ impl Results {
                     count,
                 }) = Estimate::of(values)
                 {
-                    writeln!(out, "{cell},{},{mean},{lo},{hi},{count}", field(name))?;
+                    for field in cell.iter().chain([name]) {
+                        out.write_field(field)?;
+                    }
+                    let numbers = [mean, lo, hi].map(|number| number.to_string());
+                    out.write_record(numbers.into_iter().chain([count.to_string()]))?;
                 }
             }
         }
-        out.flush()
+        Ok(out.flush()?)
     }
 
     /// All axes, in the order in which they first appear.
@@ -179,24 +158,15 @@ impl Results {
     }
 }
 
-/// The heads of the columns of `axes`, each with a comma behind.
-fn columns(axes: &[&str]) -> String {
-    axes.iter()
-        .map(|axis| format!("{},", field(axis)))
-        .collect()
-}
-
-/// The values of `axes`, each with a comma behind; empty where the scenario has no such axis.
-fn values(outcome: &Outcome, axes: &[&str]) -> String {
-    let value = |axis: &str| {
-        outcome
-            .cell
-            .0
-            .iter()
-            .find(|(known, _)| known == axis)
-            .map_or("", |(_, value)| value)
-    };
-    axes.iter()
-        .map(|axis| format!("{},", field(value(axis))))
-        .collect()
+impl Outcome {
+    /// Scenario, the values of `axes` (empty where the scenario has no such axis), and path.
+    fn place(&self, axes: &[&str]) -> Vec<&str> {
+        let value = |axis: &&str| {
+            let known = self.cell.0.iter().find(|(known, _)| known == axis);
+            known.map_or("", |(_, value)| value)
+        };
+        let values = axes.iter().map(value);
+        let scenario = [self.scenario.as_str()].into_iter();
+        scenario.chain(values).chain([self.path.name()]).collect()
+    }
 }
