@@ -1,7 +1,9 @@
-//! Shared by the fuzz targets: a host on a device in memory, frames to inject, and the invariants to
-//! check.
+//! Fuzz targets with what they share: a host or two on devices in memory, frames to inject, and the
+//! invariants to check.
 #![forbid(unsafe_code)]
 
 pub mod frame;
+pub mod pair;
 pub mod rig;
 pub mod segment;
+pub mod targets;

@@ -2,7 +2,7 @@
 //! answer with few packets, write right checksums, send what its application wrote, and hand over
 //! what its peer sent.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
@@ -17,6 +17,8 @@ use tautline_testkit::MemoryDevice;
 
 use crate::frame::{self, FIN, Framed, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
 
+/// The host's address in IPv6.
+pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1);
 /// The port the host listens on.
 pub const LISTENING: u16 = 5001;
 /// The port of the peer that the host connects to.
@@ -51,7 +53,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn tcp(&self) -> TcpConfig {
+    /// The same as a configuration.
+    pub fn tcp(&self) -> TcpConfig {
         TcpConfig {
             receive_buffer: Bytes::new(u64::from(self.receive_buffer) + 1),
             send_buffer: Bytes::new(u64::from(self.send_buffer) + 1),
@@ -159,7 +162,14 @@ pub struct Rig {
 impl Rig {
     /// A host that knows the peer's hardware address and listens.
     pub fn new(settings: &Settings, checks_contents: bool) -> Self {
-        let config = HostConfig::new(HOST_MAC, settings.seed).address(Cidr::new(HOST, 24));
+        Self::configured(settings.seed, settings.tcp(), checks_contents)
+    }
+
+    /// The same, with sockets of `tcp`.
+    pub fn configured(seed: u64, tcp: TcpConfig, checks_contents: bool) -> Self {
+        let config = HostConfig::new(HOST_MAC, seed)
+            .address(Cidr::new(HOST, 24))
+            .address(Cidr::new(HOST_V6, 64));
         let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
         let device = MemoryDevice {
             ring: 64,
@@ -169,11 +179,11 @@ impl Rig {
         let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());
         let mut host = Host::new(config, port, pool, NoTrace);
         let listener = host
-            .listen(LISTENING, settings.tcp())
+            .listen(LISTENING, tcp.clone())
             .expect("the port is free");
         let mut rig = Self {
             host,
-            config: settings.tcp(),
+            config: tcp,
             now: Instant::from_secs(1),
             flow: Flow {
                 peer_port: REMOTE,
@@ -193,14 +203,7 @@ impl Rig {
 
     /// A host whose listener and connections may hold little.
     pub fn limited(settings: &Settings, limited: &Limited) -> Self {
-        let mut rig = Self::new(settings, false);
-        rig.host.close(rig.listener, rig.now);
-        rig.config = limited.apply(settings.tcp());
-        rig.listener = rig
-            .host
-            .listen(LISTENING, rig.config.clone())
-            .expect("the port is free again");
-        rig
+        Self::configured(settings.seed, limited.apply(settings.tcp()), false)
     }
 
     /// Sets something of the newest socket.
@@ -261,6 +264,11 @@ impl Rig {
         );
         (self.written, self.read) = (0, 0);
         self.settle();
+    }
+
+    /// Number of sockets, the listener among them.
+    pub fn socket_count(&self) -> usize {
+        self.host.socket_count()
     }
 
     /// The state of the newest socket.
