@@ -1,5 +1,5 @@
 //! [`Inspect`]: a qdisc's parameters and counters; [`Change`]: changing a running one;
-//! [`Configured`]: what one kind of qdisc adds to them.
+//! `Configured`: what one kind of qdisc adds to them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

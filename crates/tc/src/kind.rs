@@ -23,6 +23,16 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
         /// A kind of qdisc with its configuration. Parses from words and prints as the words
         /// that describe it in full.
+        ///
+        /// ```
+        /// use tautline_tc::Kind;
+        ///
+        /// let kind: Kind = "pfifo limit 7".parse()?;
+        /// assert_eq!((kind.name(), kind.to_string()), ("pfifo", "pfifo limit 7p".into()));
+        /// let error = "fq_code limit 7".parse::<Kind>().expect_err("a typing error");
+        /// assert!(error.to_string().ends_with("did you mean `fq_codel`?"));
+        /// # Ok::<(), tautline_tc::ParseError>(())
+        /// ```
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Kind {

@@ -10,7 +10,7 @@ use crate::report::{Report, Value};
 use crate::words::Options;
 
 /// An AQM whose state and counters reports show.
-pub trait Counters: FifoAqm<Config: Options + Clone> {
+pub(super) trait Counters: FifoAqm<Config: Options + Clone> {
     /// The counters in `tc`'s names.
     fn counters<P>(fifo: &AqmFifo<P, Self>) -> Vec<(&'static str, Value)>;
 }

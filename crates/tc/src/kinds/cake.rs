@@ -18,35 +18,33 @@ use crate::words::{Expected, Options};
 impl Parameters for Config {
     const KIND: &'static str = "cake";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::One {
-            words: &["bandwidth"],
-            values: &["RATE"],
-            set: |config, option, words| {
+        custom!(
+            "bandwidth",
+            ["RATE"],
+            |config, option, words| {
                 config.bandwidth = match words.read(option, &RATE)? {
                     Rate::ZERO => Bandwidth::Unlimited,
                     rate => Bandwidth::Shaped(rate),
                 };
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let rate = config.bandwidth.at_first();
                 (rate > Rate::ZERO).then_some(("bandwidth", Value::Rate(rate)))
-            },
-        },
+            }
+        ),
         switch!(bandwidth, "unlimited" => Bandwidth::Unlimited),
-        Parameter::One {
-            words: &["autorate-ingress"],
-            values: &[],
-            set: |config, _, _| {
+        custom!(
+            "autorate-ingress",
+            [],
+            |config, _option, _words| {
                 let start = config.bandwidth.at_first();
                 config.bandwidth = Bandwidth::AutorateIngress { start };
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let is_autorate = matches!(config.bandwidth, Bandwidth::AutorateIngress { .. });
                 is_autorate.then_some(("autorate-ingress", Value::Flag(true)))
-            },
-        },
+            }
+        ),
         switch!(
             tins,
             "besteffort" => Tins::BestEffort,
@@ -78,36 +76,32 @@ impl Parameters for Config {
         ),
         switch!(split_gso, "split-gso" => true, "no-split-gso" => false),
         value!("rtt", TIME, rtt),
-        Parameter::One {
-            words: &[
-                "datacentre",
-                "lan",
-                "metro",
-                "regional",
-                "internet",
-                "oceanic",
-                "satellite",
-                "interplanetary",
-            ],
-            values: &[],
-            set: |config, option, _| {
+        custom!(
+            "datacentre"
+                | "lan"
+                | "metro"
+                | "regional"
+                | "internet"
+                | "oceanic"
+                | "satellite"
+                | "interplanetary",
+            [],
+            |config, option, _words| {
                 let named = PRESETS.into_iter().find(|(name, _)| *name == option.text);
                 config.rtt = named.map_or(config.rtt, |(_, rtt)| rtt);
-                Ok(())
             },
-            show: |_| None,
-        },
+            |_| None
+        ),
         part!(overhead: Overhead),
-        Parameter::One {
-            words: &["memlimit"],
-            values: &["SIZE"],
-            set: |config, option, words| {
+        custom!(
+            "memlimit",
+            ["SIZE"],
+            |config, option, words| {
                 let limit = words.read(option, &SIZE)?;
                 config.memory_limit = (limit > Bytes::ZERO).then_some(limit);
-                Ok(())
             },
-            show: |config| Some(("memlimit", Value::Size(config.memory_limit?))),
-        },
+            |config| Some(("memlimit", Value::Size(config.memory_limit?)))
+        ),
         changed!("fwmark", MASK, fwmark),
         value!("mtu", SIZE, mtu),
         choice!("profile", profile, "design" => Profile::Design, "linux" => Profile::Linux),
@@ -128,77 +122,68 @@ const MASK: Syntax<u32> = Syntax {
 impl Parameters for Overhead {
     const KIND: &'static str = "cake";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::One {
-            words: &["raw"],
-            values: &[],
-            set: |overhead, _, _| {
+        custom!(
+            "raw",
+            [],
+            |overhead, _option, _words| {
                 let mpu = overhead.mpu;
                 *overhead = Self {
                     mpu,
                     ..Self::default()
                 };
-                Ok(())
             },
-            show: |overhead| {
+            |overhead| {
                 overhead
                     .bytes
                     .is_none()
                     .then_some(("raw", Value::Flag(true)))
-            },
-        },
-        Parameter::One {
-            words: &["noatm", "atm", "ptm"],
-            values: &[],
-            set: |overhead, option, _| {
+            }
+        ),
+        custom!(
+            "noatm" | "atm" | "ptm",
+            [],
+            |overhead, option, _words| {
                 overhead.framing = match option.text {
                     "atm" => Framing::Atm,
                     "ptm" => Framing::Ptm,
                     _ => Framing::None,
                 };
-                Ok(())
             },
-            show: |overhead| {
+            |overhead| {
                 let shown = overhead.bytes.is_some() || overhead.framing != Framing::None;
                 shown.then_some((overhead.framing.name(), Value::Flag(true)))
-            },
-        },
+            }
+        ),
         optional!("overhead", OVERHEAD, bytes),
         changed!("mpu", MPU, mpu),
-        Parameter::One {
-            // Repeated, it counts one tag each.
-            words: &["ether-vlan"],
-            values: &[],
-            set: |overhead, _, _| {
-                overhead.bytes = Some(overhead.bytes.unwrap_or(0).saturating_add(4));
-                Ok(())
-            },
-            show: |_| None,
-        },
-        Parameter::One {
-            // `via-ethernet` has no effect, as in `tc`: CAKE finds the network header by itself.
-            words: &[
-                "ethernet",
-                "docsis",
-                "conservative",
-                "pppoe-ptm",
-                "bridged-ptm",
-                "pppoa-vcmux",
-                "pppoa-llc",
-                "pppoe-vcmux",
-                "pppoe-llcsnap",
-                "ipoa-vcmux",
-                "ipoa-llcsnap",
-                "bridged-vcmux",
-                "bridged-llcsnap",
-                "via-ethernet",
-            ],
-            values: &[],
-            set: |overhead, option, _| {
-                overhead.set_link(option.text);
-                Ok(())
-            },
-            show: |_| None,
-        },
+        // Repeated, it counts one tag each.
+        custom!(
+            "ether-vlan",
+            [],
+            |overhead, _option, _words| overhead.bytes =
+                Some(overhead.bytes.unwrap_or(0).saturating_add(4)),
+            |_| None
+        ),
+        // `via-ethernet` has no effect, as in `tc`: CAKE finds the network header by itself.
+        custom!(
+            "ethernet"
+                | "docsis"
+                | "conservative"
+                | "pppoe-ptm"
+                | "bridged-ptm"
+                | "pppoa-vcmux"
+                | "pppoa-llc"
+                | "pppoe-vcmux"
+                | "pppoe-llcsnap"
+                | "ipoa-vcmux"
+                | "ipoa-llcsnap"
+                | "bridged-vcmux"
+                | "bridged-llcsnap"
+                | "via-ethernet",
+            [],
+            |overhead, option, _words| overhead.set_link(option.text),
+            |_| None
+        ),
     ];
 }
 

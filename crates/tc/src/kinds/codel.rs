@@ -32,31 +32,28 @@ impl Parameters for Params {
         value!("mtu", SIZE, mtu),
         choice!("law", law, "rfc8289" => Law::Rfc8289, "linux" => Law::Linux),
         switch!(ecn, "ecn" => true, "noecn" => false),
-        Parameter::One {
-            words: &["ce_threshold"],
-            values: &["TIME"],
-            set: |codel, option, words| {
-                codel.ce_threshold = Some(CeThreshold::all(words.read(option, &TIME)?));
-                Ok(())
-            },
-            show: |codel| Some(("ce_threshold", Value::Time(codel.ce_threshold?.delay))),
-        },
-        Parameter::One {
-            words: &["ce_threshold_selector"],
-            values: &["VALUE/MASK"],
-            set: |codel, option, words| {
+        custom!(
+            "ce_threshold",
+            ["TIME"],
+            |codel, option, words| codel.ce_threshold =
+                Some(CeThreshold::all(words.read(option, &TIME)?)),
+            |codel| Some(("ce_threshold", Value::Time(codel.ce_threshold?.delay)))
+        ),
+        custom!(
+            "ce_threshold_selector",
+            ["VALUE/MASK"],
+            |codel, option, words| {
                 let selector = words.value(option, parse_selector, "VALUE/MASK, e.g. 0x1/0x3")?;
                 let threshold = codel.ce_threshold.as_mut();
                 let threshold = threshold.ok_or_else(|| option.needs("ce_threshold"))?;
                 (threshold.selector, threshold.mask) = selector;
-                Ok(())
             },
-            show: |codel| {
+            |codel| {
                 let CeThreshold { selector, mask, .. } = codel.ce_threshold?;
                 let text = format!("{selector:#x}/{mask:#x}");
                 (mask != 0).then_some(("ce_threshold_selector", Value::Word(text)))
-            },
-        },
+            }
+        ),
     ];
 }
 

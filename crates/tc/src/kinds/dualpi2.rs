@@ -57,46 +57,43 @@ impl Parameters for Config {
             overload,
             "drop_on_overload" => Overload::Drop, "overflow" => Overload::Overflow,
         ),
-        Parameter::One {
-            words: &["step_thresh"],
-            values: &["TIME", "PACKETSp"],
-            set: |config, option, words| {
+        custom!(
+            "step_thresh",
+            ["TIME", "PACKETSp"],
+            |config, option, words| {
                 config.native =
                     words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?;
-                Ok(())
             },
-            show: |config| match config.native {
+            |config| match config.native {
                 Native::Delay(delay) => Some(("step_thresh", Value::Time(delay))),
                 Native::Packets(count) => Some(("step_thresh", Value::Packets(count.into()))),
                 Native::Ramp { .. } => None,
-            },
-        },
-        Parameter::One {
-            words: &["ramp_min"],
-            values: &["TIME"],
-            set: |config, option, words| {
+            }
+        ),
+        custom!(
+            "ramp_min",
+            ["TIME"],
+            |config, option, words| {
                 let (min, range) = (words.read(option, &TIME)?, config.ramp().1);
                 config.native = Native::Ramp { min, range };
-                Ok(())
             },
-            show: |config| match config.native {
+            |config| match config.native {
                 Native::Ramp { min, .. } => Some(("ramp_min", Value::Time(min))),
                 _ => None,
-            },
-        },
-        Parameter::One {
-            words: &["ramp_range"],
-            values: &["TIME"],
-            set: |config, option, words| {
+            }
+        ),
+        custom!(
+            "ramp_range",
+            ["TIME"],
+            |config, option, words| {
                 let (min, range) = (config.ramp().0, words.read(option, &TIME)?);
                 config.native = Native::Ramp { min, range };
-                Ok(())
             },
-            show: |config| match config.native {
+            |config| match config.native {
                 Native::Ramp { range, .. } => Some(("ramp_range", Value::Time(range))),
                 _ => None,
-            },
-        },
+            }
+        ),
         value!("min_qlen_step", PACKETS, min_qlen_step),
         switch!(
             drop_at,
@@ -114,12 +111,12 @@ impl Parameters for Config {
         switch!(split_gso, "split_gso" => true, "no_split_gso" => false),
         value!("mtu", SIZE, mtu),
         value!("seed", INTEGER, seed),
-        Parameter::One {
-            words: &["max_rtt", "typical_rtt"],
-            values: &["TIME"],
-            set: set_round_trips,
-            show: |_| None,
-        },
+        custom!(
+            "max_rtt" | "typical_rtt",
+            ["TIME"],
+            |config, option, words| set_round_trips(config, option, words)?,
+            |_| None
+        ),
         preset!("rfc9332", "(all as its appendix A does)", |config| {
             *config = Self {
                 limit: config.limit,

@@ -51,76 +51,70 @@ impl<P: Item> Configured for Fq<P> {
 impl Parameters for Config {
     const KIND: &'static str = "fq";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::One {
-            words: &["linux"],
-            values: &["(all as Linux 6.1 does)"],
-            set: |config, _, _| {
+        custom!(
+            "linux",
+            ["(all as Linux 6.1 does)"],
+            |config, _option, _words| {
                 let linux = Self::linux();
                 (config.priorities, config.hz) = (linux.priorities, linux.hz);
                 config.orphan_mask = linux.orphan_mask;
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let bandless = config.priorities == Priorities::Control;
                 Some(("linux", Value::Flag(bandless)))
-            },
-        },
+            }
+        ),
         value!("limit", PACKETS, limit),
         value!("flow_limit", PACKETS, flow_limit),
         value!("buckets", number::<u32>(), buckets),
         or_word!("orphan_mask", MASK, orphan_mask, "none"),
-        Parameter::One {
-            words: &["bands"],
-            values: &["3"],
-            set: |_, option, words| {
+        custom!(
+            "bands",
+            ["3"],
+            |_config, option, words| {
                 let three = |text: &str| (text == "3").then_some(());
-                words.value(option, three, "3, there is no other number of them")
+                words.value(option, three, "3, there is no other number of them")?
             },
-            show: |config| weighted(config).map(|_| ("bands", Value::Count(BANDS as u64))),
-        },
-        Parameter::One {
-            words: &["priomap"],
-            values: &["BAND (16 times)"],
-            set: |config, option, words| {
+            |config| weighted(config).map(|_| ("bands", Value::Count(BANDS as u64)))
+        ),
+        custom!(
+            "priomap",
+            ["BAND (16 times)"],
+            |config, option, words| {
                 let mut bands = weighted(config).cloned().unwrap_or_default();
                 for band in &mut bands.priomap {
                     let expected = "sixteen bands from 0 to 2";
                     *band = words.value(option, |text| text.parse().ok(), expected)?;
                 }
                 config.priorities = Priorities::Bands(bands);
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let bands = weighted(config)?.priomap.iter().map(|&band| band.into());
                 Some(("priomap", Value::List(bands.collect())))
-            },
-        },
-        Parameter::One {
-            words: &["weights"],
-            values: &["N N N"],
-            set: |config, option, words| {
+            }
+        ),
+        custom!(
+            "weights",
+            ["N N N"],
+            |config, option, words| {
                 let mut bands = weighted(config).cloned().unwrap_or_default();
                 for weight in &mut bands.weights {
                     let bytes = |text: &str| text.parse().ok().map(Bytes::new);
                     *weight = words.value(option, bytes, "three numbers of bytes")?;
                 }
                 config.priorities = Priorities::Bands(bands);
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let weights = weighted(config)?.weights.iter().map(|weight| weight.get());
                 Some(("weights", Value::List(weights.collect())))
-            },
-        },
-        Parameter::One {
-            words: &["pacing", "nopacing"],
-            values: &[],
-            set: |config, option, _| {
-                config.pacing = option.text == "pacing";
-                Ok(())
-            },
-            show: |config| Some(("nopacing", Value::Flag(!config.pacing))),
-        },
+            }
+        ),
+        custom!(
+            "pacing" | "nopacing",
+            [],
+            |config, option, _words| config.pacing = option.text == "pacing",
+            |config| Some(("nopacing", Value::Flag(!config.pacing)))
+        ),
         value!("quantum", SIZE, quantum),
         value!("initial_quantum", SIZE, initial_quantum),
         optional!("maxrate", RATE, maxrate, "unlimited"),
@@ -133,18 +127,15 @@ impl Parameters for Config {
             beyond_horizon,
             "horizon_drop" => BeyondHorizon::Drop, "horizon_cap" => BeyondHorizon::Cap,
         ),
-        Parameter::One {
-            words: &["hz"],
-            values: &["N"],
-            set: |config, option, words| {
-                config.hz = words.read(option, &HZ)?;
-                Ok(())
-            },
-            show: |config| {
+        custom!(
+            "hz",
+            ["N"],
+            |config, option, words| config.hz = words.read(option, &HZ)?,
+            |config| {
                 let shown = weighted(config).is_none() || config.hz.is_some();
                 shown.then(|| ("hz", (HZ.show)(&config.hz)))
-            },
-        },
+            }
+        ),
         optional!("ce_threshold", TIME, ce_threshold, "none"),
     ];
 }

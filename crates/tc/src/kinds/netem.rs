@@ -24,107 +24,89 @@ const PERCENT: &str = "a percentage, e.g. 1% or 0.5%";
 /// A parameter that is a probability with a correlation.
 macro_rules! chance {
     ($name:literal, $field:ident) => {
-        Parameter::One {
-            words: &[$name],
-            values: &["PERCENT [CORRELATION]"],
-            set: |config, option, words| {
-                config.$field = parse_chance(option, words)?;
-                Ok(())
-            },
-            show: |config| Some(($name, Value::Word(chance_text(config.$field)))),
-        }
+        custom!(
+            $name,
+            ["PERCENT [CORRELATION]"],
+            |config, option, words| config.$field = parse_chance(option, words)?,
+            |config| Some(($name, Value::Word(chance_text(config.$field))))
+        )
     };
 }
 
 impl Parameters for Config {
     const KIND: &'static str = "netem";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::One {
-            words: &["linux"],
-            values: &["(random delays as in Linux)"],
-            set: |config, _, _| {
-                config.draw = Draw::Remainder;
-                Ok(())
-            },
-            show: |config| Some(("linux", Value::Flag(config.draw == Draw::Remainder))),
-        },
+        custom!(
+            "linux",
+            ["(random delays as in Linux)"],
+            |config, _option, _words| config.draw = Draw::Remainder,
+            |config| Some(("linux", Value::Flag(config.draw == Draw::Remainder)))
+        ),
         value!("limit", PACKETS, limit),
-        Parameter::One {
-            words: &["delay", "latency"],
-            values: &["TIME [JITTER [CORRELATION]]"],
-            set: |config, option, words| {
+        custom!(
+            "delay" | "latency",
+            ["TIME [JITTER [CORRELATION]]"],
+            |config, option, words| {
                 config.delay = words.read(option, &TIME)?;
                 if let Some(jitter) = words.optional(units::parse_time) {
                     config.jitter = jitter;
                     config.delay_correlation = words.optional(parse_percent).unwrap_or_default();
                 }
-                Ok(())
             },
-            show: |config| Some(("delay", Value::Word(delay_text(config)))),
-        },
+            |config| Some(("delay", Value::Word(delay_text(config))))
+        ),
         value!("distribution", DISTRIBUTION, distribution),
-        Parameter::One {
-            words: &["loss", "drop"],
-            values: &[
+        custom!(
+            "loss" | "drop",
+            [
                 "[random] PERCENT [CORRELATION]",
                 "state P13 [P31 [P32 [P23 [P14]]]]",
-                "gemodel P [R [1-H [1-K]]]",
+                "gemodel P [R [1-H [1-K]]]"
             ],
-            set: |config, option, words| {
-                config.loss = parse_loss(option, words)?;
-                Ok(())
-            },
-            show: |config| Some(("loss", Value::Word(loss_text(config.loss)))),
-        },
+            |config, option, words| config.loss = parse_loss(option, words)?,
+            |config| Some(("loss", Value::Word(loss_text(config.loss))))
+        ),
         flag!("ecn", "noecn", ecn),
         chance!("duplicate", duplicate),
-        Parameter::One {
-            words: &["reorder"],
-            values: &["PERCENT [CORRELATION]"],
-            set: |config, option, words| {
+        custom!(
+            "reorder",
+            ["PERCENT [CORRELATION]"],
+            |config, option, words| {
                 let chance = parse_chance(option, words)?;
                 let gap = config.reorder.map_or(1, |reorder| reorder.gap);
                 config.reorder = (chance.probability > 0.0).then_some(Reorder { chance, gap });
-                Ok(())
             },
-            show: |config| Some(("reorder", Value::Word(chance_text(config.reorder?.chance)))),
-        },
-        Parameter::One {
-            words: &["gap"],
-            values: &["PACKETS"],
-            set: |config, option, words| {
+            |config| Some(("reorder", Value::Word(chance_text(config.reorder?.chance))))
+        ),
+        custom!(
+            "gap",
+            ["PACKETS"],
+            |config, option, words| {
                 // A gap alone is kept always.
                 let chance = config
                     .reorder
                     .map_or(Chance::of(1.0), |reorder| reorder.chance);
                 let gap = words.read(option, &number())?;
                 config.reorder = Some(Reorder { chance, gap });
-                Ok(())
             },
-            show: |config| Some(("gap", Value::Count(config.reorder?.gap.into()))),
-        },
+            |config| Some(("gap", Value::Count(config.reorder?.gap.into())))
+        ),
         chance!("corrupt", corrupt),
-        Parameter::One {
-            words: &["rate"],
-            values: &["RATE [PACKETOVERHEAD [CELLSIZE [CELLOVERHEAD]]]"],
-            set: |config, option, words| {
-                config.link = parse_link(option, words)?;
-                Ok(())
-            },
-            show: |config| Some(("rate", Value::Word(link_text(config.link?)))),
-        },
-        Parameter::One {
-            words: &["slot"],
-            values: &[
+        custom!(
+            "rate",
+            ["RATE [PACKETOVERHEAD [CELLSIZE [CELLOVERHEAD]]]"],
+            |config, option, words| config.link = parse_link(option, words)?,
+            |config| Some(("rate", Value::Word(link_text(config.link?))))
+        ),
+        custom!(
+            "slot",
+            [
                 "MIN [MAX] [packets N] [bytes N]",
-                "distribution NAME DELAY JITTER [packets N] [bytes N]",
+                "distribution NAME DELAY JITTER [packets N] [bytes N]"
             ],
-            set: |config, option, words| {
-                config.slots = parse_slots(option, words)?;
-                Ok(())
-            },
-            show: |config| Some(("slot", Value::Word(slots_text(config.slots?)))),
-        },
+            |config, option, words| config.slots = parse_slots(option, words)?,
+            |config| Some(("slot", Value::Word(slots_text(config.slots?))))
+        ),
         value!("seed", INTEGER, seed),
     ];
 }

@@ -15,10 +15,10 @@ impl Parameters for Config {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("bands", number::<u8>(), bands),
         // A priomap may be cut short, as in `tc`: the other priorities keep their bands.
-        Parameter::One {
-            words: &["priomap"],
-            values: &["BAND0 ... BAND15"],
-            set: |config, option, words| {
+        custom!(
+            "priomap",
+            ["BAND0 ... BAND15"],
+            |config, option, words| {
                 let [first, others @ ..] = &mut config.priomap;
                 *first = words.read(option, &number())?;
                 for band in others {
@@ -27,13 +27,12 @@ impl Parameters for Config {
                         None => break,
                     }
                 }
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let bands = config.priomap.iter().map(|&band| band.into());
                 Some(("priomap", Value::List(bands.collect())))
-            },
-        },
+            }
+        ),
     ];
 }
 

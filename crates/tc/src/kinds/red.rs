@@ -24,15 +24,12 @@ impl Parameters for Config {
             "idle", red.idle,
             "exact" => IdleDecay::Exact, "linux" => IdleDecay::Linux, "never" => IdleDecay::Never,
         ),
-        Parameter::One {
-            words: &["adaptive", "adaptative", "noadaptive"],
-            values: &[],
-            set: |config, option, _| {
-                config.adaptive = option.text != "noadaptive";
-                Ok(())
-            },
-            show: |config| Some(("adaptive", Value::Flag(config.adaptive))),
-        },
+        custom!(
+            "adaptive" | "adaptative" | "noadaptive",
+            [],
+            |config, option, _words| config.adaptive = option.text != "noadaptive",
+            |config| Some(("adaptive", Value::Flag(config.adaptive)))
+        ),
         flag!("ecn", "noecn", ecn),
         flag!("harddrop", "noharddrop", harddrop),
         flag!("nodrop", "drop", nodrop),

@@ -53,39 +53,29 @@ impl Parameters for Config {
         value!("limit", PACKETS, limit),
         value!("quantum", SIZE, quantum),
         value!("depth", DEPTH, depth),
-        Parameter::One {
-            words: &["headdrop", "taildrop"],
-            values: &[],
-            set: |config, option, _| {
-                config.headdrop = option.text == "headdrop";
-                Ok(())
-            },
-            show: |config| Some(("headdrop", Value::Flag(config.headdrop))),
-        },
+        flag!("headdrop", "taildrop", headdrop),
         value!("flows", number::<u32>(), flows),
         value!("divisor", number::<u32>(), divisor),
-        Parameter::One {
-            words: &["perturb"],
-            values: &["SECONDS"],
-            set: |config, option, words| {
+        custom!(
+            "perturb",
+            ["SECONDS"],
+            |config, option, words| {
                 let expected = "a number of seconds, e.g. 10";
                 let period = words.value(option, parse_seconds, expected)?;
                 config.perturb = (!period.is_zero()).then_some(period);
-                Ok(())
             },
-            show: |config| Some(("perturb", Value::Time(config.perturb?))),
-        },
-        Parameter::One {
-            words: &["redflowlimit"],
-            values: &["SIZE"],
-            set: |config, option, words| {
+            |config| Some(("perturb", Value::Time(config.perturb?)))
+        ),
+        custom!(
+            "redflowlimit",
+            ["SIZE"],
+            |config, option, words| {
                 let limit = words.read(option, &SIZE)?;
                 let red = config.red.take().unwrap_or_default();
                 config.red = (limit > Bytes::ZERO).then_some(FlowRed { limit, ..red });
-                Ok(())
             },
-            show: |config| Some(("redflowlimit", Value::Size(config.red.as_ref()?.limit))),
-        },
+            |config| Some(("redflowlimit", Value::Size(config.red.as_ref()?.limit)))
+        ),
         Parameter::Part {
             usage: FlowRed::usages,
             set: |config, option, words| {

@@ -18,48 +18,36 @@ impl Parameters for Config {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("rate", RATE, rate),
         value!("burst" | "buffer" | "maxburst", SIZE, burst),
-        Parameter::One {
-            words: &["peakrate"],
-            values: &["RATE"],
-            set: |config, option, words| {
-                peak_mut(config).rate = words.read(option, &RATE)?;
-                Ok(())
-            },
-            show: |config| Some(("peakrate", Value::Rate(config.peak.as_ref()?.rate))),
-        },
-        Parameter::One {
-            words: &["mtu", "minburst"],
-            values: &["SIZE"],
-            set: |config, option, words| {
-                peak_mut(config).mtu = words.read(option, &SIZE)?;
-                Ok(())
-            },
-            show: |config| Some(("minburst", Value::Size(config.peak.as_ref()?.mtu))),
-        },
-        Parameter::One {
-            words: &["limit"],
-            values: &["SIZE"],
-            set: |config, option, words| {
-                config.limit = Limit::Bytes(words.read(option, &SIZE)?);
-                Ok(())
-            },
-            show: |config| match config.limit {
+        custom!(
+            "peakrate",
+            ["RATE"],
+            |config, option, words| peak_mut(config).rate = words.read(option, &RATE)?,
+            |config| Some(("peakrate", Value::Rate(config.peak.as_ref()?.rate)))
+        ),
+        custom!(
+            "mtu" | "minburst",
+            ["SIZE"],
+            |config, option, words| peak_mut(config).mtu = words.read(option, &SIZE)?,
+            |config| Some(("minburst", Value::Size(config.peak.as_ref()?.mtu)))
+        ),
+        custom!(
+            "limit",
+            ["SIZE"],
+            |config, option, words| config.limit = Limit::Bytes(words.read(option, &SIZE)?),
+            |config| match config.limit {
                 Limit::Bytes(bytes) => Some(("limit", Value::Size(bytes))),
                 Limit::Latency(_) => None,
-            },
-        },
-        Parameter::One {
-            words: &["latency", "lat"],
-            values: &["TIME"],
-            set: |config, option, words| {
-                config.limit = Limit::Latency(words.read(option, &TIME)?);
-                Ok(())
-            },
-            show: |config| match config.limit {
+            }
+        ),
+        custom!(
+            "latency" | "lat",
+            ["TIME"],
+            |config, option, words| config.limit = Limit::Latency(words.read(option, &TIME)?),
+            |config| match config.limit {
                 Limit::Bytes(_) => None,
                 Limit::Latency(latency) => Some(("lat", Value::Time(latency))),
-            },
-        },
+            }
+        ),
         part!(framing: Framing),
         value!("frame", SIZE, frame),
         preset!("linux", "(all as Linux does)", |config| config.frame =

@@ -187,38 +187,32 @@ impl Parameters for Policer {
             set: |policer, option, words| policer.police.framing.set(option, words),
             show: |policer| policer.police.framing.options(),
         },
-        Parameter::One {
-            words: &["conform-exceed"],
-            values: &["EXCEED[/CONFORM]"],
-            set: |Self { police, .. }, option, words| {
+        custom!(
+            "conform-exceed",
+            ["EXCEED[/CONFORM]"],
+            |policer, option, words| {
                 let expected = "EXCEED or EXCEED/CONFORM, e.g. drop/pass";
                 let (exceed, conform) = words.value(option, parse_controls, expected)?;
-                (police.exceed, police.conform) = (exceed, conform.unwrap_or(police.conform));
-                Ok(())
+                policer.police.exceed = exceed;
+                policer.police.conform = conform.unwrap_or(policer.police.conform);
             },
-            show: |Self { police, .. }| {
-                let [exceed, conform] = [police.exceed, police.conform].map(control_name);
+            |policer| {
+                let Police {
+                    exceed, conform, ..
+                } = policer.police;
+                let [exceed, conform] = [exceed, conform].map(control_name);
                 Some(("conform-exceed", Value::Word(format!("{exceed}/{conform}"))))
-            },
-        },
-        Parameter::One {
-            words: &[
-                "pass",
-                "ok",
-                "drop",
-                "shot",
-                "reclassify",
-                "pipe",
-                "continue",
-            ],
-            values: &[],
-            set: |policer, option, _| {
+            }
+        ),
+        custom!(
+            "pass" | "ok" | "drop" | "shot" | "reclassify" | "pipe" | "continue",
+            [],
+            |policer, option, _words| {
                 let exceed = (CONTROL.parse)(option.text);
                 policer.police.exceed = exceed.unwrap_or(policer.police.exceed);
-                Ok(())
             },
-            show: |_| None,
-        },
+            |_| None
+        ),
     ];
 }
 

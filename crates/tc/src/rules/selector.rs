@@ -66,42 +66,40 @@ const FRAGMENTS: [(&str, u32, u32); 4] = [
     ("mf", 0x2000, 0x2000),
 ];
 
-/// A condition on packets, which [`write`] prints.
-macro_rules! condition {
-    ($word:literal, [$($value:literal),+], $set:expr) => {
-        Parameter::One {
-            words: &[$word],
-            values: &[$($value),+],
-            set: $set,
-            show: |_| None,
-        }
-    };
-}
-
+/// [`write`] prints them.
 impl Parameters for Selector {
     const KIND: &'static str = "u32";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        condition!(
+        custom!(
             "match",
             [
                 "ip|ip6|tcp|udp|icmp FIELD VALUE MASK",
                 "u8|u16|u32 VALUE MASK at [nexthdr+]OFFSET",
                 "mark VALUE MASK"
             ],
-            add_match
+            |selector, option, words| add_match(selector, option, words)?,
+            |_| None
         ),
-        condition!("ht", ["TABLE:BUCKET:"], |selector, option, words| {
-            // 800 is the list that all packets go through.
-            let place = words.value(option, place, "a list of a table, e.g. 1:2:")?;
-            selector.place = (place.table != ROOT).then_some(place);
-            Ok(())
-        }),
-        condition!("link", ["TABLE:"], |selector, option, words| {
-            let table = words.value(option, table, TABLE)?;
-            selector.link.get_or_insert_default().table = table;
-            Ok(())
-        }),
-        condition!(
+        custom!(
+            "ht",
+            ["TABLE:BUCKET:"],
+            |selector, option, words| {
+                // 800 is the list that all packets go through.
+                let place = words.value(option, place, "a list of a table, e.g. 1:2:")?;
+                selector.place = (place.table != ROOT).then_some(place);
+            },
+            |_| None
+        ),
+        custom!(
+            "link",
+            ["TABLE:"],
+            |selector, option, words| {
+                let table = words.value(option, table, TABLE)?;
+                selector.link.get_or_insert_default().table = table;
+            },
+            |_| None
+        ),
+        custom!(
             "hashkey",
             ["mask MASK at OFFSET"],
             |selector, option, words| {
@@ -112,16 +110,17 @@ impl Parameters for Selector {
                 words.value(option, |word| (word == "at").then_some(()), expected)?;
                 let at = words.value(option, offset4, "a multiple of 4")?;
                 link.hash = Some(HashKey { at, mask });
-                Ok(())
-            }
+            },
+            |_| None
         ),
-        condition!(
+        custom!(
             "offset",
             ["[at OFFSET] [mask MASK] [shift SHIFT] [plus PLUS] [eat]"],
             |selector, option, words| {
                 let link = selector.link.as_mut().ok_or_else(|| option.needs("link"))?;
-                read_offset(&mut link.offset, words)
-            }
+                read_offset(&mut link.offset, words)?;
+            },
+            |_| None
         ),
     ];
 }

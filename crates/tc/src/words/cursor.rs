@@ -205,10 +205,7 @@ impl<'a> Words<'a> {
     }
 
     /// Reads the value of `option`; `expected` says what it should be: `a time, e.g. 5ms`.
-    ///
-    /// # Errors
-    /// If there is no word, or `parse` cannot read it.
-    pub fn value<T>(
+    pub(crate) fn value<T>(
         &mut self,
         option: Word<'_>,
         parse: impl FnOnce(&str) -> Option<T>,
@@ -256,10 +253,7 @@ impl<'a> Words<'a> {
     }
 
     /// Reads options until the words end.
-    ///
-    /// # Errors
-    /// If a word is no option, or a value does not fit.
-    pub fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
+    pub(crate) fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
         while let Some(option) = self.word() {
             if !options.set(option, self)? {
                 return Err(option.error(Problem::UnknownOption {

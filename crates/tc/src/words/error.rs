@@ -17,94 +17,58 @@ use super::pointer::Pointer;
 pub struct ParseError {
     /// The bytes of the text that are at fault.
     pub at: Range<usize>,
-    /// The reason.
-    pub problem: Problem,
+    pub(crate) problem: Problem,
 }
 
 /// The reason why words are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
+pub(crate) enum Problem {
     /// The first word is missing or names no kind of qdisc.
     UnknownKind {
-        /// The word found.
         word: String,
-        /// Every kind.
         known: Vec<&'static str>,
     },
-    /// The qdisc has no such option.
     UnknownOption {
-        /// The kind of the qdisc.
         kind: &'static str,
-        /// The word found.
         word: String,
-        /// The options it has.
         usage: Vec<Usage>,
     },
     /// An option stands at the end without its value.
-    MissingValue {
-        /// The option.
-        option: String,
-        /// The expected value.
-        expected: Expected,
-    },
+    MissingValue { option: String, expected: Expected },
     /// An option's value cannot be read.
     BadValue {
-        /// The option.
         option: String,
-        /// The word found.
         word: String,
-        /// The expected word or value.
         expected: Expected,
     },
     /// An option makes sense only after another.
     MissingBefore {
-        /// The option.
         option: String,
-        /// The one that must precede it.
         needed: &'static str,
     },
     /// A word stands where something else should.
     Misplaced {
-        /// The word found.
         word: String,
-        /// The expected word or value.
         expected: &'static str,
     },
     /// A word is missing.
-    Missing {
-        /// The expected word.
-        expected: &'static str,
-    },
+    Missing { expected: &'static str },
     /// A class has a qdisc already.
-    Occupied {
-        /// The class.
-        class: ClassId,
-    },
-    /// The tree is too deep.
-    TooDeep {
-        /// The maximum depth.
-        most: usize,
-    },
+    Occupied { class: ClassId },
+    /// More qdiscs are nested than `most`.
+    TooDeep { most: usize },
     /// The qdisc has no such class, or is classless.
-    NoClass {
-        /// The kind of the qdisc.
-        kind: &'static str,
-        /// The class asked for.
-        class: ClassId,
-    },
+    NoClass { kind: &'static str, class: ClassId },
     /// The qdisc refuses a value.
     Refused {
-        /// The kind of the qdisc.
         kind: &'static str,
-        /// The range it accepts.
         error: ConfigError,
     },
 }
 
 /// The value that an option expects, as errors name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// A description: `a time, e.g. 5ms, 500us`.
     Text(&'static str),
     /// A rate. `tc` also takes a percentage of the device's rate; there is no device here.
@@ -136,9 +100,9 @@ impl fmt::Display for Expected {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The words for it: different names of the same parameter, or settings of it.
-    pub words: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
     /// The values that may follow; empty if it stands alone.
-    pub values: &'static [&'static str],
+    pub(crate) values: &'static [&'static str],
 }
 
 impl fmt::Display for Usage {

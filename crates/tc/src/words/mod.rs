@@ -7,7 +7,8 @@ pub(crate) mod parameter;
 mod pointer;
 
 pub use cursor::{Word, Words};
-pub use error::{Expected, ParseError, Problem, Usage};
-pub use parameter::Options;
+pub use error::ParseError;
 
 pub(crate) use cursor::joined;
+pub(crate) use error::{Expected, Problem, Usage};
+pub(crate) use parameter::Options;

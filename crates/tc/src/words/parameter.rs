@@ -96,7 +96,8 @@ impl<C: Parameters> Options for C {
 }
 
 /// One row of the table of `C`. [`value!`], [`optional!`], [`choice!`], [`switch!`], [`flag!`],
-/// [`preset!`] and [`part!`] make the usual ones.
+/// [`preset!`], [`custom!`] and
+/// [`part!`] make them.
 pub(crate) enum Parameter<C> {
     /// A parameter.
     One {
@@ -187,52 +188,64 @@ pub(crate) const fn number<T: FromStr + Copy + Into<u64>>() -> Syntax<T> {
     }
 }
 
+/// `custom!("latency" | "lat", ["TIME"], |config, option, words| …, |config| …)`: a parameter with
+/// its own code to set it and to show it. The other macros expand to this one.
+macro_rules! custom {
+    (
+        $name:literal $(| $alias:literal)*,
+        [$($value:expr),*],
+        |$config:ident, $option:ident, $words:ident| $set:expr,
+        $show:expr
+    ) => {
+        $crate::words::parameter::Parameter::One {
+            words: &[$name, $($alias),*],
+            values: &[$($value),*],
+            set: |$config, $option, $words| {
+                $set;
+                Ok(())
+            },
+            show: $show,
+        }
+    };
+}
+
 /// `value!("burst" | "buffer", SIZE, burst)`: a field that words set to the value that follows,
 /// and that is always shown.
 macro_rules! value {
     ($name:literal $(| $alias:literal)*, $syntax:expr, $($field:ident).+) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name, $($alias),*],
-            values: &[$syntax.name],
-            set: |config, option, words| {
-                config.$($field).+ = words.read(option, &$syntax)?;
-                Ok(())
-            },
-            show: |config| Some(($name, ($syntax.show)(&config.$($field).+))),
-        }
+        $crate::words::parameter::custom!(
+            $name $(| $alias)*,
+            [$syntax.name],
+            |config, option, words| config.$($field).+ = words.read(option, &$syntax)?,
+            |config| Some(($name, ($syntax.show)(&config.$($field).+)))
+        )
     };
 }
 
 /// `changed!("mpu", SIZE, mpu)`: as [`value!`], but shown only if it differs from the default.
 macro_rules! changed {
     ($name:literal, $syntax:expr, $($field:ident).+) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name],
-            values: &[$syntax.name],
-            set: |config, option, words| {
-                config.$($field).+ = words.read(option, &$syntax)?;
-                Ok(())
-            },
-            show: |config| {
+        $crate::words::parameter::custom!(
+            $name,
+            [$syntax.name],
+            |config, option, words| config.$($field).+ = words.read(option, &$syntax)?,
+            |config| {
                 let differs = config.$($field).+ != Self::default().$($field).+;
                 differs.then(|| ($name, ($syntax.show)(&config.$($field).+)))
-            },
-        }
+            }
+        )
     };
 }
 
 /// `hidden!("perturbation", INTEGER, perturbation)`: as [`value!`], but never shown.
 macro_rules! hidden {
     ($name:literal, $syntax:expr, $($field:ident).+) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name],
-            values: &[$syntax.name],
-            set: |config, option, words| {
-                config.$($field).+ = words.read(option, &$syntax)?;
-                Ok(())
-            },
-            show: |_| None,
-        }
+        $crate::words::parameter::custom!(
+            $name,
+            [$syntax.name],
+            |config, option, words| config.$($field).+ = words.read(option, &$syntax)?,
+            |_| None
+        )
     };
 }
 
@@ -240,19 +253,16 @@ macro_rules! hidden {
 /// `Option` and is shown if it is some. The word at the end, if any, makes it `None`.
 macro_rules! optional {
     ($name:literal $(| $alias:literal)*, $syntax:expr, $($field:ident).+ $(, $none:literal)?) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name, $($alias),*],
-            values: &[$syntax.name $(, $none)?],
-            set: |config, option, words| {
+        $crate::words::parameter::custom!(
+            $name $(| $alias)*,
+            [$syntax.name $(, $none)?],
+            |config, option, words| {
                 let none = false $(|| words.accept($none))?;
-                config.$($field).+ = match none {
-                    true => None,
-                    false => Some(words.read(option, &$syntax)?),
-                };
-                Ok(())
+                let value = (!none).then(|| words.read(option, &$syntax));
+                config.$($field).+ = value.transpose()?;
             },
-            show: |config| Some(($name, ($syntax.show)(config.$($field).+.as_ref()?))),
-        }
+            |config| Some(($name, ($syntax.show)(config.$($field).+.as_ref()?)))
+        )
     };
 }
 
@@ -260,50 +270,42 @@ macro_rules! optional {
 /// as the word.
 macro_rules! or_word {
     ($name:literal, $syntax:expr, $($field:ident).+, $none:literal) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name],
-            values: &[$syntax.name, $none],
-            set: |config, option, words| {
-                config.$($field).+ = if words.accept($none) {
-                    None
-                } else {
-                    Some(words.read(option, &$syntax)?)
-                };
-                Ok(())
+        $crate::words::parameter::custom!(
+            $name,
+            [$syntax.name, $none],
+            |config, option, words| {
+                let value = (!words.accept($none)).then(|| words.read(option, &$syntax));
+                config.$($field).+ = value.transpose()?;
             },
-            show: |config| {
-                let value = config.$($field).+.as_ref();
+            |config| {
                 let none = || $crate::report::Value::word($none);
-                Some(($name, value.map_or_else(none, $syntax.show)))
-            },
-        }
+                Some(($name, config.$($field).+.as_ref().map_or_else(none, $syntax.show)))
+            }
+        )
     };
 }
 
 /// `choice!("law", codel.law, "rfc8289" => Law::Rfc8289, "linux" => Law::Linux)`: a field with a
 /// word for each value. Of two words for a value the first is shown.
 macro_rules! choice {
-    ($name:literal, $($field:ident).+, $first:literal => $value:expr $(, $word:literal => $other:expr)* $(,)?) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$name],
-            values: &[$first $(, $word)*],
-            set: |config, option, words| {
+    ($name:literal, $($field:ident).+, $($word:literal => $value:expr),+ $(,)?) => {
+        $crate::words::parameter::custom!(
+            $name,
+            [$($word),+],
+            |config, option, words| {
                 let parse = |text: &str| match text {
-                    $first => Some($value),
-                    $($word => Some($other),)*
+                    $($word => Some($value),)+
                     _ => None,
                 };
-                let expected = $crate::words::Expected::OneOf(&[$first $(, $word)*]);
+                let expected = $crate::words::Expected::OneOf(&[$($word),+]);
                 config.$($field).+ = words.value(option, parse, expected)?;
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let value = &config.$($field).+;
-                let mut words = [($first, $value) $(, ($word, $other))*].into_iter();
-                let (word, _) = words.find(|(_, other)| other == value)?;
+                let (word, _) = [$(($word, $value)),+].into_iter().find(|(_, other)| other == value)?;
                 Some(($name, $crate::report::Value::word(word)))
-            },
-        }
+            }
+        )
     };
 }
 
@@ -311,22 +313,21 @@ macro_rules! choice {
 /// field with a word for each value, which stands alone.
 macro_rules! switch {
     ($($field:ident).+, $($word:literal => $value:expr),+ $(,)?) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$($word),+],
-            values: &[],
-            set: |config, option, _| {
+        $crate::words::parameter::custom!(
+            $($word)|+,
+            [],
+            |config, option, _words| {
                 config.$($field).+ = match option.text {
                     $($word => $value,)+
                     _ => return Ok(()),
                 };
-                Ok(())
             },
-            show: |config| {
+            |config| {
                 let value = &config.$($field).+;
                 let (word, _) = [$(($word, $value)),+].into_iter().find(|(_, other)| other == value)?;
                 Some((word, $crate::report::Value::Flag(true)))
-            },
-        }
+            }
+        )
     };
 }
 
@@ -334,15 +335,12 @@ macro_rules! switch {
 /// all.
 macro_rules! flag {
     ($on:literal, $off:literal, $($field:ident).+) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$on, $off],
-            values: &[],
-            set: |config, option, _| {
-                config.$($field).+ = option.text == $on;
-                Ok(())
-            },
-            show: |config| Some(($on, $crate::report::Value::Flag(config.$($field).+))),
-        }
+        $crate::words::parameter::custom!(
+            $on | $off,
+            [],
+            |config, option, _words| config.$($field).+ = option.text == $on,
+            |config| Some(($on, $crate::report::Value::Flag(config.$($field).+)))
+        )
     };
 }
 
@@ -350,15 +348,7 @@ macro_rules! flag {
 /// settings, which are shown one by one.
 macro_rules! preset {
     ($word:literal, $help:literal, |$config:ident| $set:expr) => {
-        $crate::words::parameter::Parameter::One {
-            words: &[$word],
-            values: &[$help],
-            set: |$config, _, _| {
-                $set;
-                Ok(())
-            },
-            show: |_| None,
-        }
+        $crate::words::parameter::custom!($word, [$help], |$config, _option, _words| $set, |_| None)
     };
 }
 
@@ -373,4 +363,6 @@ macro_rules! part {
     };
 }
 
-pub(crate) use {changed, choice, flag, hidden, optional, or_word, part, preset, switch, value};
+pub(crate) use {
+    changed, choice, custom, flag, hidden, optional, or_word, part, preset, switch, value,
+};
