@@ -19,7 +19,7 @@ use hyper::client::conn::http1;
 use hyper::header::HOST;
 use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
-use tautline_examples::args::StackArgs;
+use tautline_examples::args::{StackArgs, parse};
 use tautline_examples::failure::exit_code;
 use tautline_examples::sockets::{Sockets, with_sockets};
 use tautline_rt::{StackHandle, TcpStream};
@@ -117,12 +117,13 @@ fn main() -> ExitCode {
         stack,
         get,
         connections,
-    } = Args::parse();
+    } = parse();
+    let server = get.server;
     let program = move |Sockets { stack, .. }: Sockets| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
         runtime.block_on(fetch_all(stack, get, connections))
     };
-    exit_code("http_client", with_sockets(&stack, program))
+    exit_code("http_client", with_sockets(&stack, Some(server), program))
 }

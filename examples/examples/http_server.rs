@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tautline_examples::args::StackArgs;
+use tautline_examples::args::{StackArgs, parse};
 use tautline_examples::failure::exit_code;
 use tautline_examples::sockets::{Sockets, with_sockets};
 use tautline_rt::{TcpListener, TcpStream};
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         listen,
         root,
         together,
-    } = Args::parse();
+    } = parse();
     let program = move |Sockets { stack, addresses }: Sockets| -> io::Result<()> {
         tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -99,5 +99,5 @@ fn main() -> ExitCode {
                 }
             })
     };
-    exit_code("http_server", with_sockets(&stack, program))
+    exit_code("http_server", with_sockets(&stack, None, program))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
@@ -75,12 +75,6 @@ pub struct StackArgs {
     /// rx-usecs
     #[arg(long, default_value = "20us")]
     pub gather: Times,
-    /// Give up when the peer has been silent for so many seconds
-    #[arg(long, default_value_t = 30)]
-    pub silence: u64,
-    /// Output.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// Options of TCP.
@@ -105,7 +99,7 @@ pub struct TcpArgs {
     #[arg(long, value_enum, default_value_t)]
     pub mtu_probing: ProbingKind,
     /// Ask a silent peer whether it is still there after so many seconds, and as often
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = some_seconds)]
     pub keepalive: Option<Duration>,
     /// Timeouts of one segment before the connection is given up
     #[arg(long, default_value_t = 15)]
@@ -136,9 +130,12 @@ impl TcpArgs {
     }
 }
 
-/// Output options.
+/// Options of a transfer: its output, and when it is given up.
 #[derive(Args, Clone, Debug)]
-pub struct OutputArgs {
+pub struct TransferArgs {
+    /// Give up when the peer has been silent for so many seconds
+    #[arg(long, default_value = "30", value_parser = some_seconds)]
+    pub silence: Duration,
     /// One JSON object per line instead of text
     #[arg(long)]
     pub json: bool,
@@ -248,6 +245,23 @@ impl From<ProbingKind> for MtuProbing {
     }
 }
 
+/// The command line. Ends the program with one line, and clap's status, if it is not understood.
+pub fn parse<A: Parser>() -> A {
+    A::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit()
+        }
+        let text = error.to_string();
+        let lines = text.lines().map(str::trim);
+        let cause: Vec<_> = lines
+            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+            .filter(|line| !line.is_empty())
+            .collect();
+        eprintln!("{}; --help lists the options", cause.join(" "));
+        std::process::exit(2)
+    })
+}
+
 /// Text that is no value of the kind asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not understood: write {example}")]
@@ -343,6 +357,18 @@ pub fn seconds(text: &str) -> Result<Duration, Misread> {
     text.parse()
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(misread)
+}
+
+/// A time in seconds that is not zero.
+fn some_seconds(text: &str) -> Result<Duration, Misread> {
+    let misread = || Misread {
+        text: text.to_owned(),
+        example: "a number of seconds above 0, e.g. 10 or 0.5",
+    };
+    seconds(text)
+        .ok()
+        .filter(|time| !time.is_zero())
         .ok_or_else(misread)
 }
 

@@ -9,6 +9,8 @@ use tautline_rt::TapError;
 use tautline_sim::{ConfigError, TransferError};
 use tautline_stack::{CloseReason, ConnectError, ListenError, SocketError};
 
+use crate::check::Unusable;
+
 /// Why a program ends with a failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -47,6 +49,17 @@ pub enum Failure {
     /// The peer says nothing any more.
     #[error("the peer has been silent for {0:?} in the middle of the transfer")]
     Silent(Duration),
+    /// The peer has never said anything.
+    #[error("no answer for {0:?}: check that the address is right and the receiver is reachable")]
+    NoAnswer(Duration),
+    /// The receiver broke the connection off.
+    #[error(
+        "the receiver reset the connection before it confirmed the transfer: its own message says why"
+    )]
+    Unconfirmed,
+    /// The command line cannot work.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
     /// A signal ended the program.
     #[error("interrupted; the connection was reset")]
     Interrupted,
@@ -61,6 +74,11 @@ pub enum Failure {
         /// The system's error.
         source: io::Error,
     },
+    /// The received data cannot be written.
+    #[error(
+        "cannot write what was received: {0}; the sender is told by a reset. Free space, or choose another --out"
+    )]
+    Store(io::Error),
     /// The system refused something else.
     #[error(transparent)]
     Os(#[from] io::Error),

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod check;
 pub mod conversation;
 pub mod failure;
 pub mod introspection;

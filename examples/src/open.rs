@@ -43,8 +43,9 @@ pub trait Job {
 /// Opens the device that `args` describe and does `job` on it.
 ///
 /// # Errors
-/// If the device cannot be opened, or the job fails.
+/// If the options cannot work, the device cannot be opened, or the job fails.
 pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    args.check()?;
     match args.device {
         DeviceKind::AfXdp => with_af_xdp(args, job),
         DeviceKind::Tap => with_tap(args, job),
@@ -53,7 +54,9 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    use tautline_xdp_io::{Config, Driver, Take, XdpDevice, interface_mac, interface_queues};
+    use tautline_xdp_io::{
+        Config, Driver, Take, XdpDevice, interface_mac, interface_mtu, interface_queues,
+    };
 
     let driver = match args.mode {
         Mode::Auto => Driver::Auto,
@@ -70,6 +73,8 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         driver,
         ..Config::default()
     };
+    // An interface that does not exist is explained by `open`.
+    interface_mtu(&args.iface).map_or(Ok(()), |mtu| args.check_mtu(mtu))?;
     let (device, frames) = XdpDevice::open(config)?;
     let queues = interface_queues(&args.iface)?;
     if queues > 1 {
@@ -109,6 +114,7 @@ fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     } else {
         (Tap::open(&args.iface)?, "a system call per packet")
     };
+    args.check_mtu(device.mtu())?;
     job.run(Opened {
         pool: Pool::heap(FRAMES, device.tso()),
         device,

@@ -1,4 +1,5 @@
-//! [`Receiving`]: accepts one connection, reads it to its end into a sink, and closes.
+//! [`Receiving`]: accepts one connection, reads it to its end into a sink, and closes its half once
+//! everything is stored; a failure resets the connection. So its FIN confirms the transfer.
 
 use std::time::Duration;
 
@@ -37,14 +38,20 @@ enum Stage {
         reporter: Reporter,
         heard: Instant,
     },
-    /// All was received; the close is in progress until it is confirmed or the deadline expires.
+    /// All was received; what the sink keeps is being stored.
+    Storing {
+        socket: SocketId,
+        info: Box<TcpInfo>,
+        time: Duration,
+    },
+    /// All is stored; the close is in progress until it is confirmed or the deadline expires.
     Closing {
         socket: SocketId,
         info: Box<TcpInfo>,
         time: Duration,
         until: Instant,
     },
-    /// All was received.
+    /// All is stored.
     Done(Box<TcpInfo>, Duration),
     Failed(Failure),
 }
@@ -87,7 +94,9 @@ impl Receiving {
     /// The connection, while there is one.
     pub fn socket(&self) -> Option<SocketId> {
         match self.stage {
-            Stage::Open { socket, .. } | Stage::Closing { socket, .. } => Some(socket),
+            Stage::Open { socket, .. }
+            | Stage::Storing { socket, .. }
+            | Stage::Closing { socket, .. } => Some(socket),
             Stage::Listening | Stage::Done(..) | Stage::Failed(_) => None,
         }
     }
@@ -96,17 +105,14 @@ impl Receiving {
     ///
     /// # Errors
     /// If the transfer did not complete, or the output cannot be written.
-    pub fn finish(mut self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
+    pub fn finish(self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
         match self.stage {
-            Stage::Done(info, time) => {
-                self.block.truncate(self.filled);
-                self.sink.take(self.block)?;
-                Ok((self.received, time, *info, self.sink.finish()?))
-            }
+            Stage::Done(info, time) => Ok((self.received, time, *info, self.sink.finish()?)),
             Stage::Failed(failure) => Err(failure),
-            Stage::Listening | Stage::Open { .. } | Stage::Closing { .. } => {
-                Err(Failure::Interrupted)
-            }
+            Stage::Listening
+            | Stage::Open { .. }
+            | Stage::Storing { .. }
+            | Stage::Closing { .. } => Err(Failure::Interrupted),
         }
     }
 
@@ -171,7 +177,9 @@ impl Receiving {
         loop {
             if self.filled == self.block.len() {
                 let next = self.sink.empty_block();
-                self.sink.take(std::mem::replace(&mut self.block, next))?;
+                self.sink
+                    .take(std::mem::replace(&mut self.block, next))
+                    .map_err(Failure::Store)?;
                 self.filled = 0;
             }
             match host.recv(socket, &mut self.block[self.filled..]) {
@@ -188,23 +196,72 @@ impl Receiving {
         }
         reporter.line(host, socket, |info| info.bytes_received, now);
         let time = reporter.elapsed(now);
-        host.shutdown(socket)?;
+        let mut last = std::mem::take(&mut self.block);
+        last.truncate(self.filled);
+        self.sink.take(last).map_err(Failure::Store)?;
         if let Some(info) = host.info(socket) {
-            self.stage = Stage::Closing {
+            self.stage = Stage::Storing {
                 socket,
                 info: Box::new(info),
                 time,
+            };
+        }
+        Ok(())
+    }
+
+    /// Stores a block, and confirms after the last. Between two blocks the host is served:
+    /// the sender asks whether we live.
+    fn store<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        now: Instant,
+    ) -> Result<(), Failure>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        let Stage::Storing { socket, info, time } = &self.stage else {
+            return Ok(());
+        };
+        if !self.sink.store_next().map_err(Failure::Store)? {
+            // A sender that is gone already has nobody to confirm to.
+            let _ = host.shutdown(*socket);
+            self.stage = Stage::Closing {
+                socket: *socket,
+                info: info.clone(),
+                time: *time,
                 until: now + FAREWELL,
             };
         }
         Ok(())
     }
 
+    fn fail<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        socket: Option<SocketId>,
+        failure: Failure,
+    ) where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        if let Some(socket) = socket {
+            // Already over, or it is now.
+            let _ = host.abort(socket);
+        }
+        self.stage = Stage::Failed(failure);
+    }
+
     fn closed(&mut self, why: CloseReason) -> Result<(), Failure> {
-        match std::mem::replace(&mut self.stage, Stage::Listening) {
-            // What ended the connection after all was received does not matter any more.
+        // What ended the connection after all was received does not matter any more.
+        match &self.stage {
+            Stage::Storing { .. } => Ok(()),
             Stage::Closing { info, time, .. } => {
-                self.stage = Stage::Done(info, time);
+                self.stage = Stage::Done(info.clone(), *time);
                 Ok(())
             }
             _ => Err(Failure::Closed(why)),
@@ -222,17 +279,17 @@ where
     fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
         let socket = self.socket();
         if let Err(failure) = self.react(host, event, now) {
-            if let Some(socket) = socket {
-                // Already over, or it is now.
-                let _ = host.abort(socket);
-            }
-            self.stage = Stage::Failed(failure);
+            self.fail(host, socket, failure);
         }
     }
 
     fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
+        if let Err(failure) = self.store(host, now) {
+            self.fail(host, self.socket(), failure);
+        }
         match &mut self.stage {
             Stage::Listening => Next::Event,
+            Stage::Storing { .. } => Next::At(now),
             Stage::Open {
                 socket,
                 reporter,

@@ -9,7 +9,7 @@ use tautline_bql::Limit;
 use tautline_qdisc::{Qdisc, QueueStats, Stats};
 use tautline_stack::{Host, TcpInfo, Tracer};
 
-use crate::args::OutputArgs;
+use crate::args::TransferArgs;
 use crate::failure::Failure;
 
 /// Documentation of the output, for `--help`.
@@ -281,7 +281,7 @@ impl Summary {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub fn publish(&self, output: &OutputArgs) -> Result<(), Failure> {
+    pub fn publish(&self, output: &TransferArgs) -> Result<(), Failure> {
         if output.json {
             print_json(self)
         } else {

@@ -1,4 +1,8 @@
 //! [`Sending`]: connects, sends a source, closes its half and waits for the peer to close its own.
+//!
+//! The receiver's FIN confirms the transfer: ours closes its half only once it has stored everything,
+//! and resets the connection if it cannot. A kernel's program that does neither confirms that its
+//! kernel has received everything.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +12,9 @@ use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::{Qdisc, Stats};
 use tautline_rt::{Application, Next};
-use tautline_stack::{Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{
+    CloseReason, Event, Host, Keepalive, Recv, SocketError, TcpConfig, TcpInfo, Tracer,
+};
 
 use crate::failure::Failure;
 use crate::introspection;
@@ -21,6 +27,8 @@ pub struct Sending {
     socket: SocketId,
     source: Source,
     json: bool,
+    /// Longest the peer may say nothing.
+    patience: Duration,
     sent: u64,
     stage: Stage,
 }
@@ -28,27 +36,33 @@ pub struct Sending {
 #[derive(Debug)]
 enum Stage {
     /// The handshake is in progress.
-    Connecting,
-    /// Data flows; `ended` when all of it was handed over.
+    Connecting {
+        since: Instant,
+    },
+    /// Data flows.
     Open {
         reporter: Reporter,
+        /// All of it was handed over.
         ended: bool,
+        /// How long it took until all of it, and our FIN, was acknowledged.
+        delivered: Option<Duration>,
     },
-    /// The peer has everything.
+    /// The peer has confirmed everything.
     Done(Box<TcpInfo>, Duration),
     Failed(Failure),
 }
 
 impl Sending {
-    /// Begins to connect.
+    /// Begins to connect. A peer that says nothing for `patience` ends the transfer; when it has
+    /// nothing to acknowledge, it is asked (keepalive).
     ///
     /// # Errors
     /// If the connection cannot be opened.
     pub fn start<Q, D, T, L>(
         host: &mut Host<Q, D, T, L>,
         remote: SocketAddr,
-        config: TcpConfig,
-        (source, json): (Source, bool),
+        mut config: TcpConfig,
+        (source, json, patience): (Source, bool, Duration),
         now: Instant,
     ) -> Result<Self, Failure>
     where
@@ -57,13 +71,19 @@ impl Sending {
         T: Tracer,
         L: Limit,
     {
+        config.keepalive.get_or_insert_with(|| Keepalive {
+            idle: patience / 4,
+            interval: patience / 4,
+            ..Keepalive::default()
+        });
         let socket = host.connect(remote, config, now)?;
         Ok(Self {
             socket,
             source,
             json,
+            patience,
             sent: 0,
-            stage: Stage::Connecting,
+            stage: Stage::Connecting { since: now },
         })
     }
 
@@ -80,7 +100,7 @@ impl Sending {
         match self.stage {
             Stage::Done(info, time) => Ok((self.sent, time, *info, self.source.digest()?)),
             Stage::Failed(failure) => Err(failure),
-            Stage::Connecting | Stage::Open { .. } => Err(Failure::Interrupted),
+            Stage::Connecting { .. } | Stage::Open { .. } => Err(Failure::Interrupted),
         }
     }
 
@@ -147,23 +167,30 @@ impl Sending {
                 self.stage = Stage::Open {
                     reporter: Reporter::new(self.json, now),
                     ended: false,
+                    delivered: None,
                 };
                 self.pump(host, now)
             }
             Event::Writable(_) => self.pump(host, now),
-            Event::Readable(_) => self.listen_for_the_end(host, now),
-            Event::Closed { why, .. } if !matches!(self.stage, Stage::Done(..)) => {
-                Err(Failure::Closed(why))
+            // Whatever it says is discarded; its FIN shows in the connection's state.
+            Event::Readable(socket) => {
+                while let Ok(Recv::Data(_)) = host.recv(socket, &mut [0; 1024]) {}
+                Ok(())
             }
-            Event::Closed { .. }
-            | Event::Accepted { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            Event::Closed { why, .. } => match (&self.stage, why) {
+                (Stage::Done(..), _)
+                // The peer had closed its half before ours.
+                | (Stage::Open { ended: true, .. }, CloseReason::Finished) => Ok(()),
+                (_, CloseReason::Reset) => Err(Failure::Unconfirmed),
+                _ => Err(Failure::Closed(why)),
+            },
+            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }
     }
 
-    /// The peer sends nothing but the end of its half, once it has read ours.
-    fn listen_for_the_end<Q, D, T, L>(
+    /// Prints a line when one is due, and ends the transfer when the peer has confirmed it or has
+    /// been silent for too long.
+    fn check<Q, D, T, L>(
         &mut self,
         host: &mut Host<Stats<Q>, D, T, L>,
         now: Instant,
@@ -174,31 +201,48 @@ impl Sending {
         T: Tracer,
         L: Limit,
     {
-        let mut scrap = [0; 64];
-        let found = loop {
-            match host.recv(self.socket, &mut scrap) {
-                Ok(Recv::Data(_)) => {}
-                Err(SocketError::Closed) => return Ok(()),
-                end => break end?,
-            }
+        let Stage::Open {
+            reporter,
+            ended,
+            delivered,
+        } = &mut self.stage
+        else {
+            return Ok(());
         };
-        if let (
-            Recv::EndOfStream,
-            Stage::Open {
-                reporter,
-                ended: true,
-            },
-            Some(info),
-        ) = (found, &mut self.stage, host.info(self.socket))
-        {
+        let due = reporter.due() <= now;
+        let Some(info) = host.info(self.socket).filter(|_| due || *ended) else {
+            return Ok(());
+        };
+        let acknowledged = matches!(info.state, "FIN-WAIT-2" | "TIME-WAIT" | "CLOSED");
+        if *ended && acknowledged {
+            delivered.get_or_insert(reporter.elapsed(now));
+        }
+        let confirmed = delivered.filter(|_| info.state != "FIN-WAIT-2");
+        if due || confirmed.is_some() {
             reporter.line(host, self.socket, |info| info.bytes_acked, now);
+        }
+        if let Some(time) = confirmed {
             if let Some(attribution) = host.attribution(self.socket) {
                 introspection::print(self.json, &info, attribution);
             }
-            self.stage = Stage::Done(Box::new(info), reporter.elapsed(now));
+            self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
+        } else if info.last_heard >= self.patience {
+            return Err(Failure::Silent(self.patience));
         }
         Ok(())
+    }
+
+    fn fail<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, failure: Failure)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        // Already over, or it is now.
+        let _ = host.abort(self.socket);
+        self.stage = Stage::Failed(failure);
     }
 }
 
@@ -211,21 +255,23 @@ where
 {
     fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
         if let Err(failure) = self.react(host, event, now) {
-            // Already over, or it is now.
-            let _ = host.abort(self.socket);
-            self.stage = Stage::Failed(failure);
+            self.fail(host, failure);
         }
     }
 
     fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
-        match &mut self.stage {
-            Stage::Connecting => Next::Event,
-            Stage::Open { reporter, .. } => {
-                if reporter.due() <= now {
-                    reporter.line(host, self.socket, |info| info.bytes_acked, now);
-                }
-                Next::At(reporter.due())
+        if let Err(failure) = self.check(host, now) {
+            self.fail(host, failure);
+        }
+        match &self.stage {
+            Stage::Connecting { since } if now < *since + self.patience => {
+                Next::At(*since + self.patience)
             }
+            Stage::Connecting { .. } => {
+                self.fail(host, Failure::NoAnswer(self.patience));
+                Next::Done
+            }
+            Stage::Open { reporter, .. } => Next::At(reporter.due()),
             Stage::Done(..) | Stage::Failed(_) => Next::Done,
         }
     }

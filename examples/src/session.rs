@@ -142,7 +142,12 @@ where
     /// A connection that failed may have failed because the device did.
     pub fn explain(&mut self, failure: Failure) -> Failure {
         match (self.failure)(self.host.device_mut()) {
-            Some(why) if matches!(failure, Failure::Closed(_) | Failure::Silent(_)) => {
+            Some(why)
+                if matches!(
+                    failure,
+                    Failure::Closed(_) | Failure::Silent(_) | Failure::NoAnswer(_)
+                ) =>
+            {
                 Failure::Device(why)
             }
             _ => failure,

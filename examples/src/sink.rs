@@ -1,8 +1,8 @@
 //! [`Sink`]: takes the bytes of a transfer, hashes them and, if asked to, writes them to a file.
 //!
 //! Hashing and writing cost about as much as receiving. So that a transfer measures the network,
-//! blocks are kept in memory up to a budget and dealt with after it; beyond the budget the oldest
-//! block is dealt with at once.
+//! blocks are kept in memory up to a budget and stored after it; beyond the budget the oldest block is
+//! stored at once.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -55,28 +55,34 @@ impl Sink {
         if self.kept.len() > self.budget
             && let Some(mut oldest) = self.kept.pop_front()
         {
-            self.settle(&oldest)?;
+            self.store(&oldest)?;
             oldest.resize(BLOCK, 0);
             self.spare = Some(oldest);
         }
         Ok(())
     }
 
-    /// Deals with everything that was kept. The digest in hexadecimal, if one was asked for.
+    /// Hashes and writes the oldest block that was kept. Returns whether there are more.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn store_next(&mut self) -> io::Result<bool> {
+        let block = self.kept.pop_front();
+        block
+            .map_or(Ok(()), |block| self.store(&block))
+            .map(|()| !self.kept.is_empty())
+    }
+
+    /// Hashes and writes everything that was kept. The digest in hexadecimal, if one was asked for.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<Option<String>> {
-        while let Some(block) = self.kept.pop_front() {
-            self.settle(&block)?;
-        }
-        if let Some(file) = &mut self.file {
-            file.flush()?;
-        }
+        while self.store_next()? {}
         Ok(self.hasher.map(hex))
     }
 
-    fn settle(&mut self, block: &[u8]) -> io::Result<()> {
+    fn store(&mut self, block: &[u8]) -> io::Result<()> {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(block);
         }

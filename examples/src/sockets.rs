@@ -1,7 +1,7 @@
 //! [`with_sockets`]: a program that only wants sockets, on a stack on any device.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::task::Waker;
@@ -28,15 +28,20 @@ pub struct Sockets {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes.
-/// Connections that are still open then are reset.
+/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. It
+/// may mean to call `peer`, which must be another host that can be reached. Connections that are still open then are reset.
 ///
 /// # Errors
 /// Those of the device and of the program.
-pub fn with_sockets<P>(args: &StackArgs, program: P) -> Result<(), Failure>
+pub fn with_sockets<P>(
+    args: &StackArgs,
+    peer: Option<SocketAddr>,
+    program: P,
+) -> Result<(), Failure>
 where
     P: FnOnce(Sockets) -> io::Result<()> + Send + 'static,
 {
+    peer.map_or(Ok(()), |peer| args.check_peer(peer))?;
     with_device(
         args,
         Beside {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tautline_base::Instant;
 
-use crate::args::OutputArgs;
+use crate::args::TransferArgs;
 use crate::failure::Failure;
 use crate::sink::{BLOCK, hex};
 
@@ -69,7 +69,7 @@ impl Source {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub fn file(path: &Path, output: &OutputArgs) -> Result<Self, Failure> {
+    pub fn file(path: &Path, output: &TransferArgs) -> Result<Self, Failure> {
         let file = File::open(path).map_err(Failure::file(path))?;
         let metadata = file.metadata().map_err(Failure::file(path))?;
         // A directory opens, but cannot be read.
@@ -94,7 +94,7 @@ impl Source {
     }
 
     /// Generated data up to `limit`.
-    pub fn pattern(limit: Limit, output: &OutputArgs) -> Self {
+    pub fn pattern(limit: Limit, output: &TransferArgs) -> Self {
         Self::Pattern(PatternSource {
             block: noise(),
             sent: 0,
@@ -211,7 +211,8 @@ mod tests {
 
     use super::*;
 
-    const OUTPUT: OutputArgs = OutputArgs {
+    const OUTPUT: TransferArgs = TransferArgs {
+        silence: Duration::ZERO,
         json: false,
         summary: None,
         no_digest: false,

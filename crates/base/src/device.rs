@@ -68,6 +68,12 @@ pub trait Device {
     /// Returns a received frame for reuse.
     fn recycle(&mut self, frame: Self::Frame);
 
+    /// True once the device will never work again: its interface was removed. May cost a system
+    /// call. Default false.
+    fn is_gone(&mut self) -> bool {
+        false
+    }
+
     /// Stops transmission and appends every packet in flight to `lost`. Afterwards
     /// [`in_flight`](Self::in_flight) is zero.
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);

@@ -23,6 +23,22 @@ impl OutputDir {
         Self(root.into())
     }
 
+    /// Makes the directory, and a file in it for a moment: what cannot be written is refused before
+    /// an hour of runs, not after it.
+    ///
+    /// # Errors
+    /// The cause and the remedy.
+    pub(crate) fn prepare(&self) -> Result<(), String> {
+        let probe = self.0.join(".writable");
+        fs::create_dir_all(&self.0)
+            .and_then(|()| fs::write(&probe, []))
+            .and_then(|()| fs::remove_file(&probe))
+            .map_err(|error| {
+                let root = self.0.display();
+                format!("--out {root}: {error}; name a directory that can be written")
+            })
+    }
+
     /// The directory itself.
     pub(crate) fn root(&self) -> &Path {
         &self.0

@@ -57,7 +57,7 @@ pub enum Ended {
     Application,
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The device's descriptor reports an error.
+    /// The device's descriptor reports an error, or its interface was removed.
     DeviceFailed,
 }
 
@@ -88,6 +88,8 @@ const GATHER: Duration = Duration::from_micros(20);
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
+/// From one check that the device still exists to the next: its descriptor may not report that.
+const CHECK: Duration = Duration::from_secs(1);
 
 impl EventLoop {
     /// A loop for the calling thread.
@@ -152,8 +154,15 @@ impl EventLoop {
         A: Application<Host<Q, D, T, L>>,
     {
         let mut promised = None;
+        let mut check_at = self.clock.now() + CHECK;
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
+            if now >= check_at {
+                if host.device_mut().is_gone() {
+                    return Ok(Ended::DeviceFailed);
+                }
+                check_at = now + CHECK;
+            }
             let mut received = host.receive(now);
             if promised.is_some_and(|at| now > at + LATE) {
                 // The thread was not scheduled. Without the frames behind the first batch, expired
@@ -171,9 +180,9 @@ impl EventLoop {
                 Next::At(at) => Some(at),
                 Next::Event => None,
             };
-            let until = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
-            promised = until;
-            if received < FULL_BATCH && !self.wait(host, until, received > 0)? {
+            promised = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
+            let until = promised.map_or(check_at, |at| at.min(check_at));
+            if received < FULL_BATCH && !self.wait(host, Some(until), received > 0)? {
                 return Ok(Ended::DeviceFailed);
             }
         }

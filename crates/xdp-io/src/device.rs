@@ -224,6 +224,11 @@ impl Device for XdpDevice {
         self.rings.recycle(frame);
     }
 
+    /// `poll(2)` reports nothing on the socket of a removed interface, so it is asked for its error.
+    fn is_gone(&mut self) -> bool {
+        self.failure() == Some(Failure::Removed)
+    }
+
     /// Waits up to 20 ms for the kernel to return packets. Packets that it keeps longer are returned
     /// too; there is then no [`room`](Device::room) until the kernel has completed them, so that no
     /// chunk is sent twice.

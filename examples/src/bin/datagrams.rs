@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tautline_examples::args::Over;
+use tautline_examples::args::{Over, parse};
 use tautline_examples::conversation::Pattern;
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{print_json, rounded};
@@ -39,7 +39,7 @@ enum Role {
     /// Sends every datagram back, until it is interrupted
     Answer {
         /// Port to listen on, on every address
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
         listen: u16,
     },
     /// Calls
@@ -136,6 +136,13 @@ impl Socket {
 }
 
 impl Role {
+    fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Answer { .. } => None,
+            Self::Call { to, .. } => Some(*to),
+        }
+    }
+
     async fn serve(self, net: Net) -> io::Result<()> {
         match self {
             Self::Answer { listen } => answer(&net, listen).await,
@@ -289,11 +296,11 @@ fn serve(role: Role, net: Net) -> io::Result<()> {
 }
 
 fn main() -> ExitCode {
-    let result = match Args::parse().over {
+    let result = match parse::<Args>().over {
         Over::Kernel { role } => serve(role, Net::Kernel).map_err(Failure::from),
-        Over::Ours { stack, role } => {
-            with_sockets(&stack, move |sockets| serve(role, Net::Ours(sockets.stack)))
-        }
+        Over::Ours { stack, role } => with_sockets(&stack, role.peer(), move |sockets| {
+            serve(role, Net::Ours(sockets.stack))
+        }),
     };
     exit_code("datagrams", result)
 }

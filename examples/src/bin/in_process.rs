@@ -12,7 +12,7 @@ use clap::{ArgGroup, Parser};
 use sha2::{Digest, Sha256};
 use tautline_base::{Bytes, Rate};
 use tautline_bql::LimitKind;
-use tautline_examples::args::{Rates, Size, TcpArgs, Times};
+use tautline_examples::args::{Rates, Size, TcpArgs, Times, parse};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, limited, rounded};
 use tautline_examples::sink::hex;
@@ -211,7 +211,7 @@ impl Read for Noise {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = parse::<Args>();
     // A rate that no frame ever crosses would only be noticed as a transfer that never ends.
     let slowest = Rate::from_amount(Bytes::new(1514), Duration::from_secs(60));
     if args.rate.0 < slowest {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
+use tautline_examples::args::parse;
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{gbit_per_s, print_json, rounded};
 use tautline_examples::sink::{BLOCK, Sink};
@@ -126,7 +127,7 @@ fn summary(role: &'static str, bytes: u64, time: Duration, sink: Sink) -> Result
 }
 
 fn main() -> ExitCode {
-    let outcome = match Args::parse().role {
+    let outcome = match parse::<Args>().role {
         Role::Send { to, file } => send(to, &file),
         Role::Receive { listen } => receive(listen),
     };

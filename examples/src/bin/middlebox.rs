@@ -11,7 +11,8 @@ use clap::Parser;
 use serde::Serialize;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, LimitKind};
-use tautline_examples::args::{DeviceKind, seconds};
+use tautline_examples::args::{DeviceKind, parse, seconds};
+use tautline_examples::check::Unusable;
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_live::{PortState, Screen, Snapshot, View};
@@ -75,6 +76,22 @@ struct Args {
     busy_poll: bool,
 }
 
+impl Args {
+    fn forward(&self) -> Result<(), Failure> {
+        if self.left == self.right {
+            let problem = "it is the left interface too; name the other one";
+            return Err(Unusable::new("right", &self.right, problem).into());
+        }
+        match self.device {
+            DeviceKind::AfXdp => with_af_xdp(self),
+            DeviceKind::Tap => {
+                let left = open_tap(self, &self.left)?;
+                run(self, left, open_tap(self, &self.right)?, |_| None)
+            }
+        }
+    }
+}
+
 /// One way in the last second, and since the start.
 #[derive(Serialize)]
 struct StatusLine<'a> {
@@ -132,6 +149,8 @@ struct Middlebox<D: Device> {
     /// When the interval began.
     since: Instant,
     end: Option<Instant>,
+    /// An interface was removed.
+    gone: bool,
     before: [Box<QueueStats>; 2],
     /// The live view in place of lines, and its port names: to the right, to the left.
     screen: Option<(Screen, [String; 2])>,
@@ -149,6 +168,13 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         } else {
             INTERVAL
         }
+    }
+
+    fn devices_are_gone(&mut self) -> bool {
+        let Bridge { left, right, .. } = &mut self.bridge;
+        [left, right]
+            .into_iter()
+            .any(|side| side.port_mut().ring_mut().device_mut().is_gone())
     }
 
     /// A line for each way about the interval that ends now.
@@ -248,8 +274,9 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D>
         let more = self.bridge.turn(now);
         if now >= self.since + self.interval() {
             self.report("interval", now);
+            self.gone |= self.devices_are_gone();
         }
-        if self.end.is_some_and(|end| now >= end) {
+        if self.gone || self.end.is_some_and(|end| now >= end) {
             return Progress::Done;
         }
         if more {
@@ -301,6 +328,7 @@ where
         begun,
         since: begun,
         end,
+        gone: false,
         before,
         screen,
     };
@@ -313,8 +341,8 @@ where
     middlebox.report("summary", event_loop.clock().now());
     let Bridge { left, right, .. } = &mut middlebox.bridge;
     match ended {
-        Ended::Application | Ended::Stopped => Ok(()),
-        Ended::DeviceFailed => {
+        Ended::Application | Ended::Stopped if !middlebox.gone => Ok(()),
+        _ => {
             let why = [left, right]
                 .into_iter()
                 .find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
@@ -412,16 +440,6 @@ fn with_af_xdp(_args: &Args) -> Result<(), Failure> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    exit_code(
-        "middlebox",
-        match args.device {
-            DeviceKind::AfXdp => with_af_xdp(&args),
-            DeviceKind::Tap => {
-                let both = open_tap(&args, &args.left)
-                    .and_then(|left| Ok((left, open_tap(&args, &args.right)?)));
-                both.and_then(|(left, right)| run(&args, left, right, |_| None))
-            }
-        },
-    )
+    let args = parse::<Args>();
+    exit_code("middlebox", args.forward())
 }

@@ -6,11 +6,10 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use tautline_base::{Device, Frame};
-use tautline_examples::args::{Size, StackArgs};
+use tautline_examples::args::{Size, StackArgs, TransferArgs, parse};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
 use tautline_examples::receive::Receiving;
@@ -24,8 +23,10 @@ use tautline_examples::sink::Sink;
 struct Args {
     #[command(flatten)]
     stack: StackArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
     /// Port to listen on
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     listen: u16,
     /// File to write the stream to
     #[arg(long)]
@@ -43,7 +44,7 @@ impl Args {
             .as_ref()
             .map(|path| File::create(path).map_err(Failure::file(path)))
             .transpose()?;
-        Ok(Sink::new(!self.stack.output.no_digest, file, self.keep.0))
+        Ok(Sink::new(!self.transfer.no_digest, file, self.keep.0))
     }
 }
 
@@ -52,8 +53,7 @@ impl Job for Args {
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
-        let (sink, json) = (self.sink()?, self.stack.output.json);
-        let patience = Duration::from_secs(self.stack.silence);
+        let (sink, json) = (self.sink()?, self.transfer.json);
         let mut session = Session::new(opened, &self.stack)?;
         let config = self.stack.tcp.config();
         let mut receiving = Receiving::start(
@@ -61,7 +61,7 @@ impl Job for Args {
             self.listen,
             config,
             (sink, json),
-            patience,
+            self.transfer.silence,
         )?;
         let ends: Vec<_> = self
             .stack
@@ -82,12 +82,12 @@ impl Job for Args {
                 info,
                 sha256,
             })
-            .publish(&self.stack.output)
+            .publish(&self.transfer)
     }
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args: Args = parse();
     let stack = args.stack.clone();
     exit_code("receiver", with_device(&stack, args))
 }

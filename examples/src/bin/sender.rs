@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
 use tautline_base::{Device, Frame};
-use tautline_examples::args::{Size, StackArgs, seconds};
+use tautline_examples::args::{Size, StackArgs, TransferArgs, parse, seconds};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
 use tautline_examples::report;
@@ -26,6 +26,8 @@ use tautline_stack::TcpConfig;
 struct Args {
     #[command(flatten)]
     stack: StackArgs,
+    #[command(flatten)]
+    transfer: TransferArgs,
     /// The receiver: `10.7.0.2:5001` or `[2001:db8::2]:5001`
     #[arg(long)]
     to: SocketAddr,
@@ -47,8 +49,19 @@ struct Args {
 }
 
 impl Args {
+    fn run(self) -> Result<(), Failure> {
+        let stack = self.stack.clone();
+        stack.check_peer(self.to)?;
+        let sender = Sender {
+            source: self.source()?,
+            trace: self.cc_trace.as_deref().map(Trace::create).transpose()?,
+            args: self,
+        };
+        with_device(&stack, sender)
+    }
+
     fn source(&self) -> Result<Source, Failure> {
-        let output = &self.stack.output;
+        let output = &self.transfer;
         match (&self.file, self.bytes, self.seconds) {
             (Some(path), ..) => Source::file(path, output),
             (_, Some(Size(bytes)), _) => Ok(Source::pattern(Limit::Bytes(bytes), output)),
@@ -76,6 +89,7 @@ impl Job for Sender {
             args:
                 Args {
                     stack,
+                    transfer,
                     to,
                     info: attribution,
                     ..
@@ -83,7 +97,6 @@ impl Job for Sender {
             source,
             trace,
         } = self;
-        let json = stack.output.json;
         let mut session = Session::new(opened, &stack)?;
         session.announce(&format!("sending to {to}"));
         let now = session.event_loop.clock().now();
@@ -94,7 +107,8 @@ impl Job for Sender {
         if let Some(trace) = &trace {
             config.congestion = trace.trace(config.congestion);
         }
-        let mut sending = Sending::start(&mut session.host, to, config, (source, json), now)?;
+        let how = (source, transfer.json, transfer.silence);
+        let mut sending = Sending::start(&mut session.host, to, config, how, now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending
             .finish()
@@ -108,28 +122,11 @@ impl Job for Sender {
                 info,
                 sha256,
             })
-            .publish(&stack.output)
+            .publish(&transfer)
     }
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let stack = args.stack.clone();
-    let opened = args.source().and_then(|source| {
-        Ok((
-            source,
-            args.cc_trace.as_deref().map(Trace::create).transpose()?,
-        ))
-    });
-    let result = opened.and_then(|(source, trace)| {
-        with_device(
-            &stack,
-            Sender {
-                args,
-                source,
-                trace,
-            },
-        )
-    });
-    exit_code("sender", result)
+    let args: Args = parse();
+    exit_code("sender", args.run())
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 use tautline_base::{Device, Frame, Instant};
-use tautline_examples::args::{Over, Size, StackArgs, seconds};
+use tautline_examples::args::{Over, Size, StackArgs, parse, seconds};
 use tautline_examples::conversation::{Plan, answer, call};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
@@ -48,7 +48,7 @@ enum Role {
     /// Answers calls
     Answer {
         /// Port to listen on, on every address
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
         listen: u16,
         /// End after so many conversations, good and bad
         #[arg(long)]
@@ -374,17 +374,21 @@ fn finish(summary: &Summary) -> Result<(), Failure> {
 }
 
 fn main() -> ExitCode {
-    let result = match Args::parse().over {
+    let result = match parse::<Args>().over {
         Over::Kernel { role } => converse(role, Net::Kernel)
             .map_err(Failure::from)
             .and_then(|summary| finish(&summary)),
-        Over::Ours { stack, role } => with_device(
-            &stack.clone(),
-            Work {
-                stack: *stack,
+        Over::Ours { stack, role } => {
+            let checked = match &role {
+                Role::Answer { .. } => Ok(()),
+                Role::Call { to, .. } => stack.check_peer(*to).map_err(Failure::from),
+            };
+            let work = Work {
+                stack: (*stack).clone(),
                 role,
-            },
-        ),
+            };
+            checked.and_then(|()| with_device(&stack, work))
+        }
     };
     exit_code("talk", result)
 }

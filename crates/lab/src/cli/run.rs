@@ -85,6 +85,9 @@ impl RunArgs {
             .partition(|scenario| scenario.header().elsewhere.is_none());
         let here = self.for_path(here)?;
         let tree = OutputDir::new(&self.out);
+        if !here.is_empty() {
+            tree.prepare()?;
+        }
         let rows = self.rows(&here, &tree)?;
         for row in &rows {
             print(row);

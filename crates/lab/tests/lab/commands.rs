@@ -241,3 +241,20 @@ fn replies_to_pings_are_no_goodput() {
         );
     }
 }
+
+#[test]
+fn defect_16_17_a_directory_of_results_that_cannot_be_written_is_refused_before_anything_runs() {
+    let home = directory(SMALL);
+    std::fs::write(home.path().join("taken"), "a file").expect("written");
+    let mut refused = vec!["taken", "taken/below"];
+    if std::path::Path::new("/proc/version").exists() {
+        refused.push("/proc/lab-out");
+    }
+    for out in refused {
+        let output = lab(home.path(), &["run", "S-1", "--out", out]);
+        let said = text(&output.stderr);
+        assert!(!output.status.success(), "{out}: {said}");
+        assert!(said.contains(&format!("--out {out}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1, "no run reports progress: {said}");
+    }
+}
