@@ -19,19 +19,25 @@ impl<Q: Inspect> Inspect for Stats<Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.with_inner(drops, |inner, drops| {
-            inner.change(target, words, now, drops)
-        })
-    }
+/// [`Change`] of a wrapper that counts the drops below it.
+macro_rules! change_counted {
+    ($($wrapper:ident),+) => {$(
+        impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for $wrapper<Q> {
+            fn change(
+                &mut self,
+                target: Target,
+                words: &mut Words<'_>,
+                now: Instant,
+                drops: &mut Drops<P>,
+            ) -> Result<(), ParseError> {
+                self.with_inner(drops, |inner, drops| {
+                    inner.change(target, words, now, drops)
+                })
+            }
+        }
+    )+};
 }
+change_counted!(Stats, FlowStats);
 
 impl<Q: Inspect> Inspect for FlowStats<Q> {
     fn report(&self) -> Report {
@@ -39,20 +45,6 @@ impl<Q: Inspect> Inspect for FlowStats<Q> {
             flows: self.by_bytes_sent(),
             ..self.inner().report()
         }
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
-    fn change(
-        &mut self,
-        target: Target,
-        words: &mut Words<'_>,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ParseError> {
-        self.with_inner(drops, |inner, drops| {
-            inner.change(target, words, now, drops)
-        })
     }
 }
 

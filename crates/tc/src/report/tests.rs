@@ -191,6 +191,12 @@ backlog queue emptied waits mtu 1514b law rfc8289
         (&json["options"]["ecn"], &json["options"]["law"]),
         (&false.into(), &"rfc8289".into())
     );
+    // Sizes of a class are cut as `tc` cuts them, and JSON has them in full.
+    let class = report("qdisc root handle 1: drr; class classid 1:7 drr quantum 20465");
+    let line = class.class_show().to_string();
+    assert!(line.contains("class drr 1:7 root quantum 20Kb"), "{line}");
+    let json = serde_json::to_value(class.class_show()).expect("serializes");
+    assert_eq!(json[0]["quantum"], 20_465);
     // Classes and qdiscs below are nested in a report, in a row in a list.
     let tree = report(
         "qdisc root handle 1: drr; class classid 1:7 drr; qdisc parent 1:7 handle 70: codel",

@@ -169,12 +169,17 @@ impl<'a> Parameters<'a> {
     }
 
     fn show_class(&mut self) {
-        if self.kind == "htb" {
-            self.show("prio").bare("quantum");
-            self.show("rate overhead ceil")
-                .show_or("linklayer", "ethernet");
-            self.show("burst").show_or("mpu", "0b");
-            self.show("cburst level");
+        match self.kind {
+            "htb" => {
+                self.show("prio").bare("quantum").show("rate overhead ceil");
+                self.show_or("linklayer", "ethernet");
+                self.show("burst").show_or("mpu", "0b");
+                self.show("cburst level");
+            }
+            "drr" => {
+                self.show("quantum");
+            }
+            _ => {}
         }
     }
 
