@@ -49,6 +49,9 @@ pub struct HostConfig {
     /// ICMP errors this host sends at most in a second, on average. Default 1000, in bursts of 50
     /// (Linux `icmp_msgs_per_sec`, `icmp_msgs_burst`).
     pub icmp_errors_per_second: u32,
+    /// Resets this host sends at most in a second, on average, in answer to segments without a
+    /// connection. Default 1000, in bursts of 50.
+    pub resets_per_second: u32,
     /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the
     /// system's generator in production.
     pub seed: u64,
@@ -79,6 +82,7 @@ impl HostConfig {
             link_local: LinkLocal::default(),
             vlan: None,
             icmp_errors_per_second: 1000,
+            resets_per_second: 1000,
             seed,
         }
     }

@@ -19,6 +19,8 @@ pub struct HostStats {
     pub icmp_unbelieved: u64,
     /// ICMP errors that this host did not send because it had sent too many.
     pub icmp_limited: u64,
+    /// Segments without a connection that drew no reset because of the limit on resets.
+    pub resets_limited: u64,
     /// Segments for which there is no connection or listener.
     pub no_socket: u64,
     /// SYNs that found their listener's backlog full.

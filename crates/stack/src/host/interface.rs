@@ -11,10 +11,10 @@ use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 use crate::addressing::Addressing;
 use crate::config::HostConfig;
-use crate::icmp_limit::IcmpLimit;
 use crate::keyed::Key;
 use crate::neighbor::NeighborCache;
 use crate::pings::Pings;
+use crate::reply_limit::ReplyLimit;
 use crate::stats::HostStats;
 use crate::tcp::Tuple;
 use crate::trace::{PacketEvent, Tracer, What, sequence_number};
@@ -45,7 +45,8 @@ pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) tracer: T,
     pub(super) neighbors: NeighborCache,
     pub(super) pings: Pings,
-    icmp_limit: IcmpLimit,
+    icmp_limit: ReplyLimit,
+    reset_limit: ReplyLimit,
     /// Dropped packets that are not settled yet.
     pub(super) drops: Drops<Packet<D::Frame>>,
     /// Completed packets, empty between polls.
@@ -84,7 +85,8 @@ where
             tracer,
             neighbors: NeighborCache::new(key),
             pings: Pings::default(),
-            icmp_limit: IcmpLimit::new(config.icmp_errors_per_second, key),
+            icmp_limit: ReplyLimit::new(config.icmp_errors_per_second, key),
+            reset_limit: ReplyLimit::new(config.resets_per_second, key),
             drops: Drops::new(),
             done: Vec::new(),
             stats: HostStats::default(),
@@ -362,8 +364,8 @@ where
         }
     }
 
-    /// Answers a segment without a connection by a reset (RFC 9293 §3.10.7.1). A reset is never
-    /// answered.
+    /// Answers a segment without a connection by a reset (RFC 9293 §3.10.7.1), within limits. A reset
+    /// is never answered.
     pub(super) fn reset(
         &mut self,
         tuple: &Tuple,
@@ -372,6 +374,10 @@ where
         now: Instant,
     ) {
         if segment.rst {
+            return;
+        }
+        if !self.reset_limit.admits(now) {
+            self.stats.resets_limited += 1;
             return;
         }
         let len = segment.payload.len() as u32 + u32::from(segment.syn) + u32::from(segment.fin);

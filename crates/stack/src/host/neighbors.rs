@@ -94,12 +94,15 @@ where
             return;
         }
         for waiting in self.interface.neighbors.learn(address, mac, claim, now) {
+            if let Some(connection) = self.transport.sockets.connection_mut(waiting) {
+                connection.links.unresolved = 0;
+            }
             self.transport.mark_runnable(waiting);
         }
         self.interface.send_pings(now);
     }
 
-    /// Repeats overdue requests; after too many, fails the sockets and pings that wait.
+    /// Repeats overdue requests; after too many, notifies the sockets that wait and fails the pings.
     pub(super) fn retry_neighbors(&mut self, now: Instant) {
         let deadline = self.interface.neighbors.next_deadline();
         if deadline.is_none_or(|at| at > now) {

@@ -9,6 +9,7 @@ use tautline_base::{Bytes, Instant, SegmentId, SocketId};
 use tautline_cc::Factory;
 use tautline_qdisc::DropReason;
 
+use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
 use super::liveness::Liveness;
 use super::receiver::{Bounds, Receiver};
@@ -120,6 +121,8 @@ pub(crate) struct QueueLinks {
     pub(crate) suspect: bool,
     /// Bytes of buffers it was last charged for.
     pub(crate) charged: u64,
+    /// Rounds of requests for its next hop's hardware address that nobody answered, in a row.
+    pub(crate) unresolved: u8,
 }
 
 /// One connection.
@@ -379,17 +382,25 @@ impl Connection {
         }
     }
 
-    /// Nobody answers for the next hop. A connection with something outstanding outlives that until
-    /// its retries run out; one that is being opened, or only has a last word to say, has no
-    /// retries: nothing of it could leave.
+    /// No request of a round for the next hop's hardware address was answered: a soft error (RFC
+    /// 1122 §4.2.3.9). A connection goes on asking while it has something to send: one that is being
+    /// opened for as many rounds as its SYN has retries, an orphan for as many as it has. A
+    /// half-open connection ends, since its peer will send the SYN again.
     pub(crate) fn on_unresolved_next_hop(&mut self) {
-        match self.state {
-            State::SynSent | State::SynReceived { .. } => self.end(CloseReason::Unreachable),
-            State::Closed => self.reset_due = false,
-            _ if self.orphan && self.send.flight.segments.is_empty() => {
-                self.end(CloseReason::Unreachable)
+        self.path_error = Some(PathError::HostUnreachable);
+        self.links.unresolved = self.links.unresolved.saturating_add(1);
+        let limit = match self.state {
+            State::Closed => {
+                self.reset_due = false;
+                return;
             }
-            _ => {}
+            State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
+            State::SynReceived { .. } => 0,
+            _ if self.orphan => ORPHAN_RETRIES,
+            _ => return,
+        };
+        if u32::from(self.links.unresolved) > limit.min(254) {
+            self.end(CloseReason::Unreachable);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::socket::CloseReason;
 
 /// Limit on timeouts of an orphan's segment, and on its probes of a closed window even if the peer
 /// answers (Linux `tcp_orphan_retries`): else the peer could keep an abandoned connection for ever.
-const ORPHAN_RETRIES: u32 = 8;
+pub(super) const ORPHAN_RETRIES: u32 = 8;
 
 impl Connection {
     /// The earliest deadline.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Event, PathError, Recv, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair};
 use crate::{SYN, data, nothing_left, tcp};
@@ -60,14 +60,42 @@ fn a_closed_port_refuses() {
 }
 
 #[test]
-fn a_silent_link_is_unreachable_after_three_questions() {
+fn a_silent_link_is_unreachable_after_three_questions_for_each_try_of_the_syn() {
+    for syn_retries in [0, 6] {
+        let mut pair = Pair::new(3);
+        pair.filter = Box::new(|_, _| false);
+        let config = TcpConfig {
+            syn_retries,
+            ..TcpConfig::default()
+        };
+        pair.connect(config);
+        pair.run_for(Duration::from_secs(30));
+        assert_eq!(pair.closed(0), Some(CloseReason::Unreachable));
+        let asked = 3 * (1 + syn_retries as usize);
+        assert_eq!(pair.carried, asked, "ARP requests");
+        nothing_left(&pair);
+    }
+}
+
+/// The third request's loss is no verdict: the host asks again while the SYN waits.
+#[test]
+fn an_opening_outlives_the_loss_of_its_first_ten_arp_requests_16_15() {
     let mut pair = Pair::new(3);
-    pair.filter = Box::new(|_, _| false);
-    pair.connect(TcpConfig::default());
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("free");
+    let mut asked = 0;
+    pair.filter = Box::new(move |_, _| {
+        asked += 1;
+        asked > 10
+    });
+    let client = pair.connect(TcpConfig::default());
     pair.run_for(Duration::from_secs(5));
-    assert_eq!(pair.closed(0), Some(CloseReason::Unreachable));
-    assert_eq!(pair.carried, 3, "three ARP requests");
-    nothing_left(&pair);
+    let info = pair.hosts[0].info(client).expect("it still opens");
+    assert_eq!(info.path_error, Some(PathError::HostUnreachable));
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.closed(0), None);
+    assert!(pair.events[0].contains(&Event::Connected(client)));
 }
 
 #[test]

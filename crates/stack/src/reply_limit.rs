@@ -1,4 +1,6 @@
-//! How many ICMP errors a host sends (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f).
+//! How many replies without a connection a host sends: ICMP errors (RFC 1812 §4.3.2.8, RFC 4443
+//! §2.4 f), and resets (as FreeBSD's `net.inet.icmp.icmplim` bounds them), so that it cannot be used
+//! to reflect a flood.
 //!
 //! A budget that everybody shares can be measured from afar: who uses it up learns whether others
 //! did (CVE-2020-25705 found open UDP ports that way). So each refill is random in part.
@@ -7,15 +9,15 @@ use tautline_base::Instant;
 
 use crate::keyed::Key;
 
-/// Errors sent at once after silence (Linux `icmp_msgs_burst`).
+/// Replies sent at once after silence (Linux `icmp_msgs_burst`).
 const BURST: u64 = 50;
 /// How much of a burst's refill chance may keep back.
 const JITTER: u64 = 8;
 
 /// A token bucket.
 #[derive(Debug)]
-pub(crate) struct IcmpLimit {
-    /// Errors per second.
+pub(crate) struct ReplyLimit {
+    /// Replies per second.
     rate: u64,
     tokens: u64,
     /// When tokens were last given.
@@ -24,8 +26,8 @@ pub(crate) struct IcmpLimit {
     key: Key,
 }
 
-impl IcmpLimit {
-    /// A full bucket that refills at `rate` errors per second.
+impl ReplyLimit {
+    /// A full bucket that refills at `rate` replies per second.
     pub(crate) fn new(rate: u32, key: Key) -> Self {
         Self {
             rate: rate.into(),
@@ -63,7 +65,7 @@ mod tests {
 
     /// How many of `count` errors, `apart` microseconds from each other, are sent.
     fn sent(rate: u32, seed: u64, count: u64, apart: u64) -> usize {
-        let mut limit = IcmpLimit::new(rate, Key::from_seed(seed));
+        let mut limit = ReplyLimit::new(rate, Key::from_seed(seed));
         (0..count)
             .filter(|i| limit.admits(Instant::from_micros(1_000_000 + i * apart)))
             .count()
