@@ -30,6 +30,8 @@ Examples:
   middlebox --device tap --left tap0 --right tap1 --limit none
   middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
 A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.
+A line of an interval counts that interval, the summary the whole run, each packet once: received = packets + dropped + lost outside \
+the discipline + the growth of the queue.
 TAP interfaces that do not exist are made and live as long as the middlebox. Over AF_XDP `netem duplicate` doubles nothing: the \
 memory of a card has no frame to spare for a packet that never came in; --device tap doubles.";
 
@@ -92,7 +94,8 @@ impl Args {
     }
 }
 
-/// One way in the last second, and since the start.
+/// One way in an interval, or in the whole run. `received` is the sum of `packets`, `drops`,
+/// `no_memory`, `too_long` and the growth of the backlog.
 #[derive(Serialize)]
 struct StatusLine<'a> {
     event: &'a str,
@@ -100,6 +103,7 @@ struct StatusLine<'a> {
     /// `to_right` or `to_left`.
     way: &'a str,
     mbit_per_s: f64,
+    received: u64,
     packets: u64,
     drops: u64,
     marks: u64,
@@ -119,10 +123,11 @@ impl StatusLine<'_> {
             return print_json(self);
         }
         println!(
-            "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
             self.time_s,
             self.way,
             self.mbit_per_s,
+            self.received,
             self.packets,
             self.drops,
             self.marks,
@@ -151,9 +156,16 @@ struct Middlebox<D: Device> {
     end: Option<Instant>,
     /// An interface was removed.
     gone: bool,
-    before: [Box<QueueStats>; 2],
+    before: [Box<Before>; 2],
     /// The live view in place of lines, and its port names: to the right, to the left.
     screen: Option<(Screen, [String; 2])>,
+}
+
+/// The counters of one way when an interval began.
+#[derive(Default)]
+struct Before {
+    queue: QueueStats,
+    received: Received,
 }
 
 /// From line to line.
@@ -234,7 +246,7 @@ fn line<'a, D: Device>(
     way: &'a str,
     received: Received,
     to: &Side<D>,
-    before: &mut QueueStats,
+    before: &mut Before,
     (begun, since, now): (Instant, Instant, Instant),
 ) -> StatusLine<'a>
 where
@@ -245,27 +257,35 @@ where
     sojourn
         .histogram
         .iter_mut()
-        .zip(before.sojourn.histogram)
+        .zip(before.queue.sojourn.histogram)
         .for_each(|(count, before)| *count -= before);
-    let sent = (stats.dequeued.bytes - before.dequeued.bytes).get();
-    *before = stats.clone();
+    let sent = (stats.dequeued.bytes - before.queue.dequeued.bytes).get();
+    let marks = |stats: &QueueStats| stats.dequeued.ce.saturating_sub(stats.enqueued.ce);
+    let then = std::mem::replace(
+        before,
+        Before {
+            queue: stats.clone(),
+            received,
+        },
+    );
     let (backlog, limit) = (port.backlog(), port.ring().limit());
     StatusLine {
         event,
         time_s: rounded((now - begun).as_secs_f64()),
         way,
         mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
-        packets: stats.dequeued.packets,
-        drops: stats.drops(),
-        marks: stats.dequeued.ce.saturating_sub(stats.enqueued.ce),
+        received: received.frames - then.received.frames,
+        packets: stats.dequeued.packets - then.queue.dequeued.packets,
+        drops: stats.drops() - then.queue.drops(),
+        marks: marks(stats).saturating_sub(marks(&then.queue)),
         backlog_packets: backlog.packets,
         backlog_bytes: backlog.bytes.get(),
         sojourn_p50_us: micros(sojourn.percentile(50)),
         sojourn_p99_us: micros(sojourn.percentile(99)),
         limit_bytes: limited(limit.limit()),
         ring_bytes: limit.in_flight().get(),
-        no_memory: received.no_memory,
-        too_long: received.too_long,
+        no_memory: received.no_memory - then.received.no_memory,
+        too_long: received.too_long - then.received.too_long,
     }
 }
 

@@ -47,14 +47,14 @@ impl Pair {
         Some(pair)
     }
 
-    /// Starts `program` in namespace `end`, and waits until it has said `ready` if that is not
+    /// Starts `program` with `words`, in which `~` stands for a space, in namespace `end`, and waits until it has said `ready` if that is not
     /// empty.
     pub(crate) fn start(&self, end: usize, program: &str, words: &str, ready: &str) -> Running {
         let mut command = Command::new("ip");
         command
             .args(["netns", "exec", &self.namespaces[end], program])
-            .args(words.split_whitespace())
-            .stdout(Stdio::null())
+            .args(words.split_whitespace().map(|word| word.replace('~', " ")))
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut said = String::new();
@@ -90,7 +90,20 @@ impl Running {
         assert!(killed.is_ok_and(|status| status.success()));
     }
 
-    /// Its exit status and what it said, if it ends within `time`.
+    /// Its standard output, once it has ended in order within `time`.
+    #[track_caller]
+    pub(crate) fn output_within(mut self, time: Duration) -> String {
+        let mut output = String::new();
+        let stdout = self.child.stdout.take();
+        let (good, said) = self.end_within(time);
+        assert!(good, "{said}");
+        let read = stdout.expect("a pipe").read_to_string(&mut output);
+        read.expect("text");
+        output
+    }
+
+    /// Whether it was successful and what it said on standard error, if it ends within `time`.
+    #[track_caller]
     pub(crate) fn end_within(mut self, time: Duration) -> (bool, String) {
         let pause = Duration::from_millis(20);
         let mut waits = time.as_millis() / pause.as_millis();
