@@ -11,7 +11,7 @@ use crate::frame::{ACK, Framed, SYN, Tcp};
 use crate::rig::{Call, LISTENING, Rig, Settings};
 
 /// How far an answer may be off and still count as a guess near the truth.
-const NEAR: i32 = 64;
+const NEAR: u32 = 64;
 
 /// A case.
 #[derive(Arbitrary, Debug)]
@@ -78,7 +78,7 @@ pub fn run(input: Input) {
             }
             Step::Guess { port, seq, ack } => {
                 let port = 1 + u16::from(*port);
-                let is_far = (ack.wrapping_sub(rig.flow.host_next) as i32).abs() > NEAR;
+                let is_far = (ack.wrapping_sub(rig.flow.host_next) as i32).unsigned_abs() > NEAR;
                 let before = rig.socket_count();
                 rig.deliver(&segment(port, *seq, Some(*ack), &[], 0).to_frame());
                 if !opened.contains(&port) && is_far {
