@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{ExitStatus, Failure};
+use super::{ExitStatus, Failure, Library};
 use crate::output::sheet::ReportRow;
 use crate::output::{gallery, html};
 use crate::output_dir::OutputDir;
@@ -22,6 +22,8 @@ pub(super) struct Report {
     /// Write the gallery too: a page of Markdown for each paper, with figures
     #[arg(long, value_name = "DIR")]
     gallery: Option<PathBuf>,
+    #[command(flatten)]
+    library: Library,
 }
 
 impl Report {
@@ -33,7 +35,9 @@ impl Report {
         let sheets = ReportRow::read_all(&tree)?;
         write(&tree, &sheets)?;
         if let Some(directory) = &self.gallery {
-            gallery::write(&sheets, directory)?;
+            let catalogue = self.library.open()?;
+            let all = catalogue.ids().map(|id| catalogue.load(id));
+            gallery::write(&sheets, &all.collect::<Result<Vec<_>, _>>()?, directory)?;
             say!("{}", directory.join("README.md").display());
         }
         Ok(ExitStatus::Well)

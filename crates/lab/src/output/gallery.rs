@@ -1,7 +1,7 @@
 //! The gallery: a page of Markdown for each paper, its figures as SVG files beside it; what
 //! `docs/experiments/` holds.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,11 @@ use askama::Template;
 use askama::filters::Escaper;
 
 use super::plot::short;
-use super::sheet::{ReportError, ReportRow, RowReport};
+use super::sheet::{ReportError, ReportRow, RowReport, order};
 use crate::cell::Backend;
 use crate::result::Judgment;
+use crate::scenario::document::Elsewhere;
+use crate::scenario::{Document, Scenario};
 
 /// Titles of the pages. Other papers are titled by their number.
 const PAPERS: [(&str, &str); 4] = [
@@ -33,39 +35,64 @@ struct Index<'a> {
 #[derive(Template)]
 #[template(path = "paper.md.jinja", escape = "md")]
 struct PaperPage<'a> {
-    paper: &'a str,
+    paper: String,
     title: String,
-    rows: Vec<&'a ReportRow>,
+    rows: Vec<Entry<'a>>,
 }
 
-impl<'a> PaperPage<'a> {
-    fn new(paper: &'a str, rows: &'a [ReportRow]) -> Self {
-        let known = PAPERS.iter().find(|(number, _)| *number == paper);
-        let of_paper = |row: &&ReportRow| row.first().row.paper == paper;
-        Self {
-            paper,
-            title: known.map_or_else(
-                || format!("Paper {paper}"),
-                |(number, title)| format!("Paper {number}: {title}"),
-            ),
-            rows: rows.iter().filter(of_paper).collect(),
+/// A row of a page.
+enum Entry<'a> {
+    Here(&'a ReportRow),
+    /// Shown by another command: the scenario says what that measured.
+    Elsewhere(&'a Document, &'a Elsewhere),
+}
+
+impl Entry<'_> {
+    fn id(&self) -> &str {
+        match self {
+            Self::Here(row) => &row.first().row.scenario,
+            Self::Elsewhere(header, _) => &header.id,
         }
     }
 
-    fn name(&self) -> String {
-        format!("paper-{}.md", file_name(self.paper))
+    fn paper(&self) -> &str {
+        match self {
+            Self::Here(row) => &row.first().row.paper,
+            Self::Elsewhere(header, _) => &header.paper,
+        }
     }
 }
 
-/// Pages and figures by file name, in order of name.
-pub(crate) fn files(rows: &[ReportRow]) -> askama::Result<Vec<(String, String)>> {
-    let papers: BTreeSet<&str> = rows
-        .iter()
-        .map(|row| row.first().row.paper.as_str())
-        .collect();
+impl<'a> PaperPage<'a> {
+    fn new(paper: String, mut rows: Vec<Entry<'a>>) -> Self {
+        let known = PAPERS.iter().find(|(number, _)| *number == paper);
+        let title = known.map_or_else(
+            || format!("Paper {paper}"),
+            |(number, title)| format!("Paper {number}: {title}"),
+        );
+        rows.sort_by_cached_key(|row| order(row.id()));
+        Self { paper, title, rows }
+    }
+
+    fn name(&self) -> String {
+        format!("paper-{}.md", file_name(&self.paper))
+    }
+}
+
+/// Pages and figures by file name, in order of name; of the scenarios `all`, those that another
+/// command shows.
+pub(crate) fn files(rows: &[ReportRow], all: &[Scenario]) -> askama::Result<Vec<(String, String)>> {
+    let other = all.iter().map(Scenario::header);
+    let elsewhere =
+        other.filter_map(|header| Some(Entry::Elsewhere(header, header.elsewhere.as_ref()?)));
+    let mut papers: BTreeMap<String, Vec<Entry<'_>>> = BTreeMap::new();
+    for entry in rows.iter().map(Entry::Here).chain(elsewhere) {
+        let paper = papers.entry(entry.paper().to_owned());
+        paper.or_default().push(entry);
+    }
     let papers: Vec<PaperPage<'_>> = papers
         .into_iter()
-        .map(|paper| PaperPage::new(paper, rows))
+        .map(|(paper, rows)| PaperPage::new(paper, rows))
         .collect();
     let mut files = vec![("README.md".to_owned(), Index { papers: &papers }.render()?)];
     for page in &papers {
@@ -87,7 +114,11 @@ pub(crate) fn files(rows: &[ReportRow]) -> askama::Result<Vec<(String, String)>>
 ///
 /// # Errors
 /// When a file cannot be written or removed.
-pub(crate) fn write(rows: &[ReportRow], directory: &Path) -> Result<(), ReportError> {
+pub(crate) fn write(
+    rows: &[ReportRow],
+    all: &[Scenario],
+    directory: &Path,
+) -> Result<(), ReportError> {
     let failed = |file: &Path| {
         let file = file.to_owned();
         |error| ReportError::File { file, error }
@@ -105,7 +136,7 @@ pub(crate) fn write(rows: &[ReportRow], directory: &Path) -> Result<(), ReportEr
             }
         }
     }
-    for (name, content) in files(rows)? {
+    for (name, content) in files(rows, all)? {
         let file = directory.join(name);
         fs::write(&file, content).map_err(failed(&file))?;
     }
@@ -165,6 +196,7 @@ fn code(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::output::fixture;
+    use crate::scenario::ScenarioDir;
 
     fn sheets() -> Vec<ReportRow> {
         vec![ReportRow {
@@ -173,7 +205,7 @@ mod tests {
     }
 
     fn page() -> String {
-        files(&sheets())
+        files(&sheets(), &[])
             .expect("rendered")
             .into_iter()
             .find(|(name, _)| name == "paper-001.md")
@@ -209,7 +241,7 @@ mod tests {
         for old in ["paper-000.md", "figures/old.svg", "kept.txt"] {
             fs::write(directory.path().join(old), "old").expect("written");
         }
-        write(&sheets(), directory.path()).expect("written");
+        write(&sheets(), &[], directory.path()).expect("written");
         for shown in page()
             .split("](")
             .filter_map(|part| part.split_once(".svg)"))
@@ -227,8 +259,35 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_other_commands_stand_in_order_with_their_verdicts() {
+        let load = |name: &str| Scenario::load(&ScenarioDir::Shipped, name).expect("valid");
+        let all = ["004-f8.toml", "002-f2.2.toml"].map(load);
+        let files = files(&sheets(), &all).expect("rendered");
+        let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names[..2], ["README.md", "figures/001-F4-figure-1.svg"]);
+        let text = |wanted: &str| {
+            &files
+                .iter()
+                .find(|(name, _)| name == wanted)
+                .expect("there")
+                .1
+        };
+        let index = text("README.md");
+        assert!(index.contains("[004-F8](paper-004.md#004-f8)"), "{index}");
+        assert!(index.contains("limits | holds |\n"), "{index}");
+        let page = text("paper-004.md");
+        for wanted in [
+            "## 004-F8, 004-F9: Ping",
+            "scripts/bench-middlebox f8\n```\n\nNeeds wall-clock time",
+            "| | ping | TCP |",
+        ] {
+            assert!(page.contains(wanted), "{wanted} in {page}");
+        }
+    }
+
+    #[test]
     fn equal_results_are_equal_files_in_order() {
-        let [one, two] = [(); 2].map(|()| files(&sheets()).expect("rendered"));
+        let [one, two] = [(); 2].map(|()| files(&sheets(), &[]).expect("rendered"));
         assert_eq!(one, two);
         assert!(one.is_sorted_by(|a, b| a.0 < b.0));
     }

@@ -334,7 +334,7 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<T, ReportError> {
 }
 
 /// Ids in the order people count: `F5` before `F10`.
-fn order(id: &str) -> Vec<(u64, String)> {
+pub(super) fn order(id: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let mut rest = id;
     while !rest.is_empty() {

@@ -95,6 +95,10 @@ pub struct Elsewhere {
     pub needs: String,
     /// The command.
     pub command: String,
+    /// The verdict on what was measured, in a few words.
+    pub verdict: Option<String>,
+    /// Measured figures, as Markdown.
+    pub measured: Option<String>,
 }
 
 /// Times and repetitions.
