@@ -377,6 +377,8 @@ impl Connection {
         if self.state != State::Closed {
             self.state = State::Closed;
             self.send.stop_timers();
+            // Nobody will have it; the application may keep the socket for long.
+            self.send.stream.buffer.clear();
             (self.liveness.close, self.liveness.challenged) = (None, None);
             self.pending.closed = Some(why);
         }

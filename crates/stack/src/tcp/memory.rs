@@ -54,7 +54,6 @@ impl Connection {
     pub(crate) fn starve(&mut self) {
         self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::OutOfMemory);
-        self.send.stream.buffer.clear();
         self.receiver.clear();
     }
 

@@ -129,6 +129,35 @@ fn zero_windows_cannot_hold_more_memory_than_there_is() {
     );
 }
 
+/// Clients that ask for much, never read and leave: what was written for them goes with them, also
+/// while the application still holds their sockets (16.16).
+#[test]
+fn what_was_written_for_a_peer_that_left_is_given_back_16_16() {
+    let config = TcpConfig {
+        send_buffer: Bytes::kib(64),
+        ..TcpConfig::default()
+    };
+    let mut peer = Peer::stranger(config);
+    let open = connections(&mut peer, 100);
+    let page = vec![7; 60_000];
+    for (_, _, socket) in &open {
+        let _ = peer.pair.hosts[HOST].send(*socket, &page);
+    }
+    peer.run_for(Duration::from_millis(5));
+    assert!(peer.pair.hosts[HOST].buffer_memory() >= 6_000_000);
+    for (port, ..) in &open {
+        let leaves = Segment {
+            source_port: *port,
+            flags: RST,
+            ..peer.ack()
+        };
+        peer.send(&leaves);
+    }
+    let ended = peer.pair.events[HOST].iter().filter_map(ending).count();
+    let held = peer.pair.hosts[HOST].buffer_memory();
+    assert_eq!((ended, held), (100, 0));
+}
+
 /// Segments ahead of a hole, and in order with nobody reading: no more than the limit and a little
 /// for each connection.
 #[test]
