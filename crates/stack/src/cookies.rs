@@ -3,11 +3,13 @@
 //! memory.
 //!
 //! ```text
-//! number = H1(connection) + peer's number + minute·2²⁴ + (H2(connection, minute) + MSS index) mod 2²⁴
+//! number = H1(connection) + peer's number + minute·2²⁴
+//!          + H2(connection, minute, peer's number, MSS) mod 2²⁴
 //! ```
 //!
 //! Both hashes are keyed, and the second one's input changes every minute, so a cookie is worthless
-//! after two: 8 of 2³² guesses hit. Window scale, SACK and ECN travel in the low six bits of our
+//! after two: 8 of 2³² guesses hit. Linux adds the index of the MSS to H2 instead: there an
+//! acknowledgement a few numbers off redeems as well, and shifts the stream (DIVERGES). Window scale, SACK and ECN travel in the low six bits of our
 //! timestamp, if the peer uses timestamps; else they are not used.
 
 use tautline_base::Instant;
@@ -62,12 +64,11 @@ fn minute(now: Instant) -> u64 {
 /// The initial sequence number of a SYN-ACK to a peer whose SYN had `peer_isn` and named the
 /// segment size `mss`.
 pub(crate) fn issue(key: &Key, tuple: &Tuple, peer_isn: u32, mss: u16, now: Instant) -> u32 {
-    let index = sizes(tuple)
-        .iter()
-        .rposition(|size| *size <= mss)
-        .unwrap_or(0) as u32;
+    let sizes = sizes(tuple);
+    let fitting = sizes.iter().rev().find(|size| **size <= mss);
+    let size = *fitting.unwrap_or(&sizes[0]);
     let minute = minute(now);
-    let hashed = key.cookie_of_minute(tuple, minute).wrapping_add(index) & HASH_MASK;
+    let hashed = key.cookie_of_minute(tuple, minute, (peer_isn, size)) & HASH_MASK;
     base(key, tuple, peer_isn, minute).wrapping_add(hashed)
 }
 
@@ -89,11 +90,12 @@ pub(crate) fn redeem(
     (0..MINUTES.min(current + 1)).find_map(|age| {
         let minute = current - age;
         let rest = cookie.wrapping_sub(base(key, tuple, peer_isn, minute));
-        let index = rest.wrapping_sub(key.cookie_of_minute(tuple, minute)) & HASH_MASK;
-        sizes(tuple)
-            .get(index as usize)
-            .copied()
-            .filter(|_| rest >> HASH_BITS == 0)
+        if rest >> HASH_BITS != 0 {
+            return None;
+        }
+        let mut sizes = sizes(tuple).iter().copied();
+        sizes
+            .find(|size| key.cookie_of_minute(tuple, minute, (peer_isn, *size)) & HASH_MASK == rest)
     })
 }
 
@@ -229,6 +231,13 @@ mod tests {
             prop_assert_eq!(redeem(&key, &tuple(port), isn.wrapping_add(1 << 25), cookie, now), None);
             if other != port {
                 prop_assert_eq!(redeem(&key, &tuple(other), isn, cookie, now), None);
+            }
+            // Issue 16.18: an acknowledgement or a segment a few numbers off, or both.
+            for by in (1..8u32).flat_map(|by| [by, by.wrapping_neg()]) {
+                prop_assert_eq!(redeem(&key, &tuple(port), isn, cookie.wrapping_add(by), now), None);
+                prop_assert_eq!(redeem(&key, &tuple(port), isn.wrapping_add(by), cookie, now), None);
+                let (isn, cookie) = (isn.wrapping_add(by), cookie.wrapping_add(by));
+                prop_assert_eq!(redeem(&key, &tuple(port), isn, cookie, now), None);
             }
         }
 

@@ -61,9 +61,15 @@ impl Key {
         self.hash(Use::Cookie, tuple) as u32
     }
 
-    /// The part of a SYN cookie that changes every minute.
-    pub(crate) fn cookie_of_minute(&self, tuple: &Tuple, minute: u64) -> u32 {
-        self.hash(Use::CookieOfMinute, (tuple, minute)) as u32
+    /// The part of a SYN cookie that changes every minute, and with the peer's number and the segment
+    /// size.
+    pub(crate) fn cookie_of_minute(
+        &self,
+        tuple: &Tuple,
+        minute: u64,
+        (peer_isn, size): (u32, u16),
+    ) -> u32 {
+        self.hash(Use::CookieOfMinute, (tuple, minute, peer_isn, size)) as u32
     }
 
     /// Offset of a connection's timestamp clock (RFC 7323 §5.4).
