@@ -334,3 +334,20 @@ fn what_is_unsent_bounds_what_may_be_written() {
     assert_eq!(received, payload);
     assert!(told >= 400_000 / 20_000 - 1, "{told}");
 }
+
+/// Issue 16.15: with one byte allowed unsent, a write takes a whole segment all the same.
+#[test]
+fn the_least_bound_on_unsent_data_makes_no_tiny_segments() {
+    let config = TcpConfig {
+        notsent_lowat: Some(Bytes::new(1)),
+        ..TcpConfig::default()
+    };
+    let (mut pair, client, _) = Pair::connected(5, config);
+    let mss = pair.hosts[0].info(client).expect("open").mss;
+    let payload = data(20_000);
+    let taken = pair.hosts[0].send(client, &payload).expect("open");
+    assert_eq!(Bytes::new(taken as u64), mss);
+    pair.run_for(Duration::from_micros(100));
+    let info = pair.hosts[0].info(client).expect("open");
+    assert_eq!((info.data_segments_out, info.unsent), (1, Bytes::ZERO));
+}

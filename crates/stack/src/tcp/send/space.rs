@@ -49,12 +49,13 @@ impl SendHalf {
         taken
     }
 
-    /// Most unsent bytes the application wants; at least 1, or it could never write.
+    /// Most unsent bytes the application wants; at least a segment, or its writes would make shorter
+    /// ones.
     fn unsent_allowed(&self) -> Option<Bytes> {
         self.flight
             .config()
             .notsent_lowat
-            .map(|lowat| lowat.max(Bytes::new(1)))
+            .map(|lowat| lowat.max(Bytes::new(self.flight.mss())))
     }
 
     /// Free space of the send buffer, after the overhead of its segments.
