@@ -36,8 +36,8 @@ pub(crate) const OPTION_SPACE: usize = 40;
 pub(crate) const TIMESTAMP_OPTION: usize = 12;
 /// Bytes of a SACK block.
 pub(crate) const SACK_BLOCK: usize = 8;
-/// Most SACK blocks in a segment (RFC 2018 §3 with the timestamp option present).
-pub(crate) const SACK_BLOCKS: usize = 3;
+/// Most SACK blocks in a segment: three beside a timestamp (RFC 2018 §3).
+pub(crate) const SACK_BLOCKS: usize = 4;
 /// Every IPv6 link carries packets of this size (RFC 8200 §5).
 pub(crate) const IPV6_MIN_MTU: usize = 1280;
 /// Hop limit of outgoing packets.

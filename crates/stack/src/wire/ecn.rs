@@ -72,20 +72,10 @@ pub(crate) struct EchoedBytes {
 impl EchoedBytes {
     /// The first AccECN option of a header. An odd length counts as its whole fields (RFC 9768
     /// §3.2.3).
-    pub(crate) fn find(mut options: &[u8]) -> Option<Self> {
-        loop {
-            match *options {
-                [] | [0, ..] | [_] => return None,
-                [1, ..] => options = &options[1..],
-                [kind, len, ..] => {
-                    let value = options.get(2..usize::from(len))?;
-                    if matches!(kind, KIND_ECT0_FIRST | KIND_ECT1_FIRST) {
-                        return Some(Self::read(kind, value));
-                    }
-                    options = &options[usize::from(len)..];
-                }
-            }
-        }
+    pub(crate) fn find(options: &[u8]) -> Option<Self> {
+        super::tcp::options(options)
+            .find(|(kind, _)| matches!(*kind, KIND_ECT0_FIRST | KIND_ECT1_FIRST))
+            .map(|(kind, value)| Self::read(kind, value))
     }
 
     fn read(kind: u8, value: &[u8]) -> Self {

@@ -27,6 +27,8 @@ const CWR: u8 = 1 << 7;
 /// The option that ends the list, and the one that fills.
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
+/// The option with SACK blocks (RFC 2018 §3).
+const SACK: u8 = 5;
 
 /// A TCP segment as received.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +108,7 @@ pub(super) fn parse_any<'a>(
         window_scale: repr.window_scale,
         mss: repr.max_seg_size,
         sack_permitted: repr.sack_permitted,
-        sack: repr.sack_ranges,
+        sack: sack_blocks(packet.options()),
         timestamp: repr.timestamp.map(|t| (t.tsval, t.tsecr)),
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
         echoed_bytes: EchoedBytes::find(packet.options()),
@@ -114,6 +116,34 @@ pub(super) fn parse_any<'a>(
         payload,
         size: size_in(offload, payload),
     })
+}
+
+/// Kind and value of each option of a header, up to one that is not whole.
+pub(super) fn options(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        while let [NO_OPERATION, rest @ ..] = options {
+            options = rest;
+        }
+        let [kind, len, ..] = *options else {
+            return None;
+        };
+        let value = options.get(2..usize::from(len)).filter(|_| kind != END)?;
+        options = &options[usize::from(len)..];
+        Some((kind, value))
+    })
+}
+
+/// smoltcp reads three of them.
+fn sack_blocks(header: &[u8]) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+    let mut blocks = [None; SACK_BLOCKS];
+    let option = options(header).find(|(kind, _)| *kind == SACK);
+    let (values, _) = option
+        .map_or(&[][..], |(_, value)| value)
+        .as_chunks::<SACK_BLOCK>();
+    for (block, value) in blocks.iter_mut().zip(values) {
+        *block = Some((u32_at(value, 0), u32_at(value, 4)));
+    }
+    blocks
 }
 
 /// Fast path for nearly every segment of an open connection: a valid acknowledgment with or without
@@ -450,7 +480,7 @@ impl Options {
         if header.sack_permitted {
             self.push([4, 2]);
         } else if header.ack.is_some() && header.sack[0].is_some() {
-            self.push([5, (2 + SACK_BLOCK * blocks.clone().count()) as u8]);
+            self.push([SACK, (2 + SACK_BLOCK * blocks.clone().count()) as u8]);
             for (start, end) in blocks {
                 self.push(start.to_be_bytes());
                 self.push(end.to_be_bytes());

@@ -45,7 +45,7 @@ fn header() -> TcpHeader {
         window_scale: None,
         mss: None,
         sack_permitted: false,
-        sack: [Some((1, 2)), None, None],
+        sack: [Some((1, 2)), None, None, None],
         timestamp: Some((3, 4)),
         ecn_flags: EcnFlags::NONE,
         echoed_bytes: None,

@@ -74,9 +74,9 @@ pub(in crate::tcp) struct SendOptions {
 struct Totals {
     bytes_acked: u64,
     retransmits: u64,
-    timeouts: u64,
-    local_drops: u64,
-    spurious: u64,
+    timeouts: u32,
+    local_drops: u32,
+    spurious: u32,
     /// Segments the peer has reported, cumulatively or selectively.
     delivered: u64,
     /// The latest delivery rate, and whether the application limited it.

@@ -51,7 +51,7 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
         window_scale: header.window_scale,
         max_seg_size: header.mss,
         sack_permitted: header.sack_permitted,
-        sack_ranges: header.sack,
+        sack_ranges: [0, 1, 2].map(|at| header.sack[at]),
         timestamp: header
             .timestamp
             .map(|(value, echo)| TcpTimestampRepr::new(value, echo)),
@@ -112,7 +112,7 @@ fn header() -> impl Strategy<Value = TcpHeader> {
                 window_scale,
                 mss,
                 sack_permitted,
-                sack: [0, 1, 2].map(|at| sack.get(at).copied()),
+                sack: [0, 1, 2, 3].map(|at| sack.get(at).copied()),
                 timestamp,
                 ecn_flags: EcnFlags::from_bits(ecn_flags),
                 echoed_bytes: None,

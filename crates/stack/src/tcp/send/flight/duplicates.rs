@@ -11,7 +11,7 @@ impl Flight {
     /// Evaluates the report of a duplicate, before anything else in the segment. Reports of more
     /// duplicates than we sent, and of ranges wider than the largest window, are lies.
     pub(super) fn on_dsack(&mut self, input: &AckInput, largest_window: u64) -> Option<Duplicate> {
-        let [Some(range), second, _] = &input.sack else {
+        let [Some(range), second, ..] = &input.sack else {
             return None;
         };
         let within = |outer: &Range<u64>| outer.start <= range.start && range.end <= outer.end;

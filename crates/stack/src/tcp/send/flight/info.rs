@@ -12,9 +12,9 @@ impl Flight {
         let totals = &self.totals;
         info.bytes_acked = totals.bytes_acked;
         info.retransmits = totals.retransmits;
-        info.timeouts = totals.timeouts;
-        info.spurious = totals.spurious;
-        info.local_drops = totals.local_drops;
+        info.timeouts = totals.timeouts.into();
+        info.spurious = totals.spurious.into();
+        info.local_drops = totals.local_drops.into();
         info.delivered = totals.delivered;
         info.delivery_rate = totals.delivery_rate.map(|(rate, _)| rate);
         info.app_limited = totals.delivery_rate.is_some_and(|(_, limited)| limited);
