@@ -6,8 +6,8 @@ use std::time::Duration;
 use tautline_base::Bytes;
 use tautline_cc::Algorithm;
 use tautline_stack::{
-    EcnMode, Keepalive, LossRecovery, MtuProbing, PacerConfig, Pacing, SynCookies, TcpConfig,
-    TsqLimit,
+    AckCompression, EcnMode, Keepalive, LossRecovery, MtuProbing, PacerConfig, Pacing, SynCookies,
+    TcpConfig, TsqLimit,
 };
 
 /// Settings whose value changes nothing that a script could see here.
@@ -44,6 +44,7 @@ pub(crate) fn linux_config() -> TcpConfig {
         tsq: TsqLimit::Off,
         receive_buffer: Bytes::new(15_728_640),
         loss_recovery: LossRecovery::linux(),
+        ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()
     }
 }

@@ -1,5 +1,6 @@
 //! Configuration of hosts and connections.
 
+mod ack_compression;
 mod loss_recovery;
 
 use std::net::IpAddr;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use tautline_base::Bytes;
 use tautline_cc::{Algorithm, Factory};
 
+pub use self::ack_compression::AckCompression;
 pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
 use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
@@ -132,7 +134,7 @@ pub struct TcpConfig {
     /// default: all of it from the beginning. Linux starts with
     /// [`LINUX_SEND_START`](Self::LINUX_SEND_START).
     pub send_start: Option<Bytes>,
-    /// With less than that unsent the application may write more; it is told so with less than half
+    /// With less than that unsent, or less than a segment, the application may write more; it is told so with less than half
     /// of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`).
     /// Default none (Linux `UINT_MAX`).
     pub notsent_lowat: Option<Bytes>,
@@ -158,6 +160,9 @@ pub struct TcpConfig {
     /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
+    /// Joins acknowledgements of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
+    /// Linux's is [`AckCompression::LINUX`].
+    pub ack_compression: Option<AckCompression>,
     /// Timeouts of one segment before the connection is given up. Default 15 (Linux
     /// `tcp_retries2`).
     pub retries: u32,
@@ -235,6 +240,7 @@ impl Default for TcpConfig {
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             delayed_ack_max: Duration::from_millis(40),
+            ack_compression: None,
             retries: 15,
             syn_retries: 6,
             syn_ack_retries: 5,

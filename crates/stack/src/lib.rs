@@ -37,8 +37,8 @@ mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{
-    EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery, MtuProbing,
-    Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
+    AckCompression, EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery,
+    MtuProbing, Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
 };
 pub use host::{Host, Replaced, Stuck, Udp};
 pub use limits::Limits;

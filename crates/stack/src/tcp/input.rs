@@ -5,7 +5,7 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
-use super::receiver::QUICK_ACKS;
+use super::receiver::{Joined, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use crate::seq;
 use crate::socket::CloseReason;
@@ -480,14 +480,29 @@ impl Connection {
             self.config.delayed_ack
         };
         self.prepare_to_receive(segment, fresh, now);
+        let joined = self.joined_acknowledgements(now);
         let payload = (segment.payload, segment.size as u64);
         let accepted = self
             .receiver
-            .accept(offset, payload, segment.fin, now + delay);
+            .accept(offset, payload, segment.fin, (now + delay, joined));
         self.pending.readable |= accepted.wakes_reader;
         if accepted.finished {
             self.on_peer_fin(now);
         }
+    }
+
+    /// How acknowledgements of segments out of order are joined: not without SACK, nor while the
+    /// round trip is not known.
+    fn joined_acknowledgements(&self, now: Instant) -> Option<Joined> {
+        let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
+        let compression = self.config.ack_compression.filter(|_| sack)?;
+        let srtt = Some(self.send.flight.rtt.srtt()).filter(|srtt| !srtt.is_zero());
+        let rtt = self.receiver.rtt().into_iter().chain(srtt).min()?;
+        let part = rtt * u32::from(compression.rtt_percent) / 100;
+        Some(Joined {
+            most: compression.most,
+            by: now + part.min(compression.delay),
+        })
     }
 
     /// Sizes the window before payload is accepted. While segments arrive twice, the peer needs

@@ -16,6 +16,9 @@ use crate::wire::{
     EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
 };
 
+/// Kind and length of a SACK option, padding included.
+const SACK_HEADER: usize = 4;
+
 impl Connection {
     /// The next segment this connection may send: what TCP allows, at the departure the pacer
     /// grants, within TCP Small Queues. An acknowledgement that is owed does not wait for data.
@@ -245,8 +248,13 @@ impl Connection {
                 .link()
                 .saturating_sub(self.tuple.headers_len())
                 .min(OPTION_SPACE);
-            // Kind and length of the SACK option take the room that pads the timestamp.
-            let others = TIMESTAMP_OPTION + echoed_bytes.map_or(0, |option| option.padded_len());
+            // Kind and length of the SACK option take the room that pads the timestamp, if there is
+            // one.
+            let beside = match negotiated.peer_timestamp {
+                Some(_) => TIMESTAMP_OPTION,
+                None => SACK_HEADER,
+            };
+            let others = beside + echoed_bytes.map_or(0, |option| option.padded_len());
             let room = space.saturating_sub(others);
             for (slot, block) in option
                 .iter_mut()
@@ -278,10 +286,11 @@ impl Connection {
         }
         // An acknowledgement of the past leaves the present one owed, and one that only reports the
         // codepoint of the SYN-ACK leaves the SACK blocks.
+        // Joined acknowledgements wait for one that reports SACK blocks.
         let leaves_owed = match plan.kind {
             Kind::EarlierAck(_) => true,
             Kind::Ack => self.ecn.owes_reflection() && self.has_reports(),
-            _ => false,
+            _ => self.receiver.has_joined(),
         };
         if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();

@@ -33,6 +33,9 @@ pub(super) const QUICK_ACKS: u32 = 16;
 /// Pure acknowledgements that one arrival, one timer or one read may cause, whatever the state of the
 /// connection says: of what came before marks changed, of the SYN-ACK's codepoint, and of the present.
 const ANSWERS: u8 = 3;
+/// Acknowledgements of segments beyond a hole that are never joined: they begin fast retransmit (RFC
+/// 5681 §3.2).
+const REPEATED: u8 = 3;
 /// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held
 /// back.
 const KEEP: Duration = Duration::from_secs(1);
@@ -66,8 +69,7 @@ pub(super) struct Receiver {
     sizing: Option<Box<RightSizing>>,
     acknowledgement: Acknowledgement,
     quick: u32,
-    /// Pure acknowledgements that may leave before the next event that can call for one.
-    answers: u8,
+    answers: Answers,
     /// Largest segment the peer has sent: the unit in which it fills its window.
     peer_segment: u64,
     /// Offset we acknowledged last.
@@ -76,6 +78,27 @@ pub(super) struct Receiver {
     /// The application read everything and waits for more.
     wants_data: bool,
     pub(super) totals: ReceiveTotals,
+}
+
+/// Counts of acknowledgements.
+#[derive(Debug)]
+struct Answers {
+    /// Of segments beyond the present hole, up to [`REPEATED`].
+    repeated: u8,
+    /// Joined since one left.
+    joined: u8,
+    /// Pure ones that may leave before the next event that can call for one.
+    left: u8,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self {
+            repeated: 0,
+            joined: 0,
+            left: ANSWERS,
+        }
+    }
 }
 
 /// Totals for `info()`.
@@ -87,6 +110,15 @@ pub(super) struct ReceiveTotals {
     pub(super) data_segments_in: u64,
     /// When payload last arrived, if any has.
     pub(super) data_received_at: Instant,
+}
+
+/// How acknowledgements of segments out of order are joined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joined {
+    /// Most that one stands for.
+    pub(super) most: u8,
+    /// When one leaves at the latest.
+    pub(super) by: Instant,
 }
 
 /// Acknowledgement that is owed to the peer.
@@ -128,7 +160,7 @@ impl Receiver {
             sizing: None,
             acknowledgement: Acknowledgement::None,
             quick: QUICK_ACKS,
-            answers: ANSWERS,
+            answers: Answers::default(),
             peer_segment: 536,
             acknowledged: 0,
             ack_delay: AckDelay::default(),
@@ -151,6 +183,11 @@ impl Receiver {
         self.ack_delay.delay(bounds)
     }
 
+    /// The round trip as the receiver sees it; `None` before it is known.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.sizing.as_ref().and_then(|sizing| sizing.rtt())
+    }
+
     /// The present delay of acknowledgements.
     pub(super) fn present_ack_delay(&self, bounds: Bounds) -> Duration {
         self.ack_delay.delay(bounds)
@@ -158,7 +195,9 @@ impl Receiver {
 
     /// A delayed acknowledgement waited for nothing.
     pub(super) fn ack_timed_out(&mut self, bounds: Bounds) {
-        self.ack_delay.expired(bounds);
+        if self.answers.joined == 0 {
+            self.ack_delay.expired(bounds);
+        }
     }
 
     /// The application waits for data.
@@ -238,13 +277,14 @@ impl Receiver {
     }
 
     /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
-    /// segment if receive offload merged several. An acknowledgement may wait until `deadline`.
+    /// segment if receive offload merged several. An acknowledgement may wait until `deadline`, of
+    /// segments out of order as `joined_by` says.
     pub(super) fn accept(
         &mut self,
         offset: u64,
         (payload, size): (&[u8], u64),
         fin: bool,
-        deadline: Instant,
+        (deadline, joined_by): (Instant, Option<Joined>),
     ) -> Accepted {
         let (before, next) = (self.data_end(), self.next);
         let end = offset + payload.len() as u64;
@@ -279,10 +319,13 @@ impl Receiver {
             self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
         }
         let filled_gap = self.advance();
-        self.owe(
-            in_order && !filled_gap && !fin && !payload.is_empty(),
-            deadline,
-        );
+        if self.next > next {
+            self.answers.repeated = 0;
+        }
+        if in_order || fin || self.duplicate.is_some() || !self.joins(joined_by) {
+            let plain = in_order && !filled_gap && !fin && !payload.is_empty();
+            self.owe(plain, deadline);
+        }
         self.totals.bytes_received += self.next - next;
         let finished = self.finished();
         let readable = self.data_end() > before || finished;
@@ -353,6 +396,33 @@ impl Receiver {
         filled
     }
 
+    /// The acknowledgement of a segment beyond a hole waits for others (Linux
+    /// `__tcp_ack_snd_check`), but for the first three of the hole, which prove a loss, and while every
+    /// segment is acknowledged at once.
+    fn joins(&mut self, joined: Option<Joined>) -> bool {
+        let Some(Joined { most, by }) = joined.filter(|_| self.quick == 0) else {
+            return false;
+        };
+        if self.answers.repeated < REPEATED {
+            self.answers.repeated += 1;
+            return false;
+        }
+        if self.answers.joined >= most || self.acknowledgement == Acknowledgement::Now {
+            return false;
+        }
+        self.answers.joined += 1;
+        self.acknowledgement = match self.acknowledgement {
+            Acknowledgement::By(deadline) => Acknowledgement::By(deadline.min(by)),
+            _ => Acknowledgement::By(by),
+        };
+        true
+    }
+
+    /// Joined acknowledgements wait to be sent: they report SACK blocks, which no data carries.
+    pub(super) fn has_joined(&self) -> bool {
+        self.answers.joined > 0
+    }
+
     /// Notes an acknowledgement: at once for anything but plain in-order data, else every second
     /// segment.
     fn owe(&mut self, plain: bool, deadline: Instant) {
@@ -396,23 +466,24 @@ impl Receiver {
 
     /// Something happened that pure acknowledgements may answer.
     pub(super) fn allow_answers(&mut self) {
-        self.answers = ANSWERS;
+        self.answers.left = ANSWERS;
     }
 
     /// A pure acknowledgement may leave.
     pub(super) fn may_answer(&self) -> bool {
-        self.answers > 0
+        self.answers.left > 0
     }
 
     /// A pure acknowledgement leaves.
     pub(super) fn spend_answer(&mut self) {
-        self.answers = self.answers.saturating_sub(1);
+        self.answers.left = self.answers.left.saturating_sub(1);
     }
 
     /// A segment with our current acknowledgement number and window left.
     pub(super) fn acknowledged(&mut self) {
         self.acknowledgement = Acknowledgement::None;
         self.acknowledged = self.next;
+        self.answers.joined = 0;
         self.duplicate = None;
         self.quick = self.quick.saturating_sub(1);
     }
@@ -522,15 +593,17 @@ impl Receiver {
         info.receive_window = Bytes::new(self.edge.saturating_sub(self.next));
         info.out_of_order = self.ahead.len();
         info.receive_space = Bytes::new(self.capacity);
-        info.receive_rtt = self.sizing.as_ref().and_then(|sizing| sizing.rtt());
+        info.receive_rtt = self.rtt();
     }
 }
 
 /// Puts `offset` first, and keeps only offsets that name different ranges.
 fn remember(recent: &mut [Option<NonZeroU64>; SACK_BLOCKS], offset: u64, ahead: &RangeSet) {
-    let mut kept = [NonZeroU64::new(offset), None, None];
+    let mut kept = [None; SACK_BLOCKS];
+    kept[0] = NonZeroU64::new(offset);
     let mut len = 1;
-    let mut seen = [ahead.containing(offset), None, None];
+    let mut seen = [const { None }; SACK_BLOCKS];
+    seen[0] = ahead.containing(offset);
     for old in recent.iter().flatten() {
         let range = ahead.containing(old.get());
         if len < SACK_BLOCKS && range.is_some() && !seen.contains(&range) {
@@ -564,7 +637,7 @@ mod tests {
                 receiver.next(),
                 (&vec![7; len], 1000.min(len as u64)),
                 false,
-                LATER,
+                (LATER, None),
             );
             assert_eq!(
                 (receiver.peer_segment, receiver.owed()),
@@ -607,7 +680,7 @@ mod tests {
             let mut receiver = receiver(256);
             let mut read: Vec<u8> = Vec::new();
             for ((start, len), want) in segments.into_iter().chain((1..600).step_by(37).map(|s| (s, 40))).zip(reads.iter().cycle()) {
-                receiver.accept(start, whole(&text(start..start + len)), false, LATER);
+                receiver.accept(start, whole(&text(start..start + len)), false, (LATER, None));
                 let mut out = vec![0; *want];
                 let got = receiver.read(&mut out);
                 read.extend(&out[..got]);
@@ -627,18 +700,18 @@ mod tests {
     fn fin_is_taken_in_order_and_nothing_after_it() {
         let mut receiver = receiver(100);
         assert_eq!(
-            receiver.accept(11, whole(&text(11..21)), true, LATER),
+            receiver.accept(11, whole(&text(11..21)), true, (LATER, None)),
             Accepted {
                 wakes_reader: false,
                 finished: false
             }
         );
         assert_eq!(
-            receiver.accept(21, whole(b"after the end"), false, LATER),
+            receiver.accept(21, whole(b"after the end"), false, (LATER, None)),
             Accepted::default()
         );
         assert_eq!(
-            receiver.accept(1, whole(&text(1..11)), false, LATER),
+            receiver.accept(1, whole(&text(1..11)), false, (LATER, None)),
             Accepted {
                 wakes_reader: true,
                 finished: true
@@ -653,24 +726,28 @@ mod tests {
     #[test]
     fn a_fin_below_what_was_received_is_ignored() {
         let mut receiver = receiver(100);
-        receiver.accept(1, whole(&text(1..21)), false, LATER);
+        receiver.accept(1, whole(&text(1..21)), false, (LATER, None));
         receiver.read(&mut [0; 20]);
         for end in [0, 1, 5, 20] {
             assert_eq!(
-                receiver.accept(end, whole(&[]), true, LATER),
+                receiver.accept(end, whole(&[]), true, (LATER, None)),
                 Accepted::default(),
                 "FIN at {end}"
             );
             assert_eq!(receiver.readable(), 0);
         }
-        assert!(receiver.accept(21, whole(&[]), true, LATER).finished);
+        assert!(
+            receiver
+                .accept(21, whole(&[]), true, (LATER, None))
+                .finished
+        );
     }
 
     #[test]
     fn the_first_copy_of_a_byte_wins() {
         let mut receiver = receiver(100);
-        receiver.accept(3, whole(b"cd"), false, LATER);
-        receiver.accept(1, whole(b"abXY"), false, LATER);
+        receiver.accept(3, whole(b"cd"), false, (LATER, None));
+        receiver.accept(1, whole(b"abXY"), false, (LATER, None));
         let mut out = [0; 4];
         assert_eq!(receiver.read(&mut out), 4);
         assert_eq!(&out, b"abcd");
@@ -684,7 +761,7 @@ mod tests {
         receiver.advertise(5);
         assert_eq!(receiver.bytes.memory(), 0);
         let far = (1 << 20) - 200;
-        receiver.accept(far, whole(&text(far..far + 100)), false, LATER);
+        receiver.accept(far, whole(&text(far..far + 100)), false, (LATER, None));
         assert_eq!(receiver.out_of_order(), 1);
         let table = (1 << 20) / 64 * size_of::<usize>();
         // And the 64 bytes that say where both are.
@@ -694,7 +771,7 @@ mod tests {
             receiver.bytes.memory()
         );
         // What was missing arrives: the far bytes are there.
-        receiver.accept(1, whole(&text(1..far)), false, LATER);
+        receiver.accept(1, whole(&text(1..far)), false, (LATER, None));
         let mut out = vec![0; 1 << 20];
         assert_eq!(receiver.read(&mut out) as u64, far + 99);
         assert_eq!(out[..far as usize + 99], text(1..far + 100));
@@ -704,7 +781,7 @@ mod tests {
     fn a_quiet_connection_holds_no_memory() {
         let mut receiver = receiver(1 << 20);
         assert_eq!(receiver.release_at(), None);
-        receiver.accept(1, whole(&text(1..5001)), false, LATER);
+        receiver.accept(1, whole(&text(1..5001)), false, (LATER, None));
         assert_eq!(receiver.release_at(), None, "there is something to read");
         receiver.release_memory(LATER + KEEP);
         receiver.read(&mut [0; 5000]);
@@ -714,14 +791,14 @@ mod tests {
         receiver.release_memory(at);
         assert_eq!((receiver.bytes.memory(), receiver.release_at()), (0, None));
         // Not even the page that was begun.
-        receiver.accept(5001, whole(&text(5001..5002)), false, LATER);
+        receiver.accept(5001, whole(&text(5001..5002)), false, (LATER, None));
         receiver.read(&mut [0; 1]);
         receiver.release_memory(receiver.release_at().expect("there is memory"));
         assert_eq!(receiver.bytes.memory(), 0);
         // Out-of-order data is no silence.
-        receiver.accept(6001, whole(&text(6001..6101)), false, LATER);
+        receiver.accept(6001, whole(&text(6001..6101)), false, (LATER, None));
         assert_eq!(receiver.release_at(), None);
-        receiver.accept(5002, whole(&text(5002..6001)), false, LATER);
+        receiver.accept(5002, whole(&text(5002..6001)), false, (LATER, None));
         let mut out = [0; 1200];
         assert_eq!(receiver.read(&mut out), 1099);
         assert_eq!(out[..1099], text(5002..6101));
@@ -731,7 +808,7 @@ mod tests {
     fn every_second_byte_is_bounded() {
         let mut receiver = receiver(1 << 20);
         for i in 0..10_000 {
-            receiver.accept(3 + 2 * i, whole(b"x"), false, LATER);
+            receiver.accept(3 + 2 * i, whole(b"x"), false, (LATER, None));
         }
         assert_eq!(receiver.out_of_order(), MAX_RANGES);
     }
@@ -740,11 +817,11 @@ mod tests {
     fn sack_reports_the_latest_first() {
         let mut receiver = receiver(1000);
         for start in [10, 30, 50, 70] {
-            receiver.accept(start, whole(&text(start..start + 5)), false, LATER);
+            receiver.accept(start, whole(&text(start..start + 5)), false, (LATER, None));
         }
-        receiver.accept(35, whole(&text(35..40)), false, LATER);
+        receiver.accept(35, whole(&text(35..40)), false, (LATER, None));
         let blocks: Vec<_> = receiver.sack_blocks().collect();
-        assert_eq!(blocks, [30..40, 70..75, 50..55]);
+        assert_eq!(blocks, [30..40, 70..75, 50..55, 10..15]);
     }
 
     #[test]
@@ -753,7 +830,7 @@ mod tests {
         receiver.quick = 0;
         receiver.acknowledged();
         let segment = vec![0; 1448];
-        receiver.accept(1, whole(&segment), false, LATER);
+        receiver.accept(1, whole(&segment), false, (LATER, None));
         assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
         receiver.on_deadline(Instant::ZERO);
         assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
@@ -761,7 +838,7 @@ mod tests {
         assert_eq!(receiver.owed(), Acknowledgement::Now);
         receiver.acknowledged();
         for start in [1449, 2897] {
-            receiver.accept(start, whole(&segment), false, LATER);
+            receiver.accept(start, whole(&segment), false, (LATER, None));
         }
         assert_eq!(receiver.owed(), Acknowledgement::Now);
     }
@@ -776,7 +853,7 @@ mod tests {
             receiver.advertise(0);
             let mut count = 0;
             for segment in 0..20 {
-                receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, LATER);
+                receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
                 if receiver.owed() == Acknowledgement::Now {
                     receiver.acknowledged();
                     count += 1;
@@ -796,7 +873,7 @@ mod tests {
         let mut receiver = receiver(10_000);
         receiver.peer_segment = 1000;
         for segment in 0..10 {
-            receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, LATER);
+            receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, (LATER, None));
         }
         receiver.advertise(0);
         assert!(!receiver.window_reopened(0));
@@ -806,7 +883,7 @@ mod tests {
         assert!(receiver.window_reopened(0));
         // More than 16 bits can say is no news.
         let mut large = self::receiver(1 << 20);
-        large.accept(1, whole(&[1; 1000]), false, LATER);
+        large.accept(1, whole(&[1; 1000]), false, (LATER, None));
         large.advertise(0);
         large.read(&mut [0; 1000]);
         assert!(!large.window_reopened(0));
@@ -815,9 +892,9 @@ mod tests {
     #[test]
     fn what_arrived_twice_is_reported_first_and_once() {
         let mut receiver = receiver(1000);
-        receiver.accept(1, whole(&text(1..51)), false, LATER);
-        receiver.accept(101, whole(&text(101..151)), false, LATER);
-        receiver.accept(201, whole(&text(201..251)), false, LATER);
+        receiver.accept(1, whole(&text(1..51)), false, (LATER, None));
+        receiver.accept(101, whole(&text(101..151)), false, (LATER, None));
+        receiver.accept(201, whole(&text(201..251)), false, (LATER, None));
         assert!(!receiver.has_duplicate());
         // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds
         // it; beyond what is there.
@@ -827,7 +904,7 @@ mod tests {
             (111..131, vec![111..131, 101..151, 201..251]),
             (241..261, vec![241..251, 201..261, 101..151]),
         ] {
-            receiver.accept(range.start, whole(&text(range)), false, LATER);
+            receiver.accept(range.start, whole(&text(range)), false, (LATER, None));
             assert_eq!(receiver.owed(), Acknowledgement::Now);
             assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
             receiver.acknowledged();
@@ -852,7 +929,7 @@ mod tests {
                     (1000, 1000),
                     Some((round, Duration::from_millis(20))),
                 );
-                receiver.accept(offset, whole(&[7; 1000]), false, LATER);
+                receiver.accept(offset, whole(&[7; 1000]), false, (LATER, None));
                 offset += 1000;
             }
             while receiver.read(&mut [0; 9000]) > 0 {}
@@ -873,13 +950,13 @@ mod tests {
             Some((1, Duration::from_millis(20))),
         );
         for segment in 0..30 {
-            fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, LATER);
+            fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
         }
         while fast.read(&mut [0; 9000]) > 0 {}
         fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
         assert_eq!(fast.capacity, 100_000, "no more than allowed");
         assert_eq!((fast.advertise(0), fast.window), (30_000, 30_000));
-        fast.accept(30_001, whole(&[7; 1000]), false, LATER);
+        fast.accept(30_001, whole(&[7; 1000]), false, (LATER, None));
         assert_eq!(fast.window, 32_000, "two segments for each that arrives");
     }
 }

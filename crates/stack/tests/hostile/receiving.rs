@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::Bytes;
-use tautline_stack::{Recv, TcpConfig};
+use tautline_stack::{AckCompression, Recv, TcpConfig};
 
 use crate::peer::*;
 
@@ -33,6 +33,40 @@ fn every_second_byte_costs_little_and_loses_nothing() {
         peer.send(&peer.data(offset, &text(offset..offset + 1000)));
     }
     assert_eq!(peer.host_reads(), (text(0..BYTES), Recv::Empty));
+}
+
+/// Issue 16.12: Linux's profile joins the acknowledgements of a flood beyond a hole, 44 into one, but
+/// for those of the start of the connection and the first three of the hole. The last of them leaves
+/// within a millisecond and reports the flood's end.
+#[test]
+fn acknowledgements_of_a_flood_are_joined() {
+    const SEGMENTS: u32 = 400;
+    let acknowledgements = |ack_compression| {
+        let config = TcpConfig {
+            ack_compression,
+            ..TcpConfig::default()
+        };
+        let mut peer = Peer::connected(config, [mss(1460), sack_permitted()].concat());
+        let mut count = 0;
+        for offset in (1..=SEGMENTS).map(|segment| 2 * segment) {
+            let segment = peer.data(offset, &text(offset..offset + 1));
+            peer.pair.inject(HOST, &segment.to_frame());
+            count += peer.run_for(Duration::ZERO).len();
+        }
+        let last = peer.run_for(Duration::from_millis(1));
+        let end = peer.at(2 * SEGMENTS + 1).to_be_bytes();
+        for segment in &last {
+            // Kind and length are cut off; the first block ends after eight bytes.
+            let blocks = segment.option(5).expect("SACK blocks");
+            assert_eq!(blocks[4..8], end);
+        }
+        (count, last.len())
+    };
+    assert_eq!(acknowledgements(None), (SEGMENTS as usize, 0));
+    let (at_once, late) = acknowledgements(Some(AckCompression::LINUX));
+    assert_eq!(late, 1);
+    let joined = (SEGMENTS as usize - 16 - 3) / 45;
+    assert!((joined..=joined + 16 + 3).contains(&at_once), "{at_once}");
 }
 
 /// All orders of five overlapping segments with different content: the first copy of a byte is the
