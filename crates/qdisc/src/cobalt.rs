@@ -152,19 +152,23 @@ impl FifoAqm for Control {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Option<P> {
-        while let Some(mut packet) = queue.pop() {
-            let verdict = self.aqm.judge(&mut self.state, &mut packet, 0, now);
+        // The packet stays in one place, the result: moving it costs more than judging it.
+        let mut head = queue.pop();
+        while let Some(packet) = &mut head {
+            let verdict = self.aqm.judge(&mut self.state, packet, 0, now);
             // The last packet is never dropped: that would cost its sender a timeout and shorten no
             // queue.
             let Some(reason) = verdict.drop.filter(|_| queue.front().is_some()) else {
                 self.stats.ecn_mark += u64::from(verdict.marked);
-                return Some(packet);
+                return head;
             };
             match reason {
                 DropReason::Target => self.stats.drop_target += 1,
                 _ => self.stats.drop_blue += 1,
             }
-            drops.push(packet, reason);
+            if let Some(packet) = core::mem::replace(&mut head, queue.pop()) {
+                drops.push(packet, reason);
+            }
         }
         self.aqm.queue_empty(&mut self.state, now);
         None
