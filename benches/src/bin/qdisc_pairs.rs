@@ -6,6 +6,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use tautline_benches::queue::{Backlogged, CASES, Pkt};
+use tautline_tc::Tree;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,7 +20,9 @@ fn main() -> ExitCode {
         eprintln!("usage: qdisc_pairs SCRIPT FLOWS PAIRS; without arguments it lists the scripts");
         return ExitCode::FAILURE;
     };
-    match tautline_tc::build::<Pkt>(script) {
+    // A drawn key would put flows elsewhere in each run.
+    let tree = script.parse::<Tree>();
+    match tree.and_then(|tree| tree.with_hash_key(0).build::<Pkt>()) {
         Ok(queue) => {
             let mut standing = Backlogged::new(queue, flows.max(1));
             let passed = (0..pairs).filter(|_| black_box(standing.pair())).count() as u64;

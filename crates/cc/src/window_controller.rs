@@ -137,9 +137,8 @@ impl<L: WindowLaw> WindowController<L> {
 
     fn update_verdict(&mut self) {
         let (cwnd, ssthresh) = self.law.window().in_bytes();
-        let mut verdict = self.pacing.verdict(cwnd, ssthresh);
-        self.law.bound_burst(&mut verdict);
-        self.verdict = verdict;
+        self.verdict = self.pacing.verdict(cwnd, ssthresh);
+        self.law.bound_burst(&mut self.verdict);
     }
 }
 

@@ -35,7 +35,7 @@ pub use stats::{Stats, TinStats};
 
 use crate::drr_plus::bounds::Bounds;
 use crate::filter::{Filters, Verdict};
-use crate::random::Random;
+use crate::random::{Random, check_secret, secret};
 use crate::slab::Slab;
 
 use autorate::Autorate;
@@ -68,6 +68,8 @@ const FIRST_CAPACITY: usize = 256;
 #[derive(Debug)]
 pub struct Cake<P> {
     config: Config,
+    /// Mixed into every hash.
+    key: u64,
     filters: Filters,
     /// The rate the link is held at; zero is no limit.
     rate: Rate,
@@ -131,6 +133,7 @@ impl<P> Cake<P> {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let mut cake = Self {
+            key: secret("perturbation", config.perturbation)?,
             rate: config.bandwidth.at_first(),
             shaper: Shaper::default(),
             tins: (0..config.tins.count())
@@ -251,13 +254,7 @@ impl<P: Item> Cake<P> {
             overhead,
             ..
         } = config;
-        let fixed = perturbation == self.config.perturbation;
-        ConfigError::check(
-            fixed,
-            "perturbation",
-            perturbation,
-            "what it was at creation",
-        )?;
+        check_secret("perturbation", perturbation, self.key)?;
         if config.bandwidth != self.config.bandwidth && config.bandwidth.at_first() > Rate::ZERO {
             self.rate = config.bandwidth.at_first();
         }
@@ -299,11 +296,7 @@ impl<P: Item> Cake<P> {
     /// arrival, and is not counted again.
     fn rehome(&mut self, mut item: Weighed<P>) {
         let tin = self.tin_of(&mut item.packet);
-        let hashes = Hashes::of(
-            &item.packet,
-            self.config.isolation,
-            self.config.perturbation,
-        );
+        let hashes = Hashes::of(&item.packet, self.config.isolation, self.key);
         let place = FlowPosition {
             tin,
             flow: self.tins[tin].queue_of(hashes),
@@ -516,7 +509,7 @@ impl<P: Item> Qdisc<P> for Cake<P> {
             return drops.push(packet, DropReason::Filter);
         }
         let number = self.tin_of(&mut packet);
-        let mut hashes = Hashes::of(&packet, self.config.isolation, self.config.perturbation);
+        let mut hashes = Hashes::of(&packet, self.config.isolation, self.key);
         if let Verdict::Class(class) = verdict {
             hashes = hashes.decided(class);
         }

@@ -14,6 +14,7 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Item, SplitMix64};
 
 use crate::codel::Source;
 use crate::index::{Chain, Index};
+use crate::random::{check_secret, secret};
 use crate::slab::Slab;
 use crate::units;
 
@@ -58,8 +59,8 @@ pub(crate) struct Shape {
     pub(crate) quantum: Bytes,
     /// Memory all queues hold at most.
     pub(crate) memory_limit: Bytes,
-    /// Moves flows to other queues.
-    pub(crate) perturbation: u64,
+    /// Moves flows to other queues; drawn if `None`.
+    pub(crate) perturbation: Option<u64>,
     /// Handling of a new flow that ran empty.
     pub(crate) emptied: Emptied,
 }
@@ -91,6 +92,8 @@ impl Shape {
 #[derive(Debug)]
 pub(crate) struct FairQueue<P, S> {
     shape: Shape,
+    /// Mixed into every flow hash.
+    key: u64,
     quantum: i32,
     flows: Flows<S>,
     new_flows: Chain,
@@ -125,6 +128,7 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
     pub(crate) fn new(shape: Shape) -> Result<Self, ConfigError> {
         shape.check()?;
         Ok(Self {
+            key: secret("perturbation", shape.perturbation)?,
             quantum: shape.quantum(),
             flows: Flows::new(shape.flows as usize),
             new_flows: Chain::default(),
@@ -144,12 +148,7 @@ impl<P, S> FairQueue<P, S> {
         shape.check()?;
         let fixed = "what it was at creation";
         ConfigError::check(shape.flows == self.shape.flows, "flows", shape.flows, fixed)?;
-        ConfigError::check(
-            shape.perturbation == self.shape.perturbation,
-            "perturbation",
-            shape.perturbation,
-            fixed,
-        )?;
+        check_secret("perturbation", shape.perturbation, self.key)?;
         self.quantum = shape.quantum();
         self.shape = shape;
         Ok(())
@@ -159,7 +158,7 @@ impl<P, S> FairQueue<P, S> {
     /// number.
     #[inline]
     pub(crate) fn queue_of(&self, flow_hash: u64) -> Index {
-        let mixed = mix(flow_hash ^ self.shape.perturbation) >> 32;
+        let mixed = mix(flow_hash ^ self.key) >> 32;
         Index::new(((mixed * self.flows.len() as u64) >> 32) as usize)
     }
 

@@ -31,10 +31,10 @@ pub struct Config {
     pub pie: Params,
     /// Handling of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
-    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
-    /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
-    /// is kept.
-    pub perturbation: u64,
+    /// Secret that moves the flows to other queues, so that nobody can aim at one (RFC 8290 §4.1).
+    /// Default `None`: drawn at creation, which fails without the feature `std`. Give it where runs
+    /// must repeat.
+    pub perturbation: Option<u64>,
 }
 
 impl Default for Config {
@@ -46,7 +46,7 @@ impl Default for Config {
             memory_limit: Bytes::mib(32),
             pie: Params::default(),
             emptied: Emptied::default(),
-            perturbation: 0,
+            perturbation: None,
         }
     }
 }

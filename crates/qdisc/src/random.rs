@@ -3,6 +3,41 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use tautline_base::ConfigError;
+
+/// The secret of one qdisc: `given` as its `parameter`, else an unpredictable number.
+///
+/// # Errors
+/// If none is given and there is no `std` to draw one.
+pub(crate) fn secret(parameter: &'static str, given: Option<u64>) -> Result<u64, ConfigError> {
+    let allowed = "a random number (the feature `std` draws one)";
+    given
+        .or_else(unpredictable)
+        .ok_or_else(|| ConfigError::new(parameter, "absent", allowed))
+}
+
+#[cfg(feature = "std")]
+fn unpredictable() -> Option<u64> {
+    Some(tautline_base::HashKey::random().hash(0))
+}
+
+#[cfg(not(feature = "std"))]
+fn unpredictable() -> Option<u64> {
+    None
+}
+
+/// Refuses `new` as the `parameter` of a qdisc that runs with `secret`; `None` keeps that.
+///
+/// # Errors
+/// If they differ.
+pub(crate) fn check_secret(
+    parameter: &'static str,
+    new: Option<u64>,
+    secret: u64,
+) -> Result<(), ConfigError> {
+    let new = new.unwrap_or(secret);
+    ConfigError::check(new == secret, parameter, new, "what it was at creation")
+}
 
 /// A seeded generator of random numbers.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ pub use params::{Config, FlowRed};
 
 use crate::drr_plus::mix;
 use crate::index::{Chain, Index, Links};
-use crate::random::Random;
+use crate::random::{Random, check_secret, secret};
 use crate::red::{Aqm, Congestion, State};
 
 use depths::Depths;
@@ -52,6 +52,8 @@ pub struct Sfq<P> {
     config: Config,
     quantum: i64,
     aqm: Option<Aqm>,
+    /// The keys and the random numbers follow from it.
+    seed: u64,
     random: Random,
     hash: Hash,
     /// The flow that each bucket's packets belong to.
@@ -165,7 +167,8 @@ impl<P> Sfq<P> {
     /// If a parameter is out of range, or RED's contradict each other.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        let mut random = Random::new(config.seed);
+        let seed = secret("seed", config.seed)?;
+        let mut random = Random::new(seed);
         let (buckets, flows, depths) = tables(&config);
         Ok(Self {
             quantum: allotment(&config),
@@ -174,6 +177,7 @@ impl<P> Sfq<P> {
                 key: random.bits64(),
                 until: None,
             },
+            seed,
             random,
             buckets,
             flows,
@@ -231,12 +235,7 @@ impl<P: Item> Sfq<P> {
     /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
-        ConfigError::check(
-            config.seed == self.config.seed,
-            "seed",
-            config.seed,
-            "what it was at creation",
-        )?;
+        check_secret("seed", config.seed, self.seed)?;
         let aqm = aqm(&config)?;
         for flow in &mut self.flows.0 {
             match (&self.aqm, &aqm) {

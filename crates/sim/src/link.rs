@@ -108,7 +108,7 @@ impl Link {
                 bytes: Some(*bytes),
                 victim: Victim::Newcomer,
             })),
-            Buffer::Qdisc(tree) => tree.build()?,
+            Buffer::Qdisc(tree) => tree.clone().with_hash_key(0).build()?,
         };
         let qdisc = Ledger::new(qdisc);
         let egress = match &config.nic {

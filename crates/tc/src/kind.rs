@@ -142,6 +142,21 @@ kinds! {
 }
 
 impl Kind {
+    /// Gives a qdisc that hashes flows the secret `key`, unless it names one; without, it draws one
+    /// when it is built. For runs that must repeat.
+    #[must_use]
+    pub fn with_hash_key(mut self, key: u64) -> Self {
+        let secret = match &mut self {
+            Self::Cake(config) => &mut config.perturbation,
+            Self::FqCodel(config) => &mut config.perturbation,
+            Self::FqPie(config) => &mut config.perturbation,
+            Self::Sfq(config) => &mut config.seed,
+            _ => return self,
+        };
+        secret.get_or_insert(key);
+        self
+    }
+
     /// `tc`'s name of the kind.
     pub fn name(&self) -> &'static str {
         self.config().kind()

@@ -96,7 +96,7 @@ fn every_word_sets_its_parameter() {
         codel,
         backlog: BacklogScope::Qdisc,
         emptied: Emptied::Forgotten,
-        perturbation: 42,
+        perturbation: Some(42),
     };
     assert_eq!(config, expected);
     let Ok(Kind::Codel(config)) = "codel noecn ecn".parse() else {

@@ -121,10 +121,10 @@ pub struct Config {
     pub profile: Profile,
     /// Seed of BLUE's random numbers and of the rounding of quanta. Default 0.
     pub seed: u64,
-    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
-    /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
-    /// is kept.
-    pub perturbation: u64,
+    /// Secret that moves the flows to other queues, so that nobody can aim at one (RFC 8290 §4.1).
+    /// Default `None`: drawn at creation, which fails without the feature `std`. Give it where runs
+    /// must repeat.
+    pub perturbation: Option<u64>,
 }
 
 impl Default for Config {
@@ -145,7 +145,7 @@ impl Default for Config {
             mtu: Bytes::new(1514),
             profile: Profile::default(),
             seed: 0,
-            perturbation: 0,
+            perturbation: None,
         }
     }
 }

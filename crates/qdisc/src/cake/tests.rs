@@ -25,7 +25,9 @@ fn config(words: &str) -> Config {
 }
 
 fn cake(words: &str) -> Ledger<Cake<Probe>> {
-    Ledger::new(Cake::new(config(words)).expect(words))
+    let mut config = config(words);
+    config.perturbation.get_or_insert(0);
+    Ledger::new(Cake::new(config).expect(words))
 }
 
 fn ms(millis: u64) -> Instant {

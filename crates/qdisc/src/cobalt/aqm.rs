@@ -196,9 +196,7 @@ impl Aqm {
         verdict
     }
 
-    /// Notes that the queue overflowed. True if this made BLUE begin to drop. Not inlined: it would
-    /// take registers from every enqueue.
-    #[inline(never)]
+    /// Notes that the queue overflowed. True if this made BLUE begin to drop.
     pub fn queue_full(&mut self, state: &mut State, now: Instant) -> bool {
         let mut begins = false;
         if self.blue_may_move(state, now) {
@@ -213,7 +211,6 @@ impl Aqm {
     }
 
     /// Notes that the queue was found empty. True if this made BLUE cease to drop.
-    #[inline(never)]
     pub fn queue_empty(&mut self, state: &mut State, now: Instant) -> bool {
         let mut ceases = false;
         if state.p_drop > 0 && self.blue_may_move(state, now) {

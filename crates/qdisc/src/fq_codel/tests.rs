@@ -607,7 +607,8 @@ fn linux_differs_in_three_things() {
     assert_eq!(words.parse(), Ok(Kind::FqCodel(Config::linux())));
 }
 
-/// Another secret puts the flows into other queues; the same secret into the same.
+/// Another secret puts the flows into other queues; the same secret into the same. Instances that
+/// are given none draw one each.
 #[test]
 fn the_perturbation_moves_flows() {
     let queues = |perturbation| {
@@ -620,15 +621,22 @@ fn the_perturbation_moves_flows() {
             .map(|hash| queue.queues.queue_of(hash).get())
             .collect::<Vec<_>>()
     };
-    assert_eq!(queues(1), queues(1));
-    let same = queues(1)
-        .iter()
-        .zip(queues(2))
-        .filter(|(one, two)| **one == *two)
-        .count();
-    assert!(same < 10, "{same} of 1000 flows stayed");
+    assert_eq!(queues(Some(1)), queues(Some(1)));
+    let stay = |one: Vec<usize>, other: Vec<usize>| {
+        let pairs = one.into_iter().zip(other);
+        pairs.filter(|(one, other)| one == other).count()
+    };
+    for same in [
+        stay(queues(Some(1)), queues(Some(2))),
+        stay(queues(None), queues(None)),
+        stay(queues(None), queues(Some(0))),
+    ] {
+        assert!(same < 20, "{same} of 1000 flows stayed");
+    }
     let mut counts = [0; 1024];
-    queues(3).into_iter().for_each(|queue| counts[queue] += 1);
+    queues(Some(3))
+        .into_iter()
+        .for_each(|queue| counts[queue] += 1);
     assert!(
         counts.iter().max() <= Some(&8),
         "consecutive hashes spread over the queues"

@@ -330,7 +330,7 @@ fn words_set_every_parameter_and_come_back() {
         memory_limit: Bytes::kib(5),
         pie,
         emptied: Emptied::Forgotten,
-        perturbation: 42,
+        perturbation: Some(42),
     };
     assert_eq!(config, expected);
     assert!(

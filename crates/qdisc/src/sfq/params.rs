@@ -28,9 +28,10 @@ pub struct Config {
     pub perturb: Option<Duration>,
     /// RED on every flow. Default none (Linux).
     pub red: Option<FlowRed>,
-    /// Seed of the keys and of RED's random numbers. Default 0, which is as good while the flow
-    /// hash itself is keyed and the key is kept.
-    pub seed: u64,
+    /// Seed of the keys of the hash, which nobody may know, and of RED's random numbers. Default
+    /// `None`: drawn at creation, which fails without the feature `std`. Give it where runs must
+    /// repeat.
+    pub seed: Option<u64>,
 }
 
 impl Default for Config {
@@ -44,7 +45,7 @@ impl Default for Config {
             divisor: 1024,
             perturb: None,
             red: None,
-            seed: 0,
+            seed: None,
         }
     }
 }

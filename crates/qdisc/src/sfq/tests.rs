@@ -23,7 +23,7 @@ fn sfq(config: Config) -> Ledger<Sfq<Probe>> {
     let queue = (0..)
         .map(|seed| {
             Sfq::<Probe>::new(Config {
-                seed,
+                seed: Some(seed),
                 divisor: 1024,
                 ..config.clone()
             })
@@ -535,10 +535,10 @@ fn words_are_read_and_written() {
             ecn: true,
             harddrop: true,
         }),
-        seed: 4,
+        seed: Some(4),
     };
     assert_eq!(config, expected);
-    let plain = "sfq limit 127p quantum 1514b depth 127 flows 128 divisor 1024 seed 0";
+    let plain = "sfq limit 127p quantum 1514b depth 127 flows 128 divisor 1024";
     for words in [
         "sfq",
         "sfq perturb 10 headdrop taildrop perturb 0",

@@ -194,6 +194,7 @@ impl Wifi {
         } = &self.config;
         let own = station_driver.as_ref().filter(|_| number.is_multiple_of(2));
         own.or(driver.as_ref()).map(|tree| {
+            let tree = tree.clone().with_hash_key(0);
             tree.build()
                 .expect("one was made when the parameters were checked")
         })

@@ -285,7 +285,7 @@ impl HostNode {
         if schedule != Schedule::Constant {
             nic.schedule = schedule;
         }
-        let qdisc = Stats::new(Ledger::new(self.qdisc.build()?));
+        let qdisc = Stats::new(Ledger::new(self.qdisc.clone().with_hash_key(0).build()?));
         let port = Port::new(
             qdisc,
             Ring::new(SimNic::new(nic)?, self.ring_limit.build()?),

@@ -106,7 +106,7 @@ impl Parameters for Config {
         value!("mtu", SIZE, mtu),
         choice!("profile", profile, "design" => Profile::Design, "linux" => Profile::Linux),
         value!("seed", INTEGER, seed),
-        hidden!("perturbation", INTEGER, perturbation),
+        secret!("perturbation", INTEGER, perturbation),
         preset!("linux", "(all as Linux does)", |config| config.profile =
             Profile::Linux),
     ];

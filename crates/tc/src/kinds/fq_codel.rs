@@ -27,7 +27,7 @@ impl Parameters for Config {
             "emptied", emptied,
             "waits" => Emptied::Waits, "forgotten" => Emptied::Forgotten,
         ),
-        hidden!("perturbation", INTEGER, perturbation),
+        secret!("perturbation", INTEGER, perturbation),
         part!(codel: Params),
         preset!("linux", "(all as Linux does)", |config| {
             let linux = Self::linux();

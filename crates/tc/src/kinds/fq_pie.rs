@@ -24,7 +24,7 @@ impl Parameters for Config {
             "emptied", emptied,
             "waits" => Emptied::Waits, "forgotten" => Emptied::Forgotten,
         ),
-        hidden!("perturbation", INTEGER, perturbation),
+        secret!("perturbation", INTEGER, perturbation),
         part!(pie: Params),
         preset!("linux", "(all as Linux does)", |config| {
             let seed = config.pie.seed;

@@ -88,7 +88,7 @@ impl Parameters for Config {
             },
             show: |config| config.red.as_ref().map_or_else(Vec::new, Options::options),
         },
-        value!("seed", INTEGER, seed),
+        optional!("seed", INTEGER, seed),
     ];
 }
 

@@ -38,18 +38,27 @@ impl Refusal {
 
 type Boxed<P> = Box<dyn DynQdisc<P>>;
 
-/// Makes the root.
-pub(super) fn build<P: Item + Send + 'static>(nodes: &[Node]) -> Result<Boxed<P>, Refusal> {
+/// Makes the root. A qdisc that names no secret for its hashes gets `hash_key`, or draws one.
+pub(super) fn build<P: Item + Send + 'static>(
+    nodes: &[Node],
+    hash_key: Option<u64>,
+) -> Result<Boxed<P>, Refusal> {
     let below = nodes
         .iter()
         .enumerate()
         .filter_map(|(at, node)| Some((node.parent?, at)))
         .collect();
-    Builder { nodes, below }.node(0)
+    let builder = Builder {
+        nodes,
+        hash_key,
+        below,
+    };
+    builder.node(0)
 }
 
 struct Builder<'a> {
     nodes: &'a [Node],
+    hash_key: Option<u64>,
     /// The qdiscs by the class they stand below.
     below: BTreeMap<ClassId, usize>,
 }
@@ -59,7 +68,11 @@ impl Builder<'_> {
     fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
         let refused = |error| Refusal::new(node, at, None, error);
-        match node.kind.clone() {
+        let mut kind = node.kind.clone();
+        if let Some(key) = self.hash_key {
+            kind = kind.with_hash_key(key);
+        }
+        match kind {
             Kind::Prio(config) => {
                 let bands: Result<Vec<_>, _> = (1..=config.bands.into())
                     .map(|band| self.child(node, band, fifo))

@@ -44,7 +44,7 @@ use script::Script;
 pub(crate) fn build<P: Item + Send + 'static>(
     words: &str,
 ) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-    Script::read(&joined(words))?.build()
+    Script::read(&joined(words))?.build(None)
 }
 
 /// A qdisc with all that belongs to it: classes, filters, qdiscs below. Parses from a
@@ -152,6 +152,15 @@ impl Tree {
         self.nodes[0].id()
     }
 
+    /// [`Kind::with_hash_key`] for every qdisc of the tree.
+    #[must_use]
+    pub fn with_hash_key(mut self, key: u64) -> Self {
+        for node in &mut self.nodes {
+            node.kind = node.kind.clone().with_hash_key(key);
+        }
+        self
+    }
+
     /// Makes the qdisc. All qdiscs below the root are wrapped in
     /// [`Stats`](tautline_qdisc::Stats): their reports hold counters and sojourn times. The root is
     /// not: callers wrap it in the statistics of their choice.
@@ -159,7 +168,7 @@ impl Tree {
     /// # Errors
     /// If a qdisc refuses a value.
     pub fn build<P: Item + Send + 'static>(&self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-        build::build(&self.nodes)
+        build::build(&self.nodes, None)
             .map_err(|refusal| ParseError::refused(refusal.kind, 0..0, refusal.error))
     }
 }
@@ -186,7 +195,7 @@ impl FromStr for Tree {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let text = joined(text);
         let script = Script::read(&text)?;
-        script.build::<Packet<()>>()?;
+        script.build::<Packet<()>>(Some(0))?;
         Ok(script.into_tree())
     }
 }

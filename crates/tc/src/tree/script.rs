@@ -64,14 +64,15 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Makes the qdisc.
+    /// Makes the qdisc, with `hash_key` for those that name no secret.
     ///
     /// # Errors
     /// If a qdisc refuses a value; the error points at it.
     pub(super) fn build<P: Item + Send + 'static>(
         &self,
+        hash_key: Option<u64>,
     ) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-        build::build(&self.nodes).map_err(
+        build::build(&self.nodes, hash_key).map_err(
             |Refusal {
                  kind,
                  error,

@@ -237,13 +237,13 @@ macro_rules! changed {
     };
 }
 
-/// `hidden!("perturbation", INTEGER, perturbation)`: as [`value!`], but never shown.
-macro_rules! hidden {
+/// `secret!("perturbation", INTEGER, perturbation)`: as [`optional!`], but never shown.
+macro_rules! secret {
     ($name:literal, $syntax:expr, $($field:ident).+) => {
         $crate::words::parameter::custom!(
             $name,
             [$syntax.name],
-            |config, option, words| config.$($field).+ = words.read(option, &$syntax)?,
+            |config, option, words| config.$($field).+ = Some(words.read(option, &$syntax)?),
             |_| None
         )
     };
@@ -364,5 +364,5 @@ macro_rules! part {
 }
 
 pub(crate) use {
-    changed, choice, custom, flag, hidden, optional, or_word, part, preset, switch, value,
+    changed, choice, custom, flag, optional, or_word, part, preset, secret, switch, value,
 };

@@ -120,6 +120,7 @@ pub(crate) fn ours(setup: &Setup, linux: bool, seed: u32) -> Box<dyn DynQdisc<Fr
     let tree = script
         .parse::<Tree>()
         .unwrap_or_else(|error| panic!("{}: {error}\n{script}", setup.name));
-    tree.build()
+    tree.with_hash_key(0)
+        .build()
         .unwrap_or_else(|error| panic!("{}: {error}", setup.name))
 }

@@ -77,7 +77,7 @@ impl WifiConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.phy.check()?;
         for driver in self.driver.iter().chain(&self.station_driver) {
-            let _discarded: DriverQueue = driver.build()?;
+            let _discarded: DriverQueue = driver.clone().with_hash_key(0).build()?;
         }
         let Aggregate {
             frames,

@@ -11,7 +11,7 @@ use crate::nic::{Coalesce, NicConfig, SimNic, TxStatus};
 fn nic(config: NicConfig, driver: Option<&str>) -> SimNic {
     let mut nic = SimNic::new(config).expect("valid");
     let tree = driver.map(|words| words.parse::<Tree>().expect("valid"));
-    nic.attach_to_medium(tree.map(|tree| tree.build().expect("valid")));
+    nic.attach_to_medium(tree.map(|tree| tree.with_hash_key(0).build().expect("valid")));
     nic
 }
 
