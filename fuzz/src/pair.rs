@@ -96,7 +96,7 @@ fn address_v6(side: usize) -> Ipv6Addr {
 
 fn built(tree: &str) -> Box<dyn DynQdisc<Packet<HeapFrame>>> {
     let tree: Tree = tree.parse().expect("the targets' trees parse");
-    tree.build().expect("and build")
+    tree.with_hash_key(0).build().expect("and build")
 }
 
 impl Pair {
