@@ -132,6 +132,22 @@ fn half_open_connections_to_silent_neighbors_leave_the_backlog() {
     nothing_left(&pair);
 }
 
+/// A connection that nobody accepted does not outlive its listener (16.18).
+#[test]
+fn a_closed_listener_resets_what_was_not_accepted_16_18() {
+    let mut pair = Pair::new(5);
+    pair.deaf[1] = true;
+    let listener = pair.hosts[1].listen(PORT, TcpConfig::default());
+    pair.connect(TcpConfig::default());
+    pair.run_for(DELAY * 8);
+    assert_eq!(pair.hosts[1].socket_count(), 2);
+    pair.hosts[1].close(listener.expect("free"), pair.now);
+    pair.run_for(DELAY * 4);
+    assert_eq!(pair.closed(0), Some(CloseReason::Reset));
+    assert_eq!(pair.hosts[1].next_event(), None);
+    nothing_left(&pair);
+}
+
 #[test]
 fn many_connections_at_once() {
     let mut pair = Pair::new(11);

@@ -51,11 +51,26 @@ impl Transport {
         Ok(id)
     }
 
-    /// Removes a listener; its half-open connections end by themselves.
+    /// Removes a listener. Its half-open connections end by themselves; those that the application
+    /// has not accepted are reset (Linux `inet_csk_listen_stop`).
     pub(in crate::host) fn remove_listener(&mut self, id: SocketId) {
-        if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
-            self.listeners.remove(&listener.at);
+        let Some(Socket::Listener(listener)) = self.sockets.remove(id) else {
+            return;
+        };
+        self.listeners.remove(&listener.at);
+        let waiting = self.events.iter().filter_map(|event| match event {
+            Event::Accepted { listener, socket } if *listener == id => Some(*socket),
+            _ => None,
+        });
+        for socket in waiting.collect::<Vec<_>>() {
+            if let Some(connection) = self.sockets.connection_mut(socket) {
+                connection.orphan = true;
+                connection.abort();
+                self.mark_runnable(socket);
+            }
         }
+        self.events
+            .retain(|event| !matches!(event, Event::Accepted { listener, .. } if *listener == id));
     }
 
     /// The most specific listener for the local end of `tuple`: its address, its family, any.
