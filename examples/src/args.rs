@@ -156,6 +156,8 @@ pub enum DeviceKind {
     AfXdp,
     /// TAP interface
     Tap,
+    /// Packet socket on the interface as it is, with packets of up to 64 KiB
+    Packet,
 }
 
 /// Where an XDP program runs.

@@ -41,13 +41,16 @@ impl StackArgs {
         for (at, via) in self.gateway.iter().enumerate() {
             self.check_gateway(*via, &self.gateway[..at])?;
         }
-        let foreign = match self.device {
-            DeviceKind::AfXdp => self
-                .offload
-                .then(|| ("offload", "with --device af_xdp".to_owned(), "tap")),
-            DeviceKind::Tap if self.queue != 0 => Some(("queue", self.queue.to_string(), "af_xdp")),
-            DeviceKind::Tap => (self.mode != Mode::Auto)
-                .then(|| ("mode", format!("{:?}", self.mode).to_lowercase(), "af_xdp")),
+        let kernel = self.device != DeviceKind::AfXdp;
+        let foreign = if self.offload && self.device != DeviceKind::Tap {
+            let with = if kernel { "packet" } else { "af_xdp" };
+            Some(("offload", format!("with --device {with}"), "tap"))
+        } else if kernel && self.queue != 0 {
+            Some(("queue", self.queue.to_string(), "af_xdp"))
+        } else if kernel && self.mode != Mode::Auto {
+            Some(("mode", format!("{:?}", self.mode).to_lowercase(), "af_xdp"))
+        } else {
+            None
         };
         foreign.map_or(Ok(()), |(option, value, device)| {
             let problem = format!("it is an option of --device {device}; leave it out");

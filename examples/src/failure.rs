@@ -22,12 +22,15 @@ pub enum Failure {
     /// The program was built without AF_XDP.
     #[cfg(not(feature = "af-xdp"))]
     #[error(
-        "this program was built without AF_XDP: use --device tap, or build with the default features (scripts/setup first)"
+        "this program was built without AF_XDP: use --device packet, or build with the default features (scripts/setup first)"
     )]
     NoAfXdp,
     /// The TAP interface could not be opened.
     #[error(transparent)]
     Tap(#[from] TapError),
+    /// The packet socket could not be opened.
+    #[error(transparent)]
+    Packet(#[from] tautline_rt::packet_device::OpenError),
     /// The qdisc was refused.
     #[error(transparent)]
     Qdisc(#[from] tautline_tc::ParseError),

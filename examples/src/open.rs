@@ -1,10 +1,11 @@
-//! [`with_device`]: opens AF_XDP or TAP, as the options say, and runs a job on it.
+//! [`with_device`]: opens AF_XDP, TAP or a packet socket, as the options say, and runs a job on it.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
+use tautline_rt::packet_device::{Config, PacketDevice, Take};
 
 #[cfg(feature = "af-xdp")]
 use crate::args::Mode;
@@ -21,7 +22,7 @@ pub struct Opened<D: Device> {
     pub pool: Pool<D::Frame>,
     /// Our hardware address.
     pub mac: [u8; 6],
-    /// Name of the path: `af_xdp`, `tap`.
+    /// Name of the path: `af_xdp`, `tap`, `packet`.
     pub path: &'static str,
     /// How it was opened.
     pub mode: String,
@@ -49,6 +50,7 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     match args.device {
         DeviceKind::AfXdp => with_af_xdp(args, job),
         DeviceKind::Tap => with_tap(args, job),
+        DeviceKind::Packet => with_packet(args, job),
     }
 }
 
@@ -98,10 +100,29 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
     Err(Failure::NoAfXdp)
 }
 
+/// Frames for sending on devices without frames of their own.
+const FRAMES: usize = 2048;
+
+fn with_packet(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    let take = Take::Addresses(args.ip.iter().map(|own| own.address()).collect());
+    let device = PacketDevice::open(&Config {
+        take,
+        ..Config::new(&args.iface)
+    })?;
+    args.check_mtu(device.mtu())?;
+    job.run(Opened {
+        pool: Pool::heap(FRAMES, device.tso()),
+        mac: device.mac(),
+        device,
+        path: "packet",
+        mode: "a packet socket, packets of several segments".to_owned(),
+        failure: |device| device.failure().map(|failure| failure.to_string()),
+    })
+}
+
 /// The kernel has the interface's own address; we are a neighbor behind it and need another one,
 /// locally administered.
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    const FRAMES: usize = 2048;
     let [a, b, c, d] = args
         .ip
         .first()

@@ -69,7 +69,7 @@ pub struct Summary {
     pub event: &'static str,
     /// `sender` or `receiver`.
     pub role: &'static str,
-    /// `af_xdp`, `tap` or `in-process`.
+    /// `af_xdp`, `tap`, `packet` or `in-process`.
     pub path: &'static str,
     /// How the device was opened.
     pub mode: String,
@@ -126,7 +126,7 @@ pub struct Verdict {
     pub gbit_per_s: f64,
     /// Whether the received data equal the sent data.
     pub sha256_match: bool,
-    /// `af_xdp`, `tap` or `in-process`.
+    /// `af_xdp`, `tap`, `packet` or `in-process`.
     pub path: &'static str,
     /// Congestion control of the sender.
     pub cc: &'static str,

@@ -394,6 +394,18 @@ impl<F: Frame> Packet<F> {
         }
     }
 
+    /// Writes the deferred parts for a device that computes the transport checksum itself: the payload
+    /// in full, as checksum the sum of the pseudo-header only (Linux's `CHECKSUM_PARTIAL`). A packet
+    /// that is neither TCP nor UDP is completed as by [`complete`](Self::complete).
+    pub fn leave_checksum(&mut self) {
+        let used = self.used();
+        let left = self.deferred() == Deferred::Checksum
+            && (self.frame.bytes_mut().get_mut(..used)).is_some_and(segmentation::leave_checksum);
+        if !left {
+            self.complete();
+        }
+    }
+
     /// Its sender; `None` for duplicates and packets of no connection.
     pub fn owner(&self) -> Option<Owner> {
         self.owner

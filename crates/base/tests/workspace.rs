@@ -323,8 +323,11 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn only_af_xdp_and_the_checksum_may_hold_unsafe_code() {
-    for (name, package) in METADATA.members().filter(|(name, _)| name != "xdp-io") {
+fn only_kernel_sockets_and_the_checksum_may_hold_unsafe_code() {
+    for (name, package) in METADATA
+        .members()
+        .filter(|(name, _)| !["xdp-io", "packet-io"].contains(&name.as_str()))
+    {
         let ships =
             |target: &&Value| list(&target["kind"]).any(|kind| kind == "lib" || kind == "bin");
         for target in list(&package["targets"]).filter(ships) {

@@ -4,7 +4,9 @@
 //! It has no clock and does no I/O of its own: [`Bridge::turn`] forwards frames, [`Bridge::wake`] is
 //! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
-use tautline_base::{Device, Ecn, Frame, Instant, Item, Packet, Pool, Reason, Wake};
+use tautline_base::{
+    Deferred, Device, Ecn, Frame, Instant, Item, Offload, Packet, Pool, Reason, Segmentation, Wake,
+};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Drops, FlowKey, Stats};
 use tautline_stack::{NoTrace, PacketEvent, Tracer, What};
@@ -139,6 +141,28 @@ impl<D: Device, T: Tracer> Side<D, T> {
         }
     }
 
+    /// Queues a packet as the device takes it: in single frames with their checksums, unless the
+    /// device cuts and checksums itself.
+    fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
+        let device = self.port.ring().device();
+        if packet.segments() == 1 && !device.completes() {
+            packet.complete();
+        }
+        if packet.segments() > 1 && device.tso().is_none() {
+            let (port, drops) = (&mut self.port, &mut self.drops);
+            let mut each = |piece: Packet<D::Frame>| {
+                port.enqueue(piece.with_deferred(Deferred::Nothing), now, drops);
+            };
+            if let Err(whole) = packet.split(&mut each) {
+                // No memory for the pieces.
+                self.received.no_memory += 1;
+                let _no_owner = self.pool.settle(whole);
+            }
+            return;
+        }
+        self.port.enqueue(packet, now, &mut self.drops);
+    }
+
     /// The next deadline of this side.
     fn wake(&self, now: Instant) -> Option<Wake> {
         let ring = self.port.ring();
@@ -166,6 +190,13 @@ fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
             frame,
         );
     }
+}
+
+/// Segments of a received frame.
+fn segments(bytes: &[u8], offload: Offload) -> u16 {
+    let size = offload.segment_size.map(|size| size.get().into());
+    size.and_then(|size| Segmentation::of_size(bytes, size))
+        .map_or(1, |whole| u16::try_from(whole.count()).unwrap_or(1))
 }
 
 /// Forwards up to a batch of received frames of `from` to the qdisc of `to`.
@@ -200,12 +231,18 @@ where
                 Some(room) => {
                     room.copy_from_slice(bytes);
                     let known = key.parse(bytes);
-                    let packet = Packet::new(frame, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
-                        .with_hashes(known.flow, known.source, known.destination)
-                        .with_tos(known.tos, known.priority);
+                    let mut packet =
+                        Packet::new(frame, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+                            .with_segments(segments(bytes, received.offload))
+                            .with_hashes(known.flow, known.source, known.destination)
+                            .with_tos(known.tos, known.priority);
+                    if received.offload.checksum_known {
+                        // It may not be written yet.
+                        packet = packet.with_deferred(Deferred::Checksum);
+                    }
                     trace(&mut to.tracer, now, What::Born, packet.bytes());
                     trace(&mut to.tracer, now, What::Queued, packet.bytes());
-                    to.port.enqueue(packet, now, &mut to.drops);
+                    to.enqueue(packet, now);
                 }
             },
         }

@@ -24,7 +24,8 @@ pub trait FrameIo: AsFd {
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize>;
 
     /// Limits of packets of several segments, in both directions: frames to read into must have room
-    /// for one.
+    /// for one. With limits, it also takes packets whose checksum is
+    /// [left to it](Packet::leave_checksum).
     fn tso(&self) -> Option<Tso> {
         None
     }
@@ -124,6 +125,11 @@ impl<S: FrameIo> FrameDevice<S> {
         self.counters
     }
 
+    /// Its descriptor.
+    pub(crate) fn io(&self) -> &S {
+        &self.io
+    }
+
     /// A frame to receive into.
     fn spare_frame(&mut self) -> HeapFrame {
         let len = self.io.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
@@ -178,12 +184,17 @@ impl<S: FrameIo> Device for FrameDevice<S> {
         self.io.tso()
     }
 
+    fn completes(&self) -> bool {
+        self.io.tso().is_some()
+    }
+
     fn room(&self) -> usize {
         TRANSMIT_RING - self.waiting.len()
     }
 
-    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+    fn put(&mut self, mut packet: Packet<HeapFrame>, _now: Instant) {
         assert!(self.room() > 0, "put without room");
+        packet.leave_checksum();
         self.waiting.push_back(packet);
     }
 

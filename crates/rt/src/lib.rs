@@ -24,10 +24,14 @@ pub mod event_loop;
 pub mod frame_device;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod host_thread;
+#[cfg(target_os = "linux")]
+pub mod packet_device;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod signals;
 #[cfg(target_os = "linux")]
 pub mod tap;
+#[cfg(target_os = "linux")]
+mod virtio;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod wait;
 
@@ -49,7 +53,10 @@ pub use self::{
     signals::stop_on_signals,
 };
 #[cfg(target_os = "linux")]
-pub use tap::{Tap, TapError};
+pub use {
+    packet_device::{PacketDevice, PacketIo},
+    tap::{Tap, TapError},
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

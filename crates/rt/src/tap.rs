@@ -6,14 +6,14 @@
 //! so (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use tautline_base::{HeapFrame, Item, Offload, Packet, Segmentation, Tso};
+use tautline_base::{HeapFrame, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
+use crate::virtio::{header_of, unit_of};
 
 /// A TAP interface as a device. Unless it offloads, the kernel finishes checksums and cuts large
 /// packets before they get here.
@@ -25,17 +25,6 @@ pub struct TapIo {
     /// A `virtio` header precedes each packet.
     offloading: bool,
 }
-
-/// The checksum covers the pseudo-header only (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), or was found right
-/// (`..._DATA_VALID`).
-const NEEDS_CHECKSUM: u8 = 1;
-const CHECKSUM_VALID: u8 = 2;
-/// Type of a packet of several segments (`VIRTIO_NET_HDR_GSO_...`), without the ECN bit.
-const NO_GSO: u8 = 0;
-const TCP_IPV4: u8 = 1;
-const TCP_IPV6: u8 = 4;
-const UDP: u8 = 5;
-const ECN: u8 = 0x80;
 
 /// Why a TAP interface could not be opened. Every message ends in the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -193,40 +182,6 @@ impl FrameIo for TapIo {
     }
 }
 
-/// The virtio header of `packet`.
-fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
-    let segments = packet.segments();
-    let Some(whole) = Segmentation::new(packet.bytes(), segments).filter(|_| segments > 1) else {
-        return VirtioNetHdr::default();
-    };
-    let (transport, checksum) = whole.checksum_at();
-    let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
-    VirtioNetHdr {
-        flags: NEEDS_CHECKSUM,
-        gso_type: if whole.is_ipv6() { TCP_IPV6 } else { TCP_IPV4 },
-        hdr_len: short(whole.header_len()),
-        gso_size: short(whole.size()),
-        csum_start: short(transport),
-        csum_offset: short(checksum),
-    }
-}
-
-/// The unit that a virtio header describes.
-fn unit_of(header: &VirtioNetHdr) -> Unit {
-    let checksum_known = header.flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
-    match header.gso_type & !ECN {
-        UDP => Unit::Datagrams(header.gso_size.into()),
-        kind => {
-            let segment_size = NonZeroU16::new(header.gso_size).filter(|_| kind != NO_GSO);
-            Unit::Frame(Offload {
-                checksum_known,
-                segment_size,
-                ..Offload::default()
-            })
-        }
-    }
-}
-
 impl AsFd for TapIo {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
@@ -236,63 +191,6 @@ impl AsFd for TapIo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautline_base::Frame;
-
-    /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each
-    /// segment's payload.
-    #[test]
-    fn the_virtio_header_says_where_to_segment() {
-        let mut frame = HeapFrame::with_len(14 + 40 + 20 + 3000);
-        let bytes = frame.bytes_mut();
-        bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
-        (bytes[20], bytes[66]) = (6, 0x50);
-        let packet = Packet::new(frame, 3074).with_segments(3);
-        let VirtioNetHdr {
-            flags,
-            gso_type,
-            hdr_len,
-            gso_size,
-            csum_start,
-            csum_offset,
-        } = header_of(&packet);
-        assert_eq!(
-            (flags, gso_type, hdr_len, gso_size),
-            (NEEDS_CHECKSUM, TCP_IPV6, 74, 1000)
-        );
-        assert_eq!((csum_start, csum_offset), (54, 16));
-        let single = header_of(&Packet::new(HeapFrame::new(), 60));
-        assert_eq!(
-            (single.flags, single.gso_type, single.gso_size),
-            (0, NO_GSO, 0)
-        );
-    }
-
-    #[test]
-    fn virtio_headers_are_decoded() {
-        let unit = |flags, gso_type, gso_size| {
-            unit_of(&VirtioNetHdr {
-                flags,
-                gso_type,
-                gso_size,
-                ..VirtioNetHdr::default()
-            })
-        };
-        let frame = |checksum_known, size| {
-            Unit::Frame(Offload {
-                checksum_known,
-                segment_size: NonZeroU16::new(size),
-                ..Offload::default()
-            })
-        };
-        assert_eq!(unit(0, NO_GSO, 0), frame(false, 0));
-        assert_eq!(unit(NEEDS_CHECKSUM, NO_GSO, 77), frame(true, 0));
-        assert_eq!(
-            unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448),
-            frame(true, 1448)
-        );
-        assert_eq!(unit(CHECKSUM_VALID, TCP_IPV6, 0), frame(true, 0));
-        assert_eq!(unit(NEEDS_CHECKSUM, UDP, 1200), Unit::Datagrams(1200));
-    }
 
     #[test]
     fn the_kernels_answers_become_remedies() {

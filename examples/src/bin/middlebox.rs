@@ -18,6 +18,7 @@ use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_live::{PortState, Screen, Snapshot, View};
 use tautline_qdisc::{QueueStats, Stats};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
+use tautline_rt::packet_device::{Config, PacketDevice};
 use tautline_rt::{
     Clock, Ended, EventLoop, Forwarder, Idle, Progress, Tap, stop_on_signals, system_seed,
 };
@@ -86,6 +87,11 @@ impl Args {
         }
         match self.device {
             DeviceKind::AfXdp => with_af_xdp(self),
+            DeviceKind::Packet => {
+                let left = open_packet(self, &self.left)?;
+                let why = |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
+                run(self, left, open_packet(self, &self.right)?, why)
+            }
             DeviceKind::Tap => {
                 let left = open_tap(self, &self.left)?;
                 run(self, left, open_tap(self, &self.right)?, |_| None)
@@ -417,6 +423,13 @@ fn open_screen(
             ],
         )
     }))
+}
+
+fn open_packet(args: &Args, interface: &str) -> Result<Open<PacketDevice>, Failure> {
+    let device = PacketDevice::open(&Config::new(interface))?;
+    let frames = device.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
+    let frames = (0..args.frames).map(|_| HeapFrame::with_len(frames));
+    Ok((device, frames.collect()))
 }
 
 fn open_tap(args: &Args, interface: &str) -> Result<Open<Tap>, Failure> {

@@ -1,5 +1,5 @@
 //! The sum and the copy with 32 bytes in a step, for processors of `x86_64` with AVX2. The only
-//! `unsafe` code outside `xdp-io`: without it LLVM uses vectors of half the width.
+//! `unsafe` code outside `xdp-io` and `packet-io`: without it LLVM uses vectors of half the width.
 #![allow(unsafe_code, reason = "AVX2 is called once it is known")]
 
 use core::arch::x86_64::{

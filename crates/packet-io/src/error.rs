@@ -1,0 +1,52 @@
+//! [`OpenError`]: why a socket could not be opened, with the remedy; [`Failure`]: why an open one no
+//! longer works.
+
+use std::io;
+
+/// Why a packet socket could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The process may not open packet sockets.
+    #[error("no permission to open a packet socket: run as root, or grant CAP_NET_RAW")]
+    NoPermission,
+    /// No interface has this name.
+    #[error("there is no interface `{interface}`: `ip link` lists them")]
+    NoSuchInterface {
+        /// The name asked for.
+        interface: String,
+    },
+    /// The interface is down.
+    #[error("`{interface}` is down: `ip link set {interface} up`")]
+    Down {
+        /// Name of the interface.
+        interface: String,
+    },
+    /// The filter compares with each address in turn; more would slow every packet.
+    #[error("{count} addresses to take: at most {limit}")]
+    TooManyAddresses {
+        /// Addresses asked for.
+        count: usize,
+        /// Most addresses.
+        limit: usize,
+    },
+    /// Any other error of the kernel.
+    #[error("cannot {doing}: {source}")]
+    Os {
+        /// The failed operation.
+        doing: &'static str,
+        /// The kernel's error.
+        source: io::Error,
+    },
+}
+
+/// Why an open socket no longer sends or receives.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The interface went down.
+    #[error("interface `{0}` went down: `ip link set {0} up`, then start again")]
+    Down(String),
+    /// The interface was removed.
+    #[error("interface `{0}` was removed")]
+    Removed(String),
+}

@@ -1,0 +1,194 @@
+//! [`PacketSocket`]: packets of one interface, each behind its virtio-net header.
+
+use std::cell::OnceCell;
+use std::ffi::CString;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::{Errno, readv, writev};
+use rustix::net::sockopt::socket_error;
+use rustix::pipe::PipeFlags;
+
+use crate::error::{Failure, OpenError};
+use crate::{filter, sys};
+
+/// Bytes of the virtio-net header before each packet (`struct virtio_net_hdr`: flags, GSO type,
+/// header length, GSO size, start and offset of the checksum, in native byte order).
+pub const HEADER_LEN: usize = 10;
+
+/// Parameters of a packet socket.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the network interface, in the network namespace of the calling thread.
+    pub interface: String,
+    /// The packets that the socket receives. Default [`Take::Everything`].
+    pub take: Take,
+    /// Bytes of kernel memory for packets that wait to be received (`SO_RCVBUF`). Default 16 MiB: two
+    /// hundred packets of 64 KiB. Without CAP_NET_ADMIN `net.core.rmem_max` limits it.
+    pub receive_buffer: u32,
+    /// Bytes of kernel memory for packets that the driver has not sent yet (`SO_SNDBUF`): the queue
+    /// below ours. Default 512 KiB. Without CAP_NET_ADMIN `net.core.wmem_max` limits it.
+    pub send_buffer: u32,
+}
+
+impl Config {
+    /// The defaults, for `interface`.
+    pub fn new(interface: impl Into<String>) -> Self {
+        Self {
+            interface: interface.into(),
+            take: Take::Everything,
+            receive_buffer: 16 << 20,
+            send_buffer: 512 << 10,
+        }
+    }
+}
+
+/// The packets that a socket receives. Frames with a VLAN tag are never among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Packets to these addresses, and ARP requests and neighbor solicitations for them, as an end
+    /// host needs; 64 at most.
+    Addresses(Vec<IpAddr>),
+    /// All packets that arrive, as a bump in the wire needs; the interface becomes promiscuous.
+    Everything,
+}
+
+/// A non-blocking packet socket on one interface.
+#[derive(Debug)]
+pub struct PacketSocket {
+    socket: OwnedFd,
+    interface: CString,
+    mac: [u8; 6],
+    mtu: usize,
+    /// Set once the interface went down or was removed: the read end of a pipe without a writer,
+    /// which reports a hang-up to `poll` for ever. The socket itself reports its error once.
+    failed: OnceCell<OwnedFd>,
+}
+
+impl PacketSocket {
+    /// Opens a socket on an interface that is up.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with its remedy.
+    pub fn open(config: &Config) -> Result<Self, OpenError> {
+        let no_such = || OpenError::NoSuchInterface {
+            interface: config.interface.clone(),
+        };
+        let name = CString::new(config.interface.as_str()).map_err(|_| no_such())?;
+        let program = filter::program(&config.take)?;
+        let socket = sys::packet_socket().map_err(|error| match error {
+            Errno::PERM | Errno::ACCESS => OpenError::NoPermission,
+            error => os("open a packet socket", error),
+        })?;
+        let fd = socket.as_fd();
+        let index = sys::interface_index(fd, &name).map_err(|_| no_such())?;
+        let mac = sys::interface_mac(fd, &name).map_err(|_| no_such())?;
+        let mtu = sys::interface_mtu(fd, &name).map_err(|_| no_such())?;
+        // Until it is bound with a protocol, the socket receives nothing: the filter comes first.
+        sys::attach_filter(fd, &program).map_err(|error| os("attach the filter", error))?;
+        sys::configure(fd, config.receive_buffer, config.send_buffer)
+            .map_err(|error| os("ask for virtio-net headers on a packet socket", error))?;
+        if config.take == Take::Everything {
+            sys::make_promiscuous(fd, index)
+                .map_err(|error| os("make the interface promiscuous", error))?;
+        }
+        sys::bind(fd, index).map_err(|error| match error {
+            Errno::NODEV => no_such(),
+            error => os("bind a packet socket", error),
+        })?;
+        match socket_error(fd) {
+            Ok(Err(Errno::NETDOWN)) => Err(OpenError::Down {
+                interface: config.interface.clone(),
+            }),
+            Ok(Err(error)) | Err(error) => Err(os("bind a packet socket", error)),
+            Ok(Ok(())) => Ok(Self {
+                socket,
+                interface: name,
+                mac,
+                mtu,
+                failed: OnceCell::new(),
+            }),
+        }
+    }
+
+    /// Sends the packet `frame` behind its virtio-net header.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] if the kernel has no room or memory now: the packet may be sent
+    /// again later. Any other: the packet is lost.
+    pub fn send(&self, header: &[u8; HEADER_LEN], frame: &[u8]) -> io::Result<usize> {
+        let parts = [IoSlice::new(header), IoSlice::new(frame)];
+        match writev(&self.socket, &parts) {
+            // The device queue is full; with qdisc bypass nothing waits for it in the kernel.
+            Err(Errno::NOBUFS | Errno::NOMEM) => Err(ErrorKind::WouldBlock.into()),
+            Err(error) => Err(self.examine(error)),
+            Ok(sent) => Ok(sent.saturating_sub(HEADER_LEN)),
+        }
+    }
+
+    /// Receives one packet, which may stand for several segments, and its virtio-net header. Returns
+    /// the length of the packet; what exceeds `frame` is cut off.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] if there is no packet.
+    pub fn receive(&self, header: &mut [u8; HEADER_LEN], frame: &mut [u8]) -> io::Result<usize> {
+        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
+        match readv(&self.socket, &mut parts) {
+            Ok(received) => Ok(received.saturating_sub(HEADER_LEN)),
+            Err(error) => Err(self.examine(error)),
+        }
+    }
+
+    /// MAC address of the interface.
+    pub fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    /// MTU of the interface when the socket was opened.
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Why the socket no longer works; `None` if it does. A few system calls.
+    pub fn failure(&self) -> Option<Failure> {
+        let pending = socket_error(&self.socket).ok().and_then(Result::err);
+        if let Some(error) = pending {
+            self.examine(error);
+        }
+        self.failed.get()?;
+        let name = self.interface.to_string_lossy().into_owned();
+        Some(
+            match sys::interface_index(self.socket.as_fd(), &self.interface) {
+                Ok(_) => Failure::Down(name),
+                Err(_) => Failure::Removed(name),
+            },
+        )
+    }
+
+    /// Keeps an error that the kernel reports only once.
+    fn examine(&self, error: Errno) -> io::Error {
+        if matches!(error, Errno::NETDOWN | Errno::NXIO | Errno::NODEV)
+            && self.failed.get().is_none()
+            && let Ok((hung_up, _)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+        {
+            let _ = self.failed.set(hung_up);
+        }
+        error.into()
+    }
+}
+
+fn os(doing: &'static str, error: Errno) -> OpenError {
+    OpenError::Os {
+        doing,
+        source: error.into(),
+    }
+}
+
+impl AsFd for PacketSocket {
+    /// For `poll(2)`: readable when a packet has arrived, hung up once the interface went down or was
+    /// removed ([`failure`](Self::failure)).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.failed.get().unwrap_or(&self.socket).as_fd()
+    }
+}

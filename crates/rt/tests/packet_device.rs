@@ -1,0 +1,294 @@
+//! Packet sockets on an untouched veth pair, in namespaces of their own. Without root each test
+//! prints why it is skipped.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{Pfifo, pfifo};
+use tautline_rt::blocking::{TcpListener, TcpStream};
+use tautline_rt::handle::Config as HandleConfig;
+use tautline_rt::packet_device::{Config, Failure, OpenError, PacketDevice, Take};
+use tautline_rt::{HostThread, Idle, StackHandle};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+
+const BYTES: usize = 4 << 20;
+const SEGMENTS: u64 = BYTES as u64 / 1448;
+const PORT: u16 = 5001;
+const NOW: Instant = Instant::ZERO;
+
+/// Two namespaces joined by a veth pair with the kernel's defaults, removed when dropped.
+struct Pair {
+    name: String,
+}
+
+fn ip(arguments: &str) -> bool {
+    Command::new("ip")
+        .args(arguments.split(' '))
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+impl Pair {
+    /// The pair, with the kernels at 10.77.0.101 and .102, fd77::101 and ::102; `None` without root.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root");
+            return None;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let pair = Self {
+            name: format!("tl-pk-{}-{number}", std::process::id()),
+        };
+        let [left, right] = [0, 1].map(|side| pair.namespace(side));
+        let made = ip(&format!("netns add {left}"))
+            && ip(&format!("netns add {right}"))
+            && ip(&format!(
+                "-n {left} link add v0 type veth peer name v1 netns {right}"
+            ));
+        assert!(made, "root can make namespaces");
+        for side in [0, 1] {
+            let ns = pair.namespace(side);
+            let host = side + 101;
+            assert!(ip(&format!(
+                "-n {ns} addr add 10.77.0.{host}/24 dev v{side}"
+            )));
+            assert!(ip(&format!(
+                "-n {ns} addr add fd77::{host}/64 dev v{side} nodad"
+            )));
+            assert!(ip(&format!("-n {ns} link set v{side} up")));
+        }
+        Some(pair)
+    }
+
+    fn namespace(&self, side: usize) -> String {
+        format!("{}-{side}", self.name)
+    }
+
+    /// Runs `work` on a thread inside a namespace.
+    fn inside<T: Send>(&self, side: usize, work: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.namespace(side));
+        let namespace = File::open(path).expect("the namespace exists");
+        thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("root may enter");
+                work()
+            });
+            worker.join().expect("no panic")
+        })
+    }
+
+    fn open(&self, side: usize, take: Take) -> Result<PacketDevice, OpenError> {
+        let config = Config {
+            take,
+            ..Config::new(format!("v{side}"))
+        };
+        self.inside(side, || PacketDevice::open(&config))
+    }
+
+    /// A host of ours at one end, 10.77.0.1 and fd77::1 at the left, 2 at the right.
+    fn host(&self, side: usize) -> (HostThread, StackHandle) {
+        let own = [
+            format!("10.77.0.{}", side + 1),
+            format!("fd77::{}", side + 1),
+        ]
+        .map(|address| address.parse::<IpAddr>().expect("an address"));
+        let device = self
+            .open(side, Take::Addresses(own.to_vec()))
+            .expect("it is up");
+        HostThread::spawn(HandleConfig::default(), Idle::Sleep, move || {
+            let pool = Pool::heap(512, device.tso());
+            let config = HostConfig::new(device.mac(), side as u64)
+                .address(Cidr::new(own[0], 24))
+                .address(Cidr::new(own[1], 64));
+            let port = Port::new(
+                Pfifo::new(pfifo::Config::default()),
+                Ring::new(device, Dql::default()),
+            );
+            Ok(Host::new(config, port, pool, NoTrace))
+        })
+        .expect("a thread")
+    }
+
+    /// Packets that the kernel counts at one end: received and sent.
+    fn packets(&self, side: usize) -> [u64; 2] {
+        ["rx_packets", "tx_packets"].map(|counter| {
+            let output = Command::new("ip")
+                .args(["netns", "exec", &self.namespace(side), "cat"])
+                .arg(format!("/sys/class/net/v{side}/statistics/{counter}"))
+                .output()
+                .expect("a counter");
+            let text = String::from_utf8_lossy(&output.stdout);
+            text.trim().parse().expect("a number")
+        })
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for side in [0, 1] {
+            ip(&format!("netns delete {}", self.namespace(side)));
+        }
+    }
+}
+
+fn data() -> Vec<u8> {
+    (0..BYTES as u32)
+        .map(|at| (at ^ (at >> 9) ^ (at >> 17)) as u8)
+        .collect()
+}
+
+/// Reads to the end, then sends the same back.
+fn echo(mut stream: impl Read + Write) {
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).expect("to the end");
+    stream.write_all(&all).expect("written");
+}
+
+/// Sends a stream from our stack to `remote`, which echoes it.
+fn there_and_back(stack: &StackHandle, remote: SocketAddr) {
+    let data = data();
+    let mut stream = TcpStream::connect(stack, remote).expect("connected");
+    stream.write_all(&data).expect("written");
+    stream.shutdown(Shutdown::Write).expect("open");
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).expect("to the end");
+    assert!(back == data, "what came back is not what was sent");
+}
+
+#[test]
+fn the_kernel_takes_and_gives_packets_of_several_segments() {
+    let Some(pair) = Pair::new() else { return };
+    for theirs in ["10.77.0.102", "fd77::102"] {
+        let listener = pair
+            .inside(1, || std::net::TcpListener::bind((theirs, 0)))
+            .expect("free");
+        let remote = listener.local_addr().expect("bound");
+        let (thread, stack) = pair.host(0);
+        let before = pair.packets(1);
+        thread::scope(|threads| {
+            threads.spawn(|| echo(listener.accept().expect("accepted").0));
+            there_and_back(&stack, remote);
+        });
+        let after = pair.packets(1);
+        let [taken, given] = [0, 1].map(|way| after[way] - before[way]);
+        println!("{theirs}: {SEGMENTS} segments each way in {taken} and {given} packets");
+        assert!(taken < SEGMENTS && given < SEGMENTS);
+        thread.stop().expect("ran to its end");
+    }
+}
+
+#[test]
+fn two_hosts_of_ours_exchange_packets_of_several_segments() {
+    let Some(pair) = Pair::new() else { return };
+    let ((left, client), (right, server)) = (pair.host(0), pair.host(1));
+    let listener = TcpListener::bind(&server, PORT).expect("free");
+    for address in ["10.77.0.2", "fd77::2"] {
+        let remote = SocketAddr::new(address.parse().expect("an address"), PORT);
+        thread::scope(|threads| {
+            threads.spawn(|| echo(listener.accept().expect("accepted").0));
+            there_and_back(&client, remote);
+        });
+    }
+    let [received, sent] = pair.packets(0);
+    println!("2 × {SEGMENTS} segments each way in {received} and {sent} packets");
+    assert!(received < 2 * SEGMENTS && sent < 2 * SEGMENTS);
+    left.stop().expect("ran to its end");
+    right.stop().expect("ran to its end");
+}
+
+fn poll_for(device: &PacketDevice, flags: PollFlags) -> bool {
+    let mut fds = [PollFd::new(device, PollFlags::IN)];
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&second)).expect("poll");
+    fds[0].revents().intersects(flags)
+}
+
+#[test]
+fn an_interface_that_goes_down_or_away_is_reported_once_and_for_all() {
+    let Some(pair) = Pair::new() else { return };
+    let trouble = PollFlags::ERR | PollFlags::HUP;
+    assert!(matches!(pair.open(0, Take::Everything).map(|_| ()), Ok(())));
+    let (mut down, mut removed) = (
+        pair.open(0, Take::Everything).expect("it is up"),
+        pair.open(1, Take::Everything).expect("it is up"),
+    );
+    assert_eq!((down.failure(), removed.failure()), (None, None));
+    assert!(ip(&format!("-n {} link set v0 down", pair.namespace(0))));
+    assert!(poll_for(&down, trouble));
+    for _ in 0..3 {
+        while let Some(received) = down.receive(NOW) {
+            down.recycle(received.frame);
+        }
+        assert!(poll_for(&down, trouble), "it stays so");
+    }
+    let failure = pair.inside(0, move || down.failure());
+    assert_eq!(failure, Some(Failure::Down("v0".to_owned())));
+    let refused = pair.open(0, Take::Everything).map(|_| ());
+    assert!(
+        matches!(&refused, Err(OpenError::Down { interface }) if interface == "v0"),
+        "{refused:?}"
+    );
+    assert!(ip(&format!("-n {} link del v0", pair.namespace(0))));
+    while let Some(received) = removed.receive(NOW) {
+        removed.recycle(received.frame);
+    }
+    assert!(poll_for(&removed, trouble));
+    assert_eq!(removed.failure(), Some(Failure::Removed("v1".to_owned())));
+    let gone = pair.open(1, Take::Everything).map(|_| ());
+    assert!(matches!(gone, Err(OpenError::NoSuchInterface { .. })));
+}
+
+/// An Ethernet frame of `len` bytes for everybody, of an experimental protocol (IEEE 802), whose
+/// last bytes are `mark`.
+fn frame(len: usize, mark: u32) -> HeapFrame {
+    let mut frame = HeapFrame::new();
+    let bytes = frame.bytes_mut();
+    bytes[..6].fill(0xff);
+    bytes[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
+    bytes[len - 4..len].copy_from_slice(&mark.to_be_bytes());
+    frame
+}
+
+#[test]
+fn frames_of_no_known_protocol_cross_unchanged() {
+    let Some(pair) = Pair::new() else { return };
+    let [mut from, mut to] = [0, 1].map(|side| pair.open(side, Take::Everything).expect("up"));
+    let mut marks = Vec::new();
+    for mark in 0..1000u32 {
+        let len = 60 + mark as usize;
+        from.put(Packet::new(frame(len, mark), len as u32), NOW);
+        from.doorbell(NOW);
+        let mut done = Vec::new();
+        from.reap(NOW, &mut done);
+        assert_eq!((done.len(), from.in_flight()), (1, 0), "the call completes");
+        assert!(poll_for(&to, PollFlags::IN));
+        while let Some(received) = to.receive(NOW) {
+            let bytes = received.bytes();
+            // The kernel sends neighbor solicitations of its own.
+            if bytes[12..14] == [0x88, 0xb5] {
+                assert_eq!(bytes, &frame(bytes.len(), mark).bytes()[..bytes.len()]);
+                marks.push(mark);
+            }
+            to.recycle(received.frame);
+        }
+    }
+    assert_eq!(marks.len(), 1000);
+    assert!(
+        from.receive(NOW).is_none_or(|own| own.bytes()[12] != 0x88),
+        "not its own"
+    );
+}
