@@ -11,52 +11,20 @@ use tautline_stack::{
     TcpInfo, Tracer, UdpConfig, UdpRecv,
 };
 
-/// Declares the trait and implements each call by the host's method of the same name.
+/// Declares the trait and implements each call by one of the host.
 macro_rules! socket_api {
-    ($($call:ident($($argument:ident: $kind:ty),*) -> $output:ty;)*) => {
+    ($(
+        $call:ident($($argument:ident: $kind:ty),*) -> $output:ty = |$host:ident| $body:expr;
+    )*) => {
         /// Socket calls of a host as an object-safe trait.
         pub trait SocketApi {
             $(
-                #[doc = concat!("[`Host::", stringify!($call), "`], with its errors.")]
+                #[doc = concat!("`", stringify!($body), "`, with its errors.")]
                 fn $call(&mut self, $($argument: $kind),*) -> $output;
             )*
 
-            /// [`Host::close`].
-            fn close(&mut self, socket: SocketId, now: Instant);
-
             /// [`Host::info`].
             fn info(&self, socket: SocketId) -> Option<TcpInfo>;
-
-            /// [`Udp::bind`](tautline_stack::Udp::bind).
-            ///
-            /// # Errors
-            /// As there.
-            fn udp_bind(
-                &mut self,
-                local: SocketAddr,
-                config: UdpConfig,
-            ) -> Result<SocketId, BindError>;
-
-            /// [`Udp::send_to`](tautline_stack::Udp::send_to).
-            ///
-            /// # Errors
-            /// As there.
-            fn send_to(
-                &mut self,
-                socket: SocketId,
-                data: &[u8],
-                to: Option<SocketAddr>,
-            ) -> Result<(), SendError>;
-
-            /// [`Udp::recv_from`](tautline_stack::Udp::recv_from).
-            ///
-            /// # Errors
-            /// As there.
-            fn recv_from(
-                &mut self,
-                socket: SocketId,
-                out: &mut [u8],
-            ) -> Result<UdpRecv, SocketError>;
         }
 
         impl<Q, D, T, L> SocketApi for Host<Q, D, T, L>
@@ -68,57 +36,40 @@ macro_rules! socket_api {
         {
             $(
                 fn $call(&mut self, $($argument: $kind),*) -> $output {
-                    Self::$call(self, $($argument),*)
+                    let $host = self;
+                    $body
                 }
             )*
 
-            fn close(&mut self, socket: SocketId, now: Instant) {
-                Self::close(self, socket, now);
-            }
-
             fn info(&self, socket: SocketId) -> Option<TcpInfo> {
                 Self::info(self, socket)
-            }
-
-            fn udp_bind(
-                &mut self,
-                local: SocketAddr,
-                config: UdpConfig,
-            ) -> Result<SocketId, BindError> {
-                self.udp().bind(local, config)
-            }
-
-            fn send_to(
-                &mut self,
-                socket: SocketId,
-                data: &[u8],
-                to: Option<SocketAddr>,
-            ) -> Result<(), SendError> {
-                self.udp().send_to(socket, data, to)
-            }
-
-            fn recv_from(
-                &mut self,
-                socket: SocketId,
-                out: &mut [u8],
-            ) -> Result<UdpRecv, SocketError> {
-                self.udp().recv_from(socket, out)
             }
         }
     };
 }
 
 socket_api! {
-    listen(port: u16, config: Arc<TcpConfig>) -> Result<SocketId, ListenError>;
+    listen(port: u16, config: Arc<TcpConfig>) -> Result<SocketId, ListenError> =
+        |host| host.listen(port, config);
     connect(
         remote: SocketAddr, config: Arc<TcpConfig>, now: Instant
-    ) -> Result<SocketId, ConnectError>;
-    send(socket: SocketId, data: &[u8]) -> Result<usize, SocketError>;
-    send_zeros(socket: SocketId, count: usize) -> Result<usize, SocketError>;
-    recv(socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError>;
-    shutdown(socket: SocketId) -> Result<(), SocketError>;
-    abort(socket: SocketId) -> Result<(), SocketError>;
+    ) -> Result<SocketId, ConnectError> = |host| host.connect(remote, config, now);
+    send(socket: SocketId, data: &[u8]) -> Result<usize, SocketError> =
+        |host| host.send(socket, data);
+    send_zeros(socket: SocketId, count: usize) -> Result<usize, SocketError> =
+        |host| host.send_zeros(socket, count);
+    recv(socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> =
+        |host| host.recv(socket, out);
+    shutdown(socket: SocketId) -> Result<(), SocketError> = |host| host.shutdown(socket);
+    abort(socket: SocketId) -> Result<(), SocketError> = |host| host.abort(socket);
+    close(socket: SocketId, now: Instant) -> () = |host| host.close(socket, now);
     ping_with_tos(
         to: IpAddr, tos: u8, label: (u16, u16), data: &[u8], now: Instant
-    ) -> Result<(), PingError>;
+    ) -> Result<(), PingError> = |host| host.ping_with_tos(to, tos, label, data, now);
+    udp_bind(local: SocketAddr, config: UdpConfig) -> Result<SocketId, BindError> =
+        |host| host.udp().bind(local, config);
+    send_to(socket: SocketId, data: &[u8], to: Option<SocketAddr>) -> Result<(), SendError> =
+        |host| host.udp().send_to(socket, data, to);
+    recv_from(socket: SocketId, out: &mut [u8]) -> Result<UdpRecv, SocketError> =
+        |host| host.udp().recv_from(socket, out);
 }
