@@ -10,6 +10,7 @@ use std::time::Duration;
 use tautline_base::{Device, Frame};
 use tautline_rt::handle::Config;
 use tautline_rt::{Ended, StackHandle};
+use tautline_stack::TcpConfig;
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -51,6 +52,18 @@ where
     )
 }
 
+/// The configuration of a program with many connections. Their send buffers follow the congestion
+/// window, as Linux's do: a peer that never reads costs what its path can carry, not 4 MiB.
+pub fn many_sockets(tcp: TcpConfig) -> Config {
+    Config {
+        tcp: TcpConfig {
+            send_start: Some(TcpConfig::LINUX_SEND_START),
+            ..tcp
+        },
+        ..Config::default()
+    }
+}
+
 struct Beside<P> {
     args: StackArgs,
     program: P,
@@ -63,10 +76,7 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
     {
         let Self { args, program } = self;
         let mut session = Session::new(opened, &args)?;
-        let config = Config {
-            tcp: args.tcp.config(),
-            ..Config::default()
-        };
+        let config = many_sockets(args.tcp.config());
         let (stack, mut sockets) =
             StackHandle::new(config, Waker::from(session.event_loop.event_fd()));
         session.announce("sockets");

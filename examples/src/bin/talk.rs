@@ -21,7 +21,7 @@ use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
 use tautline_examples::report::{print_json, rounded};
 use tautline_examples::session::{Session, SessionHost};
-use tautline_rt::handle::Config;
+use tautline_examples::sockets::many_sockets;
 use tautline_rt::{Application, Clock, Ended, Next, Sockets, StackHandle};
 use tautline_stack::Event;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
@@ -329,10 +329,7 @@ impl Job for Work {
         let Self { stack: args, role } = self;
         let mut session = Session::new(opened, &args)?;
         session.announce("talking");
-        let config = Config {
-            tcp: args.tcp.config(),
-            ..Config::default()
-        };
+        let config = many_sockets(args.tcp.config());
         let bell = Waker::from(session.event_loop.event_fd());
         let (stack, sockets) = StackHandle::new(config, bell.clone());
         let through = Arc::new(AtomicBool::new(false));
