@@ -18,7 +18,9 @@ fn disciplines(c: &mut Criterion) {
             .into_iter()
             .filter(|&flows| takes(name, flows))
         {
-            let queue = tautline_tc::build::<Pkt>(script).expect("the cases are tested");
+            let tree: tautline_tc::Tree = script.parse().expect("the cases are tested");
+            let queue = tree.with_hash_key(0).build::<Pkt>();
+            let queue = queue.expect("the cases are tested");
             let mut standing = Backlogged::new(queue, flows);
             group.bench_function(BenchmarkId::new(*name, flows), |b| {
                 b.iter(|| black_box(standing.pair()))

@@ -134,6 +134,7 @@ fn fq_codel(flows: u32, limit: u32) -> FqCodel<Pkt> {
         flows,
         limit,
         memory_limit,
+        perturbation: Some(0),
         ..fq_codel::Config::default()
     })
     .expect("valid")

@@ -155,8 +155,8 @@ mod tests {
                 .into_iter()
                 .filter(|&flows| takes(name, flows))
             {
-                let queue = tautline_tc::build::<Pkt>(script)
-                    .unwrap_or_else(|error| panic!("{name}: {error}"));
+                let tree: tautline_tc::Tree = script.parse().expect(name);
+                let queue = tree.with_hash_key(0).build::<Pkt>().expect(name);
                 let mut standing = Backlogged::new(queue, flows);
                 assert!((0..5000).all(|_| standing.pair()), "{name}, {flows} flows");
                 assert_eq!(

@@ -140,7 +140,9 @@ impl Config {
 /// use tautline_base::{Instant, Item, Packet};
 /// use tautline_qdisc::{Drops, FqCodel, Qdisc, fq_codel::Config};
 ///
-/// let mut queue = FqCodel::new(Config::default())?;
+/// // A given key makes runs repeat; without, each queue draws one.
+/// let config = Config { perturbation: Some(0), ..Config::default() };
+/// let mut queue = FqCodel::new(config)?;
 /// let mut drops = Drops::new();
 /// for flow in [1, 1, 1, 2] {
 ///     queue.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);

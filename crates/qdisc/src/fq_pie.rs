@@ -89,7 +89,9 @@ impl Config {
 /// use tautline_base::{Instant, Item, Packet};
 /// use tautline_qdisc::{Drops, FqPie, Qdisc, fq_pie::Config};
 ///
-/// let mut queue = FqPie::new(Config::default())?;
+/// // A given key makes runs repeat; without, each queue draws one.
+/// let config = Config { perturbation: Some(0), ..Config::default() };
+/// let mut queue = FqPie::new(config)?;
 /// let mut drops = Drops::new();
 /// for flow in [1, 1, 1, 2] {
 ///     queue.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);

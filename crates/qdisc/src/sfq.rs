@@ -39,7 +39,7 @@ const MAX_DEBT: Bytes = Bytes::mib(1);
 /// use tautline_base::{Instant, Item, Packet};
 /// use tautline_qdisc::{Drops, Qdisc, Sfq, sfq::Config};
 ///
-/// let mut queue = Sfq::new(Config { limit: 3, ..Config::default() })?;
+/// let mut queue = Sfq::new(Config { limit: 3, seed: Some(0), ..Config::default() })?;
 /// let mut drops = Drops::new();
 /// for flow in [1, 1, 1, 2] {
 ///     queue.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);

@@ -103,7 +103,9 @@ where
 
 type Fair = Ledger<FqCodel<Packet<HeapFrame>>>;
 
-fn fair(config: fq_codel::Config) -> Fair {
+/// Under one key in every run.
+fn fair(mut config: fq_codel::Config) -> Fair {
+    config.perturbation = Some(0);
     Ledger::new(FqCodel::new(config).expect("valid"))
 }
 

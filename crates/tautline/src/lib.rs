@@ -29,7 +29,9 @@
 //! use tautline::prelude::*;
 //! use tautline::qdisc::{FqCodel, fq_codel};
 //!
-//! let mut qdisc = FqCodel::new(fq_codel::Config::default())?;
+//! // A given key makes runs repeat; without, each queue draws one.
+//! let config = fq_codel::Config { perturbation: Some(0), ..Default::default() };
+//! let mut qdisc = FqCodel::new(config)?;
 //! let (mut drops, now) = (Drops::new(), Instant::ZERO);
 //! for flow in [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2] {
 //!     qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), now, &mut drops);
