@@ -15,5 +15,3 @@ pub mod sink;
 pub mod sockets;
 pub mod source;
 pub mod trace;
-#[cfg(any(feature = "af-xdp", test))]
-mod umem_share;

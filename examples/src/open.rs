@@ -12,7 +12,6 @@ use crate::args::Mode;
 use crate::args::{DeviceKind, StackArgs};
 use crate::failure::Failure;
 #[cfg(feature = "af-xdp")]
-use crate::umem_share::{packet_limit, transmit_frames};
 
 /// An open device.
 pub struct Opened<D: Device> {
@@ -66,15 +65,14 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         Mode::Skb => Driver::Skb,
     };
     let qdisc = args.qdisc.build::<tautline_base::Packet<()>>()?;
-    let limit = packet_limit(&qdisc.report());
     let config = Config {
-        transmit_frames: transmit_frames(limit, Config::default().transmit_frames)?,
         interface: args.iface.clone(),
         queue: args.queue,
         take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
         driver,
         ..Config::default()
-    };
+    }
+    .holding(qdisc.report().packet_limit())?;
     // An interface that does not exist is explained by `open`.
     interface_mtu(&args.iface).map_or(Ok(()), |mtu| args.check_mtu(mtu))?;
     let (device, frames) = XdpDevice::open(config)?;

@@ -3,6 +3,8 @@
 use core::fmt;
 use std::net::IpAddr;
 
+use tautline_base::ConfigError;
+
 use crate::error::OpenError;
 use crate::program::MAX_ADDRESSES;
 
@@ -43,6 +45,29 @@ impl Default for Config {
             bind: Bind::Auto,
             driver: Driver::Auto,
         }
+    }
+}
+
+/// Most frames for sending that [`Config::holding`] asks for: 32 MiB of UMEM.
+const MOST_TRANSMIT_FRAMES: u64 = 16_384;
+
+impl Config {
+    /// Raises [`transmit_frames`](Self::transmit_frames) to `packets`, the limit of the qdisc above
+    /// the device, so that a standing queue leaves frames to send with.
+    ///
+    /// # Errors
+    /// If the qdisc could hold more than 16 384 packets, the share of the UMEM for sending.
+    pub fn holding(self, packets: u64) -> Result<Self, ConfigError> {
+        ConfigError::check(
+            packets <= MOST_TRANSMIT_FRAMES,
+            "limit",
+            packets,
+            "at most 16384 packets, the UMEM's share for sending (give the qdisc a smaller `limit`)",
+        )?;
+        Ok(Self {
+            transmit_frames: self.transmit_frames.max(packets as u32),
+            ..self
+        })
     }
 }
 
@@ -173,6 +198,24 @@ mod tests {
             Err(OpenError::Config { parameter, .. }) => parameter,
             other => panic!("expected a refusal, got {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_qdisc_never_holds_more_packets_than_the_umem() {
+        let frames = |limit| {
+            let held = Config::default()
+                .holding(limit)
+                .map_err(|error| error.to_string());
+            held.map(|config| config.transmit_frames)
+        };
+        assert_eq!(frames(100), Ok(4096));
+        assert_eq!(frames(10_240), Ok(10_240));
+        assert_eq!(frames(16_384), Ok(16_384));
+        let refused = frames(16_385).expect_err("too many");
+        assert!(
+            refused.starts_with("`limit` must be at most 16384") && refused.ends_with("not 16385"),
+            "{refused}"
+        );
     }
 
     #[test]

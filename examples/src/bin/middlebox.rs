@@ -442,13 +442,16 @@ fn open_tap(args: &Args, interface: &str) -> Result<Open<Tap>, Failure> {
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &Args) -> Result<(), Failure> {
     use tautline_xdp_io::{Config, Take, XdpDevice};
-    let open = |interface: &str| {
-        XdpDevice::open(Config {
+    let open = |interface: &str, own: &Option<String>| -> Result<Open<XdpDevice>, Failure> {
+        let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
+        let config = Config {
             interface: interface.to_owned(),
             take: Take::Everything,
             transmit_frames: args.frames,
             ..Config::default()
-        })
+        };
+        let config = config.holding(qdisc.report().packet_limit())?;
+        Ok(XdpDevice::open(config)?)
     };
     let words = [
         Some(&args.qdisc),
@@ -462,7 +465,9 @@ fn with_af_xdp(args: &Args) -> Result<(), Failure> {
     {
         eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
     }
-    run(args, open(&args.left)?, open(&args.right)?, |device| {
+    let left = open(&args.left, &args.to_left)?;
+    let right = open(&args.right, &args.to_right)?;
+    run(args, left, right, |device| {
         device.failure().map(|failure| failure.to_string())
     })
 }

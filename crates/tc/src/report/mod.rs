@@ -57,6 +57,25 @@ pub struct Report {
 }
 
 impl Report {
+    /// The largest limit in packets of the qdiscs in this tree; 0 if none has one.
+    ///
+    /// ```
+    /// use tautline_base::Packet;
+    ///
+    /// let words = "tbf rate 1mbit burst 3kb limit 1mb; fq_codel";
+    /// let qdisc = tautline_tc::build::<Packet<()>>(words)?;
+    /// assert_eq!(qdisc.report().packet_limit(), 10_240);
+    /// # Ok::<(), tautline_tc::ParseError>(())
+    /// ```
+    pub fn packet_limit(&self) -> u64 {
+        let own = self.options.iter().map(|option| match option {
+            ("limit", Value::Packets(packets)) => *packets,
+            _ => 0,
+        });
+        let below = self.classes.iter().chain(&self.children);
+        own.chain(below.map(Self::packet_limit)).max().unwrap_or(0)
+    }
+
     /// The qdiscs alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`,
     /// an array of objects.
     pub fn qdisc_show(&self) -> QdiscShow<'_> {

@@ -10,7 +10,7 @@ use tautline_qdisc::{Backlog, Stats};
 use tautline_rt::{Application, Ended, EventLoop, Idle, Next};
 use tautline_sim::{Applications, PortSample};
 use tautline_stack::{Cidr, Event, Host, HostConfig, Tracer};
-use tautline_tc::DynQdisc;
+use tautline_tc::{DynQdisc, Inspect};
 
 use super::namespaces::Namespaces;
 use super::open::{Nic, Wire};
@@ -130,10 +130,11 @@ fn open<T: Tracer>(
         .next()
         .ok_or("a host without a cable")?;
     let at = |error: &dyn std::fmt::Display| format!("host {name}: {error}");
-    let (device, frames) =
-        <Nic as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
     let node = world::host(&document.host[number]);
     let queue = Stats::new(node.qdisc.build().map_err(|error| at(&error))?);
+    let packets = queue.report().packet_limit();
+    let (device, frames) = <Nic as Wire>::open(namespaces, name, link, Some(own), packets)
+        .map_err(|error| at(&error))?;
     let limit = node.ring_limit.build().map_err(|error| at(&error))?;
     let config = HostConfig::new(
         [2, 0, 0, 0, 1, number as u8 + 1],

@@ -14,11 +14,13 @@ const FRAMES: u32 = 8192;
 pub(super) trait Wire: Device<Frame: Frame + Send + 'static> + AsFd + Sized {
     /// Opens the end of cable number `link` in the namespace of `node`, which the calling thread is
     /// in, with frames to send. `own`: the address whose packets come to us; without one, all do.
+    /// `limit`: the most packets that the qdisc above it holds.
     fn open(
         namespaces: &Namespaces,
         node: &str,
         link: usize,
         own: Option<IpAddr>,
+        limit: u64,
     ) -> Result<(Self, Vec<Self::Frame>), String>;
 
     /// Why it does not work any more.
@@ -37,6 +39,7 @@ mod tap {
             node: &str,
             link: usize,
             _own: Option<IpAddr>,
+            _limit: u64,
         ) -> Result<(Self, Vec<HeapFrame>), String> {
             let device =
                 Self::open(&namespaces.tap(node, link)?).map_err(|error| error.to_string())?;
@@ -62,6 +65,7 @@ mod af_xdp {
             _node: &str,
             link: usize,
             own: Option<IpAddr>,
+            limit: u64,
         ) -> Result<(Self, Vec<Self::Frame>), String> {
             let take = own.map_or(Take::Everything, |own| Take::Addresses(vec![own]));
             let config = Config {
@@ -70,6 +74,7 @@ mod af_xdp {
                 transmit_frames: FRAMES,
                 ..Config::default()
             };
+            let config = config.holding(limit).map_err(|error| error.to_string())?;
             Self::open(config).map_err(|error| error.to_string())
         }
 

@@ -11,6 +11,7 @@ use tautline_qdisc::Stats;
 use tautline_rt::bridge::{Bridge, Side};
 use tautline_rt::{Ended, EventLoop, Forwarder, Idle, Progress};
 use tautline_stack::Tracer;
+use tautline_tc::Inspect;
 
 use super::host::sample_port;
 use super::namespaces::Namespaces;
@@ -79,10 +80,11 @@ fn open<T: Tracer>(
     namespaces: &Namespaces,
 ) -> Result<(String, Side<Nic, T>), String> {
     let at = |error: &dyn std::fmt::Display| format!("router {router}: {error}");
-    let (device, frames) =
-        <Nic as Wire>::open(namespaces, router, number, None).map_err(|error| at(&error))?;
     let port = way_out(router, link);
     let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
+    let packets = queue.report().packet_limit();
+    let (device, frames) = <Nic as Wire>::open(namespaces, router, number, None, packets)
+        .map_err(|error| at(&error))?;
     let limit = world::ring_limit(port)
         .build()
         .map_err(|error| at(&error))?;
