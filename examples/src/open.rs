@@ -11,7 +11,6 @@ use tautline_rt::packet_device::{Config, PacketDevice, Take};
 use crate::args::Mode;
 use crate::args::{DeviceKind, StackArgs};
 use crate::failure::Failure;
-#[cfg(feature = "af-xdp")]
 
 /// An open device.
 pub struct Opened<D: Device> {
