@@ -228,10 +228,10 @@ fn no_feature_changes_behavior() {
         let available: &[&str] = match name.as_str() {
             _ if MAY_LINK_XDP.contains(&name.as_str()) => &["af-xdp", "default"],
             // Randomness for hash keys.
-            "base" | "qdisc" | "smoltcp" => &["std", "default"],
+            "base" | "qdisc" | "smoltcp" | "tc" => &["std", "default"],
             // The facade re-exports a crate for each.
             "tautline" => &[
-                "bql", "cc", "default", "qdisc", "rt", "sim", "smoltcp", "stack", "tc",
+                "bql", "cc", "default", "qdisc", "rt", "sim", "smoltcp", "stack", "std", "tc",
             ],
             _ => &[],
         };
@@ -272,6 +272,7 @@ fn the_crates_without_std_compile_where_there_is_none() {
             "check",
             "--locked",
             "--quiet",
+            "--no-default-features",
             "--target",
             BARE_TARGET,
             "--target-dir",
