@@ -170,7 +170,12 @@ impl Rig {
         let config = HostConfig::new(HOST_MAC, seed)
             .address(Cidr::new(HOST, 24))
             .address(Cidr::new(HOST_V6, 64));
-        let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+        // A drawn key would not replay.
+        let replayed = fq_codel::Config {
+            perturbation: Some(0),
+            ..fq_codel::Config::default()
+        };
+        let qdisc = FqCodel::new(replayed).expect("the default is valid");
         let device = MemoryDevice {
             ring: 64,
             ..MemoryDevice::default()

@@ -55,7 +55,7 @@ enum Command {
     /// Run rows: their tables, and whether each shape holds
     Run(run::RunArgs),
     /// A run in virtual time on the terminal, as fast as one likes to look: queues, rings, tokens,
-    /// times of stay
+    /// sojourn times
     Watch(watch::Watch),
     /// The report over all results of a directory; the gallery of figures
     Report(report::Report),

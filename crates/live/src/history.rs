@@ -1,5 +1,4 @@
-//! [`History`]: the last minutes of ports: how fast packets came and went, how long they stayed,
-//! the course of the queue.
+//! [`History`]: the last minutes of ports: rates, sojourn times, the course of the queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use tautline_qdisc::stats::Sojourn;
 
 use crate::snapshot::{Counted, PortState, Snapshot};
 
-/// Rates and times of stay are of the last second.
+/// Rates and sojourn times are of the last second.
 const WINDOW: Duration = Duration::from_secs(1);
 /// Moments that the course of a queue has: more than any terminal is wide.
 const COURSE: usize = 512;
@@ -95,7 +94,7 @@ impl History {
         }
     }
 
-    /// How long packets stayed at port number `port` that left in the last second.
+    /// Sojourn times of the packets that left port number `port` in the last second.
     pub(crate) fn sojourn(&self, port: usize) -> Sojourn {
         let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else {
             return Sojourn::default();
@@ -103,12 +102,12 @@ impl History {
         let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
             return Sojourn::default();
         };
-        let mut stayed = now.sojourn.clone();
+        let mut sojourn = now.sojourn.clone();
         if self.recent.len() > 1 {
-            let counts = stayed.histogram.iter_mut().zip(before.sojourn.histogram);
+            let counts = sojourn.histogram.iter_mut().zip(before.sojourn.histogram);
             counts.for_each(|(count, before)| *count = count.saturating_sub(before));
         }
-        stayed
+        sojourn
     }
 }
 
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_and_stays_are_those_of_the_last_second() {
+    fn rates_and_sojourn_times_are_those_of_the_last_second() {
         let mut history = History::default();
         for (millis, packets) in [
             (0, 0),

@@ -45,7 +45,7 @@ pub struct PortState {
     pub marks: u64,
     /// Packets dropped, by reason; those there were.
     pub drops: Vec<(String, u64)>,
-    /// How long packets stayed in its qdisc.
+    /// Sojourn times in its qdisc.
     pub sojourn: Sojourn,
     /// Report of the qdisc tree.
     pub report: Report,

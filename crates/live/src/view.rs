@@ -144,10 +144,10 @@ impl View {
         let hidden = (lines.len() as u16).saturating_sub(area.height.saturating_sub(2));
         self.above = self.above.min(hidden);
         let title = match hidden {
-            0 => format!(" {}: its discipline ", port.name),
+            0 => format!(" {}: its qdisc ", port.name),
             more => {
                 format!(
-                    " {}: its discipline, {} of {} lines above, ",
+                    " {}: its qdisc, {} of {} lines above, ",
                     port.name,
                     self.above,
                     lines.len()

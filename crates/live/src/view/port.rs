@@ -38,7 +38,7 @@ pub(super) fn draw(
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let rows = [1, 1, 1, COURSE, 1, 1, 1, 1, 1].map(Constraint::Length);
-    let [taken, sent, queue, course, ring, tokens, stay, drops, more] =
+    let [taken, sent, queue, course, ring, tokens, times, drops, more] =
         Layout::vertical(rows).areas(inside);
     line(
         frame,
@@ -68,14 +68,14 @@ pub(super) fn draw(
     );
     self::ring(frame, ring, port);
     self::tokens(frame, tokens, port);
-    sojourn(frame, stay, history, number, port);
+    sojourn(frame, times, history, number, port);
     drop_counters(frame, [drops, more], port);
 }
 
 fn sojourn(frame: &mut Frame<'_>, area: Rect, history: &History, number: usize, port: &PortState) {
-    let stayed = history.sojourn(number);
-    let [half, most] = [50, 99].map(|percent| time(stayed.percentile(percent)));
-    let shares = if stayed.count() > 0 {
+    let sojourn = history.sojourn(number);
+    let [half, most] = [50, 99].map(|percent| time(sojourn.percentile(percent)));
+    let shares = if sojourn.count() > 0 {
         format!(", p50 ≤ {half}, p99 ≤ {most}")
     } else {
         String::new()

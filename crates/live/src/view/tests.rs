@@ -104,7 +104,7 @@ fn a_known_state_is_drawn_as_it_is() {
         "ring    3 packets 4.50 kB of 9.00 kB",
         "drops   20, marks 2",
         "overlimit 20",
-        "to right (eth1): its discipline",
+        "to right (eth1): its qdisc",
         "tbf 1: rate 1Mbit burst 15Kb",
         "  pfifo 8001: limit 20p",
         "tokens  860 B of 15.4 kB (tbf 1: tokens)",

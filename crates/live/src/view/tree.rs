@@ -46,7 +46,7 @@ fn add(report: &Report, depth: usize, lines: &mut Vec<String>) {
         .as_ref()
         .filter(|sojourn| sojourn.count() > 0)
     {
-        passed.push(format!("stayed at most {}", time(sojourn.max)));
+        passed.push(format!("sojourn at most {}", time(sojourn.max)));
     }
     let counters: String = report
         .counters
