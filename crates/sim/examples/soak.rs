@@ -416,7 +416,11 @@ fn change(network: &mut Net<'_>, draw: &mut Draw) {
             return;
         }
         1 => {
-            let qdisc = draw.tree().build().expect("the words of a qdisc");
+            let qdisc = draw
+                .tree()
+                .with_hash_key(0)
+                .build()
+                .expect("the words of a qdisc");
             let qdisc = Stats::new(Ledger::new(qdisc));
             let _ = network.endpoint_mut(host).host.set_qdisc(qdisc, now);
         }

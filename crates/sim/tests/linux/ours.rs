@@ -12,7 +12,7 @@ use tautline_cc::{Algorithm, Config, Factory};
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, SinkConfig, When};
 use tautline_sim::topology::HostNode;
 use tautline_sim::{Applications, LinkConfig, Network, NicConfig};
-use tautline_stack::{AckCompression, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, period, share};
@@ -181,7 +181,6 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         tsq: TsqLimit::Off,
         send_overhead: SEND_OVERHEAD,
         loss_recovery: LossRecovery::linux(),
-        ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()
     }
 }
