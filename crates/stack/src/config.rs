@@ -14,6 +14,7 @@ pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
 use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;
+use crate::wire::MAX_WINDOW_SCALE;
 
 /// Identity of a host: one per device queue.
 ///
@@ -223,6 +224,14 @@ impl TcpConfig {
     pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
     /// Initial size of a send buffer in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
+
+    /// The shift that lets the 16 bits of a window express the whole receive buffer.
+    pub(crate) fn window_scale(&self) -> u8 {
+        let buffer = self.receive_buffer.get();
+        (0..MAX_WINDOW_SCALE)
+            .find(|scale| buffer >> scale <= u64::from(u16::MAX))
+            .unwrap_or(MAX_WINDOW_SCALE)
+    }
 }
 
 impl Default for TcpConfig {

@@ -38,6 +38,8 @@ pub(crate) const TIMESTAMP_OPTION: usize = 12;
 pub(crate) const SACK_BLOCK: usize = 8;
 /// Most SACK blocks in a segment: three beside a timestamp (RFC 2018 §3).
 pub(crate) const SACK_BLOCKS: usize = 4;
+/// Largest shift of a window (RFC 7323 §2.3).
+pub(crate) const MAX_WINDOW_SCALE: u8 = 14;
 /// Every IPv6 link carries packets of this size (RFC 8200 §5).
 pub(crate) const IPV6_MIN_MTU: usize = 1280;
 /// Hop limit of outgoing packets.

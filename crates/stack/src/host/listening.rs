@@ -80,9 +80,7 @@ where
             ack: Some(syn.seq.wrapping_add(1)),
             flags: Flags::Syn,
             window: receive_buffer.min(u64::from(u16::MAX)) as u16,
-            window_scale: options
-                .scale
-                .map(|_| Connection::scale_for(&listener.config)),
+            window_scale: options.scale.map(|_| listener.config.window_scale()),
             mss: Some(own_mss.min(usize::from(u16::MAX)) as u16),
             sack_permitted: options.sack,
             sack: [None; SACK_BLOCKS],

@@ -12,6 +12,7 @@ use tautline_qdisc::DropReason;
 use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
 use super::liveness::Liveness;
+use super::negotiated::Negotiated;
 use super::receiver::{Bounds, Receiver};
 use super::send::{Numbers, SendBuffer, SendHalf, SendOptions};
 use super::tuple::Tuple;
@@ -23,8 +24,6 @@ use crate::wire::{ETHERNET_HEADER, TIMESTAMP_OPTION};
 
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
 const MIN_MSS: u64 = 64;
-/// Largest window scale (RFC 7323 §2.3).
-const MAX_SCALE: u8 = 14;
 
 /// States of RFC 9293 §3.3.2 that a connection object can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,24 +61,6 @@ pub(crate) struct Opening {
     /// Largest IP packet the device carries.
     pub(crate) mtu: usize,
     pub(crate) now: Instant,
-}
-
-/// The result of the handshake.
-#[derive(Debug)]
-pub(super) struct Negotiated {
-    /// The peer's initial sequence number.
-    pub(super) irs: u32,
-    /// Shift of the windows we receive.
-    pub(super) peer_scale: u8,
-    /// Shift of the windows we send.
-    pub(super) own_scale: u8,
-    /// Both SYNs carry the window scale option, if only with a shift of 0.
-    pub(super) scaling: bool,
-    pub(super) sack: bool,
-    /// The peer's latest timestamp, if both ends use them.
-    pub(super) peer_timestamp: Option<u32>,
-    /// When it came.
-    pub(super) peer_timestamp_at: Instant,
 }
 
 /// Changes the host tells the application about.
@@ -225,16 +206,8 @@ impl Connection {
         let own = (self.send.flight.path.link() - headers) as u64;
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
-        let scaling = syn.window_scale.is_some();
-        self.negotiated = Some(Negotiated {
-            irs: syn.seq,
-            peer_scale: syn.window_scale.unwrap_or(0).min(MAX_SCALE),
-            own_scale: if scaling { self.own_scale() } else { 0 },
-            scaling,
-            sack: syn.sack_permitted,
-            peer_timestamp: syn.timestamp.map(|(value, _)| value),
-            peer_timestamp_at: now,
-        });
+        let own_scale = self.config.window_scale();
+        self.negotiated = Some(Negotiated::new(syn, own_scale, now));
         self.receiver.synchronized();
         let options = SendOptions {
             sack: syn.sack_permitted,
@@ -254,19 +227,6 @@ impl Connection {
     pub(crate) fn configure(&mut self, change: impl FnOnce(&mut TcpConfig)) {
         change(Arc::make_mut(&mut self.config));
         self.send.flight.configure(self.config.clone());
-    }
-
-    /// The shift of our windows.
-    pub(super) fn own_scale(&self) -> u8 {
-        Self::scale_for(&self.config)
-    }
-
-    /// The shift that lets 16 bits express the whole buffer of `config`.
-    pub(crate) fn scale_for(config: &TcpConfig) -> u8 {
-        let buffer = config.receive_buffer.get();
-        (0..MAX_SCALE)
-            .find(|scale| buffer >> scale <= u64::from(u16::MAX))
-            .unwrap_or(MAX_SCALE)
     }
 
     /// The state.

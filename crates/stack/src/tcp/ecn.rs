@@ -1,6 +1,6 @@
 //! Explicit congestion notification of one connection (RFC 3168, RFC 8257, RFC 9768, RFC 9331):
 //! [`Ecn`] knows what the ends negotiated, which codepoint and flags a segment carries, and what
-//! arriving marks and echoes mean. Where it meets the connection is `marks`.
+//! arriving marks and echoes mean.
 //!
 //! | module | holds |
 //! |---|---|
@@ -23,7 +23,7 @@ pub(super) use accurate::NewMarks;
 pub(super) use classic::{AckState, EarlierAck};
 
 use crate::config::EcnMode;
-use crate::wire::{EchoedBytes, EcnFlags};
+use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
 /// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on
 /// the way throws such SYNs away (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
@@ -64,18 +64,32 @@ pub(super) enum AckUrgency {
     Now,
 }
 
-/// The distinctions between segments that matter to ECN.
+/// The distinctions between our segments that matter to ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentClass {
+    Syn,
+    SynAck,
+    Reset,
     /// Data that was never sent before.
     NewData,
     /// Data again, only a FIN, or a probe.
     Retransmission,
     /// Nothing but an acknowledgement. `bare`: without SACK blocks.
-    PureAck { bare: bool },
+    PureAck {
+        bare: bool,
+    },
     /// An acknowledgement of data that arrived before the marks changed, with the flag of that
     /// time.
     EarlierAck(EarlierAck),
+}
+
+/// ECN's part of a header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EcnFields {
+    pub(super) flags: EcnFlags,
+    pub(super) codepoint: Codepoint,
+    /// The AccECN option.
+    pub(super) echoed_bytes: Option<EchoedBytes>,
 }
 
 /// Congestion marks that an acknowledgement reports.
@@ -150,45 +164,26 @@ impl Ecn {
         }
     }
 
-    /// The flags of our SYN.
-    pub(super) fn syn_flags(&self) -> EcnFlags {
-        let requests = match self.policy.requests {
-            Some(Feedback::Classic) if self.opened >= CLASSIC_REQUESTS => None,
-            Some(Feedback::Accurate) if self.opened >= ACCURATE_REQUESTS => None,
-            requests => requests,
-        };
-        handshake::request(requests)
-    }
-
-    /// The flags of our SYN-ACK. The third one in AccECN mode carries none (RFC 9768 §3.2.3.2.2).
-    pub(super) fn syn_ack_flags(&self) -> EcnFlags {
-        match self.mode {
-            Mode::Off => EcnFlags::NONE,
-            Mode::Classic(_) => EcnFlags::ECE,
-            Mode::Accurate(_) if self.opened >= ACCURATE_REQUESTS => EcnFlags::NONE,
-            Mode::Accurate(_) => handshake::reflect(self.syn),
-        }
-    }
-
-    /// The option in our SYN-ACK: the first one tries whether options pass (RFC 9768 §3.2.3.2.1).
-    pub(super) fn syn_ack_option(&self) -> Option<EchoedBytes> {
-        match &self.mode {
-            Mode::Accurate(accurate) if self.opened == 0 => Some(accurate.all_bytes()),
-            _ => None,
-        }
-    }
-
-    /// The option in a pure acknowledgement.
-    pub(super) fn option(&self) -> Option<EchoedBytes> {
-        match &self.mode {
-            Mode::Accurate(accurate) => accurate.option(),
-            Mode::Off | Mode::Classic(_) => None,
+    /// The part of a header that is ECN's; `cwr`: the window was reduced, and with classic ECN the
+    /// next new data says so (RFC 3168 §6.1.2).
+    pub(super) fn fields(&self, class: SegmentClass, cwr: bool) -> EcnFields {
+        EcnFields {
+            flags: self.flags(class, cwr),
+            codepoint: self.codepoint(class),
+            echoed_bytes: match (&self.mode, class) {
+                // The first SYN-ACK tries whether options pass (RFC 9768 §3.2.3.2.1).
+                (Mode::Accurate(accurate), SegmentClass::SynAck) if self.opened == 0 => {
+                    Some(accurate.all_bytes())
+                }
+                (Mode::Accurate(accurate), SegmentClass::PureAck { .. }) => accurate.option(),
+                _ => None,
+            },
         }
     }
 
     /// A SYN or SYN-ACK left. A passive end in AccECN mode that had to send one without flags
     /// cannot know what its peer makes of it: it never sends capable packets (RFC 9768 §3.1.5).
-    pub(super) fn sent_syn(&mut self) {
+    fn sent_syn(&mut self) {
         if matches!(self.mode, Mode::Accurate(_)) && self.opened >= ACCURATE_REQUESTS {
             self.capable = false;
         }
@@ -299,9 +294,9 @@ impl Ecn {
         };
     }
 
-    /// The codepoint of a segment.
-    pub(super) fn codepoint(&self, carries: SegmentClass) -> Codepoint {
-        let capable = match carries {
+    fn codepoint(&self, class: SegmentClass) -> Codepoint {
+        let capable = match class {
+            SegmentClass::Syn | SegmentClass::SynAck | SegmentClass::Reset => false,
             SegmentClass::NewData => true,
             // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for
             // networks that mark early and drop what they cannot mark (Linux: controllers that need
@@ -316,36 +311,40 @@ impl Ecn {
         }
     }
 
-    /// The flags of a segment other than a SYN or a reset; `cwr`: the window was reduced, and with
-    /// classic ECN the next new data says so (RFC 3168 §6.1.2).
-    pub(super) fn flags(&self, carries: SegmentClass, cwr: bool) -> EcnFlags {
-        match (&self.mode, carries) {
+    fn flags(&self, class: SegmentClass, cwr: bool) -> EcnFlags {
+        match (&self.mode, class) {
+            (_, SegmentClass::Reset) => EcnFlags::NONE,
+            (_, SegmentClass::Syn) => handshake::request(match self.policy.requests {
+                Some(Feedback::Classic) if self.opened >= CLASSIC_REQUESTS => None,
+                Some(Feedback::Accurate) if self.opened >= ACCURATE_REQUESTS => None,
+                requests => requests,
+            }),
             (Mode::Off, _) => EcnFlags::NONE,
+            (Mode::Classic(_), SegmentClass::SynAck) => EcnFlags::ECE,
             (Mode::Classic(_), SegmentClass::EarlierAck(EarlierAck { marked, .. })) => {
                 EcnFlags::new(false, false, marked)
             }
-            (Mode::Classic(classic), _) => classic.flags(cwr && carries == SegmentClass::NewData),
+            (Mode::Classic(classic), _) => classic.flags(cwr && class == SegmentClass::NewData),
+            // The third SYN-ACK in AccECN mode carries none (RFC 9768 §3.2.3.2.2).
+            (Mode::Accurate(_), SegmentClass::SynAck) if self.opened >= ACCURATE_REQUESTS => {
+                EcnFlags::NONE
+            }
+            (Mode::Accurate(_), SegmentClass::SynAck) => handshake::reflect(self.syn),
             (Mode::Accurate(accurate), _) => {
-                accurate.flags(carries == SegmentClass::PureAck { bare: true })
+                accurate.flags(class == SegmentClass::PureAck { bare: true })
             }
         }
     }
 
-    /// A segment with these flags left.
-    pub(super) fn sent(&mut self, carries: SegmentClass) {
-        match &mut self.mode {
-            Mode::Off => {}
-            Mode::Classic(classic) => {
-                if let SegmentClass::EarlierAck(_) = carries {
-                    classic.sent_earlier_ack();
-                }
-            }
-            Mode::Accurate(accurate) => match carries {
-                SegmentClass::PureAck { .. } => accurate.sent_pure_ack(),
-                SegmentClass::NewData
-                | SegmentClass::Retransmission
-                | SegmentClass::EarlierAck(_) => accurate.sent(),
-            },
+    /// A segment with these fields left.
+    pub(super) fn sent(&mut self, class: SegmentClass) {
+        match (&mut self.mode, class) {
+            (_, SegmentClass::Reset) => {}
+            (_, SegmentClass::Syn | SegmentClass::SynAck) => self.sent_syn(),
+            (Mode::Classic(classic), SegmentClass::EarlierAck(_)) => classic.sent_earlier_ack(),
+            (Mode::Off | Mode::Classic(_), _) => {}
+            (Mode::Accurate(accurate), SegmentClass::PureAck { .. }) => accurate.sent_pure_ack(),
+            (Mode::Accurate(accurate), _) => accurate.sent(),
         }
     }
 
@@ -363,61 +362,48 @@ impl Ecn {
         matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
     }
 
-    /// An acceptable packet other than a SYN arrived with `data` bytes of payload.
-    pub(super) fn on_packets(
-        &mut self,
-        codepoint: Codepoint,
-        flags: EcnFlags,
-        (packets, data): (u64, u64),
-        standing: AckState,
-    ) -> AckUrgency {
+    /// An acceptable segment other than a SYN arrived: its mark is to be told to the peer, perhaps
+    /// at once.
+    pub(super) fn on_segment(&mut self, segment: &Segment<'_>, state: AckState) -> AckUrgency {
+        let codepoint = segment.codepoint;
+        let (packets, data) = (segment.count(), segment.payload.len() as u64);
         let urgency = match &mut self.mode {
             Mode::Off => return AckUrgency::None,
-            Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
+            Mode::Classic(classic) if data > 0 => {
+                classic.on_data(codepoint, segment.ecn_flags, state)
+            }
             // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one does not count.
             Mode::Classic(_) => return AckUrgency::None,
-            Mode::Accurate(accurate) => {
-                accurate.on_packets(codepoint, (packets, data), standing.owes)
-            }
+            Mode::Accurate(accurate) => accurate.on_packets(codepoint, (packets, data), state.owes),
         };
-        self.totals.received += if codepoint == Codepoint::Ce {
-            packets
-        } else {
-            0
-        };
+        if codepoint == Codepoint::Ce {
+            self.totals.received += packets;
+        }
         urgency
     }
 
     /// Evaluates the ECN feedback in an acknowledgement of our data.
-    pub(super) fn on_acknowledgement(
-        &mut self,
-        flags: EcnFlags,
-        option: Option<EchoedBytes>,
-        newly: NewMarks,
-    ) -> Marks {
-        let marks = match &mut self.mode {
-            Mode::Off => return Marks::default(),
-            Mode::Classic(_) if flags.ece() => Marks {
-                congestion: true,
-                bytes: newly.bytes,
-            },
-            Mode::Classic(_) => Marks::default(),
+    pub(super) fn on_acknowledgement(&mut self, segment: &Segment<'_>, newly: NewMarks) -> Marks {
+        let flags = segment.ecn_flags;
+        match &mut self.mode {
+            Mode::Classic(_) if flags.ece() => {
+                self.totals.delivered += newly.packets;
+                Marks {
+                    congestion: true,
+                    bytes: newly.bytes,
+                }
+            }
+            Mode::Off | Mode::Classic(_) => Marks::default(),
             Mode::Accurate(accurate) => {
-                let marked = accurate.on_acknowledgement(flags, option, newly);
+                let marked = accurate.on_acknowledgement(flags, segment.echoed_bytes, newly);
                 self.totals.delivered += marked.packets;
+                self.capable &= accurate.trusted();
                 Marks {
                     congestion: marked.packets > 0,
                     bytes: marked.bytes,
                 }
             }
-        };
-        if matches!(self.mode, Mode::Classic(_)) && marks.congestion {
-            self.totals.delivered += newly.packets;
         }
-        if matches!(&self.mode, Mode::Accurate(accurate) if !accurate.trusted()) {
-            self.capable = false;
-        }
-        marks
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
-use super::receiver::{Joined, QUICK_ACKS};
+use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
+use super::negotiated::{Age, Negotiated};
+use super::receiver::{Acknowledgement, Joined, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use crate::seq;
 use crate::socket::CloseReason;
@@ -14,21 +16,8 @@ use crate::wire::{SACK_BLOCKS, Segment};
 /// Least time between two answers to segments that carry no data and do not fit (Linux
 /// `tcp_invalid_ratelimit`, 500 ms).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
-
-/// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days).
-/// Afterwards it may have wrapped.
-const TIMESTAMP_VALIDITY: Duration = Duration::from_secs(2147);
-
-/// How a segment's timestamp stands to those before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    /// Not older, or not to be compared.
-    Fresh,
-    /// Older.
-    Old,
-    /// It has none although every segment must.
-    Missing,
-}
+/// Segments acknowledged at once after a congestion mark (Linux: 2).
+const MARK_QUICK_ACKS: u32 = 2;
 
 /// Action that the host must take after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,14 +110,13 @@ impl Connection {
         let Some(negotiated) = &self.negotiated else {
             return Reply::None;
         };
-        let irs = negotiated.irs;
-        let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
+        let offset = seq::from_wire(negotiated.irs, self.receiver.next(), segment.seq);
 
         // PAWS (RFC 7323 §5.3); resets are exempt.
-        match self.age(segment, now) {
+        match negotiated.timestamps.age(segment, now) {
             _ if segment.rst => {}
             Age::Fresh => {}
-            Age::Old if self.is_harmless_duplicate(offset, segment) => {}
+            Age::Old if self.is_harmless_duplicate(offset, negotiated, segment) => {}
             Age::Old => {
                 self.challenge(segment, now);
                 return Reply::None;
@@ -137,7 +125,8 @@ impl Connection {
             Age::Missing => return Reply::None,
         }
 
-        let Some(offset) = offset.filter(|offset| self.fits_window(*offset, segment)) else {
+        let len = segment.payload.len() as u64 + u64::from(segment.syn) + u64::from(segment.fin);
+        let Some(offset) = offset.filter(|offset| self.receiver.accepts(*offset, len)) else {
             return self.on_segment_outside_window(offset, segment, now);
         };
         if segment.rst {
@@ -157,7 +146,11 @@ impl Connection {
             return Reply::None;
         };
         // Only now: the timestamp of a refused segment would shut out the peer's own (RFC 5961 §5.2).
-        self.note_timestamp(offset, segment, now);
+        if offset <= self.receiver.acknowledged_up_to()
+            && let Some(negotiated) = &mut self.negotiated
+        {
+            negotiated.timestamps.note(segment, now);
+        }
         self.on_acceptable(offset, ack, segment, now)
     }
 
@@ -170,7 +163,7 @@ impl Connection {
     ) -> Reply {
         if segment.rst {
             return match offset {
-                Some(offset) if self.resets(offset) => self.on_reset(offset, now),
+                Some(offset) if self.receiver.is_reset_by(offset) => self.on_reset(offset, now),
                 _ => Reply::None,
             };
         }
@@ -197,14 +190,9 @@ impl Connection {
         }
         let reply = self.complete_open(ack);
         self.liveness.hear(now);
-        let scale = self
-            .negotiated
-            .as_ref()
-            .map_or(0, |agreed| agreed.peer_scale);
-        if self
-            .send
-            .update_window(offset, ack, u64::from(segment.window) << scale)
-        {
+        let negotiated = self.negotiated.as_ref();
+        let window = negotiated.map_or(0, |agreed| agreed.window_of(segment));
+        if self.send.update_window(offset, ack, window) {
             self.note_progress(now);
         }
         self.send.on_peer_alive(self.orphan);
@@ -214,40 +202,32 @@ impl Connection {
             self.note_progress(now);
         }
         self.on_own_fin_acked(now);
-        self.on_ecn_mark(segment);
+        let state = AckState {
+            next: self.receiver.next(),
+            owes: self.receiver.owed() != Acknowledgement::None,
+        };
+        match self.ecn.on_segment(segment, state) {
+            AckUrgency::None => {}
+            AckUrgency::Quick => self.receiver.acknowledge_quickly(MARK_QUICK_ACKS),
+            AckUrgency::Now => self.receiver.owe_now(),
+        }
         self.accept_payload(offset, segment, now);
         reply
     }
 
-    /// How the segment's timestamp stands to those before. One tick of tolerance is for peers whose
-    /// processors disagree (Linux).
-    fn age(&self, segment: &Segment<'_>, now: Instant) -> Age {
-        let negotiated = self.negotiated.as_ref();
-        let Some((recent, at)) = negotiated.and_then(|negotiated| {
-            Some((negotiated.peer_timestamp?, negotiated.peer_timestamp_at))
-        }) else {
-            return Age::Fresh;
-        };
-        let known = recent != 0 && now - at < TIMESTAMP_VALIDITY;
-        match segment.timestamp {
-            None => Age::Missing,
-            Some((value, _)) if known && recent.wrapping_sub(value) as i32 > 1 => Age::Old,
-            Some(_) => Age::Fresh,
-        }
-    }
-
     /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer
     /// (Linux). It is no older than a timeout.
-    fn is_harmless_duplicate(&self, offset: Option<u64>, segment: &Segment<'_>) -> bool {
-        let Some(negotiated) = &self.negotiated else {
-            return false;
-        };
+    fn is_harmless_duplicate(
+        &self,
+        offset: Option<u64>,
+        negotiated: &Negotiated,
+        segment: &Segment<'_>,
+    ) -> bool {
         let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
         let acknowledges_nothing = segment
             .ack
             .is_some_and(|ack| self.send.flight.offset(ack) == Some(self.send.flight.una()));
-        let window = u64::from(segment.window) << negotiated.peer_scale;
-        let late = match (segment.timestamp, negotiated.peer_timestamp) {
+        let late = match (segment.timestamp, negotiated.timestamps.recent) {
             (Some((value, _)), Some(recent)) => {
                 Duration::from_millis(recent.wrapping_sub(value).into())
             }
@@ -255,36 +235,9 @@ impl Connection {
         };
         bare && offset == Some(self.receiver.next())
             && acknowledges_nothing
-            && self.send.flight.una() + window == self.send.stream.window.edge()
+            && self.send.flight.una() + negotiated.window_of(segment)
+                == self.send.stream.window.edge()
             && late <= self.send.flight.rtt.rto()
-    }
-
-    /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3).
-    /// Without agreement in the SYNs the option is ignored (§3.2).
-    fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
-        let moves_edge = offset <= self.receiver.acknowledged_up_to();
-        let negotiated = self
-            .negotiated
-            .as_mut()
-            .filter(|negotiated| negotiated.peer_timestamp.is_some() && moves_edge);
-        if let (Some(negotiated), Some((value, _))) = (negotiated, segment.timestamp)
-            && negotiated.peer_timestamp.is_none_or(|recent| {
-                !seq::older(value, recent)
-                    || now - negotiated.peer_timestamp_at >= TIMESTAMP_VALIDITY
-            })
-        {
-            negotiated.peer_timestamp = Some(value);
-            negotiated.peer_timestamp_at = now;
-        }
-    }
-
-    /// The segment lies in the receive window, leniently at the left as Linux does: whatever ends
-    /// at or after what we last acknowledged may still carry a fresh acknowledgement.
-    fn fits_window(&self, offset: u64, segment: &Segment<'_>) -> bool {
-        let len = segment.payload.len() as u64 + u64::from(segment.syn) + u64::from(segment.fin);
-        let right = self.receiver.edge().max(self.receiver.next());
-        let begins_inside = offset < right || offset == self.receiver.next();
-        offset + len >= self.receiver.acknowledged_up_to() && begins_inside
     }
 
     /// A segment that does not fit is answered with our numbers: always when it carried data,
@@ -304,17 +257,9 @@ impl Connection {
         }
     }
 
-    /// Numbers that reset: the next one expected, and the end of the highest SACK block we sent,
-    /// because the peer may have closed a socket there. Not one before the end of the peer's FIN,
-    /// which Linux accepts: it is outside the window (RFC 5961 §3.2).
-    fn resets(&self, offset: u64) -> bool {
-        let highest = self.receiver.sack_blocks().map(|block| block.end).max();
-        offset == self.receiver.next() || highest == Some(offset)
-    }
-
     /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
-        if !self.resets(offset) {
+        if !self.receiver.is_reset_by(offset) {
             if self
                 .liveness
                 .challenged
@@ -371,13 +316,12 @@ impl Connection {
 
     /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
     fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
-        let (sack, timestamps) = self.negotiated.as_ref().map_or((false, false), |agreed| {
-            (agreed.sack, agreed.peer_timestamp.is_some())
-        });
+        let negotiated = self.negotiated.as_ref();
+        let sack = negotiated.is_some_and(|agreed| agreed.sack) && segment.sack[0].is_some();
         let input = AckInput {
             now,
             ack,
-            sack: if sack && segment.sack[0].is_some() {
+            sack: if sack {
                 segment.sack.map(|block| {
                     let (left, right) = block?;
                     Some(self.send.flight.offset(left)?..self.send.flight.offset(right)?)
@@ -385,14 +329,23 @@ impl Connection {
             } else {
                 [const { None }; SACK_BLOCKS]
             },
-            echo: segment
-                .timestamp
-                .filter(|_| timestamps)
-                .map(|(_, echo)| echo),
+            echo: negotiated.and_then(|agreed| agreed.echo_in(segment)),
             bare: segment.payload.is_empty() && !segment.fin,
         };
         if let Some(summary) = self.send.on_ack(&input) {
-            let marks = self.on_ecn_echo(segment, &summary);
+            // Flags of the handshake are no echoes, an old acknowledgement is no news.
+            let delivery = &summary.delivery;
+            let news = !segment.syn && !delivery.opening && ack >= self.send.flight.una();
+            let marks = if news {
+                let newly = NewMarks {
+                    packets: delivery.packets,
+                    bytes: delivery.bytes,
+                    segment: self.send.flight.mss(),
+                };
+                self.ecn.on_acknowledgement(segment, newly)
+            } else {
+                Marks::default()
+            };
             self.send.react(&summary, marks);
             self.pending.writable |= self.send.has_room_again(self.memory_pressure);
         }
@@ -514,15 +467,12 @@ impl Connection {
         if self.memory_pressure || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
             return;
         }
-        let timestamps = self
-            .negotiated
-            .as_ref()
-            .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
-        let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
-            let age = self.send.flight.numbers().timestamp(now).wrapping_sub(echo);
-            (echo, Duration::from_millis(age.into()))
-        });
-        let echo = echo.filter(|(_, age)| *age < MAX_RTO);
+        let negotiated = self.negotiated.as_ref();
+        let echo = negotiated.and_then(|agreed| agreed.echo_in(segment));
+        let clock = self.send.flight.numbers().timestamp(now);
+        let echo = echo
+            .map(|echo| (echo, Duration::from_millis(clock.wrapping_sub(echo).into())))
+            .filter(|(_, age)| *age < MAX_RTO);
         let lens = (segment.payload.len() as u64, self.send.flight.mss());
         self.receiver
             .right_size(self.config.receive_buffer.get(), now, lens, echo);

@@ -1,4 +1,4 @@
-//! The next segment to send and its header: steps 1 to 3 of the walk (RFC 9293 §3.8).
+//! The next segment to send: steps 1 to 3 of the walk (RFC 9293 §3.8).
 //!
 //! [`Connection::next_segment`] only looks, pacer and TSQ included; [`Connection::commit`] accounts
 //! for the segment once there is a frame to write it into.
@@ -10,14 +10,8 @@ use super::ecn::EcnState;
 use super::receiver::Acknowledgement;
 use super::send::{Blocked, Kind, Plan, SendContext};
 use crate::config::Pacing;
-use crate::seq;
 use crate::tsq::TsqRequest;
-use crate::wire::{
-    EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
-};
-
-/// Kind and length of a SACK option, padding included.
-const SACK_HEADER: usize = 4;
+use crate::wire::Payload;
 
 impl Connection {
     /// The next segment this connection may send: what TCP allows, at the departure the pacer
@@ -98,15 +92,10 @@ impl Connection {
         Ok(Plan { departure, ..plan })
     }
 
-    /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
-    pub(super) fn has_reports(&self) -> bool {
-        self.receiver.out_of_order() > 0 || self.receiver.has_duplicate()
-    }
-
     /// A segment that goes before new data.
     #[inline]
     fn next_urgent(&self, context: &SendContext) -> Option<Plan> {
-        let reports = self.has_reports();
+        let reports = self.receiver.has_reports();
         if !reports && !self.ecn.negotiated() && !self.send.flight.may_have_something_urgent() {
             return None;
         }
@@ -151,124 +140,6 @@ impl Connection {
         }
     }
 
-    /// The header of `plan`. Fixes the window it advertises.
-    pub(crate) fn header(&mut self, plan: &Plan, now: Instant) -> TcpHeader {
-        let syn = plan.syn();
-        let own_scale = self
-            .negotiated
-            .as_ref()
-            .map_or_else(|| self.own_scale(), |negotiated| negotiated.own_scale);
-        let offset = match plan.kind {
-            Kind::New | Kind::Retransmit(_) => plan.range.start,
-            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => self.send.flight.nxt(),
-            // One below what is acknowledged: out of the window, so the peer must answer with its
-            // own.
-            Kind::Probe => self.send.flight.una().saturating_sub(1),
-        };
-        let answering = self.negotiated.is_some();
-        let next = match plan.kind {
-            Kind::EarlierAck(earlier) => earlier.next,
-            _ => self.receiver.next(),
-        };
-        let (ecn_flags, codepoint) = self.ecn_fields(plan);
-        let echoed_bytes = self.echoed_bytes(plan);
-        let scaling = self
-            .negotiated
-            .as_ref()
-            .is_none_or(|negotiated| negotiated.scaling);
-        TcpHeader {
-            source_port: self.tuple.local_port,
-            destination_port: self.tuple.remote_port,
-            seq: seq::to_wire(self.send.flight.numbers().isn, offset),
-            ack: self
-                .negotiated
-                .as_ref()
-                .map(|negotiated| seq::to_wire(negotiated.irs, next)),
-            flags: self.flags(plan, syn),
-            // Windows in SYNs are never scaled (RFC 7323 §2.2).
-            window: self.receiver.advertise(if syn { 0 } else { own_scale }),
-            window_scale: (syn && scaling).then_some(own_scale),
-            mss: syn.then_some(
-                (self.send.flight.path.link() - self.tuple.headers_len()).min(usize::from(u16::MAX))
-                    as u16,
-            ),
-            sack_permitted: syn
-                && self
-                    .negotiated
-                    .as_ref()
-                    .is_none_or(|negotiated| negotiated.sack),
-            sack: if answering && plan.kind == Kind::Ack && !self.ecn.owes_reflection() {
-                self.sack_option(echoed_bytes)
-            } else {
-                [None; SACK_BLOCKS]
-            },
-            timestamp: self.timestamp_option(syn, now),
-            ecn_flags,
-            echoed_bytes,
-            codepoint,
-        }
-    }
-
-    fn flags(&self, plan: &Plan, syn: bool) -> Flags {
-        match plan.kind {
-            Kind::Reset => Flags::Rst,
-            _ if syn => Flags::Syn,
-            _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
-            // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
-            _ if plan.fin => Flags::PshFin,
-            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.buffer.end() => {
-                Flags::Psh
-            }
-            _ => Flags::None,
-        }
-    }
-
-    fn timestamp_option(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
-        match &self.negotiated {
-            None => syn.then(|| (self.send.flight.numbers().timestamp(now), 0)),
-            Some(negotiated) => negotiated
-                .peer_timestamp
-                .map(|echo| (self.send.flight.numbers().timestamp(now), echo)),
-        }
-    }
-
-    /// With `echoed_bytes` beside them there is room for two blocks (RFC 9768 §3.2.3.3).
-    fn sack_option(&self, echoed_bytes: Option<EchoedBytes>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
-        let mut option = [None; SACK_BLOCKS];
-        if let Some(negotiated) = self
-            .negotiated
-            .as_ref()
-            .filter(|negotiated| negotiated.sack)
-        {
-            // Not even an acknowledgement may be longer than the MTU.
-            let space = self
-                .send
-                .flight
-                .path
-                .link()
-                .saturating_sub(self.tuple.headers_len())
-                .min(OPTION_SPACE);
-            // Kind and length of the SACK option take the room that pads the timestamp, if there is
-            // one.
-            let beside = match negotiated.peer_timestamp {
-                Some(_) => TIMESTAMP_OPTION,
-                None => SACK_HEADER,
-            };
-            let others = beside + echoed_bytes.map_or(0, |option| option.padded_len());
-            let room = space.saturating_sub(others);
-            for (slot, block) in option
-                .iter_mut()
-                .zip(self.receiver.reports().take(room / SACK_BLOCK))
-            {
-                *slot = Some((
-                    seq::to_wire(negotiated.irs, block.start),
-                    seq::to_wire(negotiated.irs, block.end),
-                ));
-            }
-        }
-        option
-    }
-
     /// The payload of `plan`.
     pub(crate) fn payload(&self, plan: &Plan) -> Payload<'_> {
         if plan.has_sequence_space() {
@@ -289,13 +160,14 @@ impl Connection {
         // Joined acknowledgements wait for one that reports SACK blocks.
         let leaves_owed = match plan.kind {
             Kind::EarlierAck(_) => true,
-            Kind::Ack => self.ecn.owes_reflection() && self.has_reports(),
+            Kind::Ack => self.ecn.owes_reflection() && self.receiver.has_reports(),
             _ => self.receiver.has_joined(),
         };
         if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();
         }
-        self.note_ecn_sent(plan);
+        let class = self.class(plan);
+        self.ecn.sent(class);
         self.send.note_sent(plan, now);
         match plan.kind {
             Kind::New => {

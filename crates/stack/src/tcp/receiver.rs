@@ -220,6 +220,23 @@ impl Receiver {
         self.edge
     }
 
+    /// The `len` numbers from `offset` lie in the receive window, leniently at the left as Linux
+    /// does: whatever ends at or after what we last acknowledged may still carry a fresh
+    /// acknowledgement.
+    pub(super) fn accepts(&self, offset: u64, len: u64) -> bool {
+        let right = self.edge.max(self.next);
+        let begins_inside = offset < right || offset == self.next;
+        offset + len >= self.acknowledged && begins_inside
+    }
+
+    /// A reset at `offset` is exact (RFC 5961 §3.2): it names the next number expected, or the end
+    /// of the highest SACK block we sent, because the peer may have closed a socket there. The
+    /// number before the end of the peer's FIN, which Linux accepts, is outside the window.
+    pub(super) fn is_reset_by(&self, offset: u64) -> bool {
+        let highest = self.sack_blocks().map(|block| block.end).max();
+        offset == self.next || highest == Some(offset)
+    }
+
     /// Bytes the application can read.
     pub(super) fn readable(&self) -> usize {
         (self.data_end() - self.read) as usize
@@ -350,9 +367,9 @@ impl Receiver {
         }
     }
 
-    /// A duplicate is to be reported to the peer.
-    pub(super) fn has_duplicate(&self) -> bool {
-        self.duplicate.is_some()
+    /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
+    pub(super) fn has_reports(&self) -> bool {
+        !self.ahead.is_empty() || self.duplicate.is_some()
     }
 
     /// Writes the bytes of `range` that are not yet there.
@@ -895,7 +912,7 @@ mod tests {
         receiver.accept(1, whole(&text(1..51)), false, (LATER, None));
         receiver.accept(101, whole(&text(101..151)), false, (LATER, None));
         receiver.accept(201, whole(&text(201..251)), false, (LATER, None));
-        assert!(!receiver.has_duplicate());
+        assert!(receiver.duplicate.is_none());
         // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds
         // it; beyond what is there.
         for (range, blocks) in [

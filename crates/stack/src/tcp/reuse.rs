@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, Opening, State};
+use super::ecn::SegmentClass;
 use super::receiver::Acknowledgement;
 use crate::config::TcpConfig;
 use crate::seq;
@@ -33,7 +34,7 @@ impl Connection {
         connection.on_first_syn(syn, now);
         // The SYN-ACK left long ago.
         connection.send.flight.syn_ack_left();
-        connection.ecn.sent_syn();
+        connection.ecn.sent(SegmentClass::SynAck);
         connection.receiver.advertise(0);
         connection
     }
@@ -86,7 +87,8 @@ impl Connection {
             next: seq::to_wire(self.send.flight.numbers().isn, self.send.flight.nxt()),
             window: window.min(u64::from(u16::MAX)) as u16,
             timestamps: negotiated
-                .peer_timestamp
+                .timestamps
+                .recent
                 .map(|recent| (recent, self.send.flight.numbers().timestamp_offset)),
             lasts: self.config.time_wait,
             until: self.liveness.close.unwrap_or(Instant::ZERO),

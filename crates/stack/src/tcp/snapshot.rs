@@ -33,7 +33,7 @@ impl Connection {
             ..TcpInfo::default()
         };
         if let Some(negotiated) = &self.negotiated {
-            info.timestamps = negotiated.peer_timestamp.is_some();
+            info.timestamps = negotiated.timestamps.recent.is_some();
             info.sack = negotiated.sack;
             info.scales = negotiated
                 .scaling

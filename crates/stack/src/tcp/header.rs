@@ -1,0 +1,159 @@
+//! Headers of our segments (RFC 9293 §3.1), built from what the parts of a connection say.
+
+use tautline_base::Instant;
+
+use super::connection::{Connection, State};
+use super::ecn::{EcnFields, SegmentClass};
+use super::negotiated::Negotiated;
+use super::receiver::Receiver;
+use super::send::{Kind, Plan, SendHalf};
+use super::tuple::Tuple;
+use crate::seq;
+use crate::wire::{Flags, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
+
+/// Kind and length of a SACK option, padding included.
+const SACK_HEADER: usize = 4;
+
+impl Connection {
+    /// The header of `plan`. Fixes the window it advertises.
+    pub(crate) fn header(&mut self, plan: &Plan, now: Instant) -> TcpHeader {
+        let own_scale = self
+            .negotiated
+            .as_ref()
+            .map_or_else(|| self.config.window_scale(), |agreed| agreed.own_scale);
+        // Windows in SYNs are never scaled (RFC 7323 §2.2).
+        let window = self
+            .receiver
+            .advertise(if plan.syn() { 0 } else { own_scale });
+        let class = self.class(plan);
+        HeaderBuilder {
+            tuple: &self.tuple,
+            negotiated: self.negotiated.as_ref(),
+            own_scale,
+            send: &self.send,
+            receiver: &self.receiver,
+            ecn: self.ecn.fields(class, self.send.flight.cwr_due()),
+            // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
+            sack: matches!(class, SegmentClass::PureAck { .. }) && !self.ecn.owes_reflection(),
+        }
+        .build(plan, window, now)
+    }
+
+    /// ECN's class of `plan`.
+    pub(super) fn class(&self, plan: &Plan) -> SegmentClass {
+        match plan.kind {
+            Kind::Reset => SegmentClass::Reset,
+            Kind::EarlierAck(earlier) => SegmentClass::EarlierAck(earlier),
+            Kind::Ack => SegmentClass::PureAck {
+                bare: self.ecn.owes_reflection() || !self.receiver.has_reports(),
+            },
+            _ if plan.syn() && self.state == State::SynSent => SegmentClass::Syn,
+            _ if plan.syn() => SegmentClass::SynAck,
+            Kind::New if !plan.payload().is_empty() => SegmentClass::NewData,
+            Kind::New | Kind::Retransmit(_) | Kind::Probe => SegmentClass::Retransmission,
+        }
+    }
+}
+
+/// The parts of a connection that a header speaks of.
+struct HeaderBuilder<'a> {
+    tuple: &'a Tuple,
+    /// `None` before the peer's SYN: all options are offered.
+    negotiated: Option<&'a Negotiated>,
+    own_scale: u8,
+    send: &'a SendHalf,
+    receiver: &'a Receiver,
+    ecn: EcnFields,
+    /// The segment may carry SACK blocks.
+    sack: bool,
+}
+
+impl HeaderBuilder<'_> {
+    fn build(self, plan: &Plan, window: u16, now: Instant) -> TcpHeader {
+        let syn = plan.syn();
+        let flight = &self.send.flight;
+        let offset = match plan.kind {
+            Kind::New | Kind::Retransmit(_) => plan.range.start,
+            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => flight.nxt(),
+            // One below what is acknowledged: out of the window, so the peer must answer with its
+            // own.
+            Kind::Probe => flight.una().saturating_sub(1),
+        };
+        let next = match plan.kind {
+            Kind::EarlierAck(earlier) => earlier.next,
+            _ => self.receiver.next(),
+        };
+        let mss = (flight.path.link() - self.tuple.headers_len()).min(usize::from(u16::MAX));
+        let agreed = self.negotiated;
+        TcpHeader {
+            source_port: self.tuple.local_port,
+            destination_port: self.tuple.remote_port,
+            seq: seq::to_wire(flight.numbers().isn, offset),
+            ack: agreed.map(|agreed| seq::to_wire(agreed.irs, next)),
+            flags: self.flags(plan, syn),
+            window,
+            window_scale: (syn && agreed.is_none_or(|agreed| agreed.scaling))
+                .then_some(self.own_scale),
+            mss: syn.then_some(mss as u16),
+            sack_permitted: syn && agreed.is_none_or(|agreed| agreed.sack),
+            sack: match agreed {
+                Some(agreed) if self.sack && agreed.sack => self.sack_blocks(agreed),
+                _ => [None; SACK_BLOCKS],
+            },
+            timestamp: self.timestamp(syn, now),
+            ecn_flags: self.ecn.flags,
+            echoed_bytes: self.ecn.echoed_bytes,
+            codepoint: self.ecn.codepoint,
+        }
+    }
+
+    fn flags(&self, plan: &Plan, syn: bool) -> Flags {
+        match plan.kind {
+            Kind::Reset => Flags::Rst,
+            _ if syn => Flags::Syn,
+            _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
+            // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
+            _ if plan.fin => Flags::PshFin,
+            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.buffer.end() => {
+                Flags::Psh
+            }
+            _ => Flags::None,
+        }
+    }
+
+    fn timestamp(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
+        let echo = match self.negotiated {
+            None => syn.then_some(0),
+            Some(agreed) => agreed.timestamps.recent,
+        };
+        echo.map(|echo| (self.send.flight.numbers().timestamp(now), echo))
+    }
+
+    /// With the bytes that AccECN echoes there is room for two blocks (RFC 9768 §3.2.3.3).
+    fn sack_blocks(&self, agreed: &Negotiated) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+        // Not even an acknowledgment may be longer than the MTU.
+        let link = self.send.flight.path.link();
+        let space = link
+            .saturating_sub(self.tuple.headers_len())
+            .min(OPTION_SPACE);
+        // Kind and length of the SACK option take the room that pads the timestamp, if there is
+        // one.
+        let beside = match agreed.timestamps.recent {
+            Some(_) => TIMESTAMP_OPTION,
+            None => SACK_HEADER,
+        };
+        let echoed = self.ecn.echoed_bytes.map_or(0, |bytes| bytes.padded_len());
+        let room = space.saturating_sub(beside + echoed);
+        let mut blocks = [None; SACK_BLOCKS];
+        for (slot, block) in blocks
+            .iter_mut()
+            .zip(self.receiver.reports().take(room / SACK_BLOCK))
+        {
+            *slot = Some((
+                seq::to_wire(agreed.irs, block.start),
+                seq::to_wire(agreed.irs, block.end),
+            ));
+        }
+        blocks
+    }
+}
