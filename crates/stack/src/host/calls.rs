@@ -10,9 +10,11 @@ use super::Host;
 use crate::attribution::Attribution;
 use crate::config::TcpConfig;
 use crate::limits::Limits;
-use crate::socket::{ConnectError, Event, ListenAt, ListenError, Recv, SocketError, SocketOption};
-use crate::tcp::Connection;
+use crate::socket::{
+    CloseReason, ConnectError, Event, ListenAt, ListenError, Recv, SocketError, SocketOption,
+};
 use crate::tcp::info::TcpInfo;
+use crate::tcp::{AppData, Connection, State};
 use crate::trace::Tracer;
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -63,7 +65,7 @@ where
         let opening = self.transport.opening(tuple, next_hop, None, now);
         let config = config.into();
         self.transport.note_attribution(&config);
-        let build = |id| Connection::connect(opening(id), config);
+        let build = |id| Connection::new(opening(id), config, State::SynSent);
         let id = self.transport.insert_connection(tuple, build);
         self.transport.mark_runnable(id);
         Ok(id)
@@ -75,7 +77,7 @@ where
     /// # Errors
     /// [`SocketError`]: no such socket, its sending half is shut down, or it is closed.
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
-        self.write(id, |connection| connection.write(data))
+        self.write(id, AppData::Bytes(data))
     }
 
     /// [`send`](Self::send) with `count` zeros, which take no memory while nothing else is queued:
@@ -84,18 +86,13 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
-        self.write(id, |connection| connection.write_zeros(count))
+        self.write(id, AppData::Zeros(count))
     }
 
-    fn write(
-        &mut self,
-        id: SocketId,
-        write: impl FnOnce(&mut Connection) -> Result<usize, SocketError>,
-    ) -> Result<usize, SocketError> {
+    fn write(&mut self, id: SocketId, data: AppData<'_>) -> Result<usize, SocketError> {
         let connection = self.transport.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let taken = write(connection)?;
-        connection.note_written(self.now);
+        let taken = connection.write(data, self.now)?;
         self.transport.runnable.push(connection);
         self.transport.charge_if_changed(id);
         Ok(taken)
@@ -144,7 +141,8 @@ where
     /// # Errors
     /// [`SocketError::NoSuchSocket`].
     pub fn abort(&mut self, id: SocketId) -> Result<(), SocketError> {
-        self.transport.with_connection(id, Connection::abort)
+        let abort = |connection: &mut Connection| connection.abort(CloseReason::Aborted);
+        self.transport.with_connection(id, abort)
     }
 
     /// Changes an option of an open connection.
@@ -180,7 +178,8 @@ where
 
     /// Latency attribution of a connection; `None` unless its configuration keeps it.
     pub fn attribution(&self, id: SocketId) -> Option<&Attribution> {
-        self.transport.sockets.connection(id)?.attribution()
+        let connection = self.transport.sockets.connection(id)?;
+        connection.attribution.as_deref()
     }
 
     /// The peer's end of a connection.

@@ -140,11 +140,7 @@ where
         segment: &Segment<'_>,
     ) -> Option<Option<u32>> {
         let connection = self.transport.sockets.connection_mut(id)?;
-        if !connection.is_replaced_by(segment) {
-            return None;
-        }
-        let isn = connection.successor_isn();
-        connection.replace();
+        let isn = connection.end_for(segment)?;
         self.transport.demux.remove(tuple);
         self.transport.mark_runnable(id);
         Some(isn)

@@ -393,7 +393,7 @@ impl Transport {
         };
         let is_unchanged = !connection.links.half_open
             && !connection.pending.anything()
-            && connection.still_delivers()
+            && !connection.state().is_over()
             && self.memory.is_charged(connection);
         if !is_unchanged && !self.notify_owner(id) {
             return;
@@ -503,7 +503,8 @@ impl Transport {
             return None;
         }
         let owner = owner.filter(|owner| owner.segment.is_some())?;
-        self.sockets.connection_mut(owner.socket)?.attribution_mut()
+        let connection = self.sockets.connection_mut(owner.socket)?;
+        connection.attribution.as_deref_mut()
     }
 
     /// Keeps attribution from now on if `config` asks for it.

@@ -1,11 +1,11 @@
-//! [`Blocked`]: why a connection sends nothing now, what follows from it, and how its
-//! [`Attribution`] accounts for the time.
+//! [`Blocked`]: why a connection sends nothing now, what follows from it, and the [`Cause`] that its
+//! attribution accounts the time to.
 
 use tautline_base::{Instant, Tso};
 
 use super::connection::Connection;
-use super::send::{Blocked, Kind, Plan};
-use crate::attribution::{Attribution, Cause};
+use super::send::{Blocked, Plan};
+use crate::attribution::Cause;
 
 impl Connection {
     /// The next segment to send, after the connection's own state has been brought up to date.
@@ -19,68 +19,34 @@ impl Connection {
             self.send.flight.restart(now);
             planned = self.next_segment(most, now);
         }
-        match planned {
-            Ok(_) => self.set_wait_cause(Cause::Host, now),
-            Err(blocked) => self.on_blocked(blocked, now),
+        if let Err(blocked) = planned {
+            if blocked == Blocked::Tsq {
+                self.tsq.throttle();
+            }
+            let context = self.send_context(now);
+            if self.send.on_blocked(blocked, &context) {
+                self.liveness.wait(now);
+            }
+        }
+        if let Some(attribution) = &mut self.attribution {
+            let wants_room = self.send.stream.buffer.wants_room();
+            attribution.set_wait_cause(wait_cause(planned.as_ref().err(), wants_room), now);
         }
         planned
     }
+}
 
-    /// Everything that follows from being blocked.
-    fn on_blocked(&mut self, blocked: Blocked, now: Instant) {
-        let context = self.send_context(now);
-        let cause = match blocked {
-            Blocked::Idle if self.send.stream.buffer.wants_room() => Cause::SendBuffer,
-            Blocked::Idle => Cause::Application,
-            Blocked::Handshake => Cause::Handshake,
-            Blocked::Restart | Blocked::Refused => Cause::Host,
-            Blocked::Cwnd => Cause::Cwnd,
-            Blocked::PeerWindow => Cause::PeerWindow,
-            Blocked::Nagle => Cause::Nagle,
-            Blocked::Pacer(_) => Cause::Pacer,
-            Blocked::Tsq => {
-                self.tsq.throttle();
-                Cause::Tsq
-            }
-        };
-        if self.send.on_blocked(blocked, &context) {
-            self.liveness.wait(now);
-        }
-        self.set_wait_cause(cause, now);
-    }
-
-    /// The account of what the bytes waited for, if the configuration asks for one.
-    pub(crate) fn attribution(&self) -> Option<&Attribution> {
-        self.attribution.as_deref()
-    }
-
-    /// The same, mutable.
-    pub(crate) fn attribution_mut(&mut self) -> Option<&mut Attribution> {
-        self.attribution.as_deref_mut()
-    }
-
-    fn set_wait_cause(&mut self, cause: Cause, now: Instant) {
-        if let Some(attribution) = &mut self.attribution {
-            attribution.set_wait_cause(cause, now);
-        }
-    }
-
-    /// The application wrote.
-    pub(crate) fn note_written(&mut self, now: Instant) {
-        let end = self.send.stream.buffer.end();
-        if let Some(attribution) = &mut self.attribution {
-            attribution.written(end, now);
-        }
-    }
-
-    /// Accounts for the waits of the payload that `plan` sends for the first time.
-    pub(super) fn note_born(&mut self, plan: &Plan, now: Instant) {
-        let payload = plan.payload();
-        if let Some(attribution) = &mut self.attribution
-            && plan.kind == Kind::New
-            && !payload.is_empty()
-        {
-            attribution.born(payload, plan.departure > now, now);
-        }
+/// `wants_room`: the application has more to write than the send buffer has room for.
+fn wait_cause(blocked: Option<&Blocked>, wants_room: bool) -> Cause {
+    match blocked {
+        Some(Blocked::Idle) if wants_room => Cause::SendBuffer,
+        Some(Blocked::Idle) => Cause::Application,
+        Some(Blocked::Handshake) => Cause::Handshake,
+        Some(Blocked::Cwnd) => Cause::Cwnd,
+        Some(Blocked::PeerWindow) => Cause::PeerWindow,
+        Some(Blocked::Nagle) => Cause::Nagle,
+        Some(Blocked::Pacer(_)) => Cause::Pacer,
+        Some(Blocked::Tsq) => Cause::Tsq,
+        None | Some(Blocked::Restart | Blocked::Refused) => Cause::Host,
     }
 }

@@ -14,34 +14,17 @@ use super::ecn::Ecn;
 use super::liveness::Liveness;
 use super::negotiated::Negotiated;
 use super::receiver::{Bounds, Receiver};
-use super::send::{Numbers, SendBuffer, SendHalf, SendOptions};
+use super::send::{AppData, Numbers, SendHalf, SendOptions};
+use super::state::State;
 use super::tuple::Tuple;
 use crate::attribution::Attribution;
-use crate::config::TcpConfig;
+use crate::config::{Keepalive, TcpConfig};
 use crate::socket::{CloseReason, PathError, Recv, SocketError};
 use crate::tsq::Tsq;
 use crate::wire::{ETHERNET_HEADER, TIMESTAMP_OPTION};
 
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
 const MIN_MSS: u64 = 64;
-
-/// States of RFC 9293 §3.3.2 that a connection object can be in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    SynSent,
-    /// `listener` is who gets the connection; `None` after a simultaneous open.
-    SynReceived {
-        listener: Option<SocketId>,
-    },
-    Established,
-    FinWait1,
-    FinWait2,
-    CloseWait,
-    Closing,
-    LastAck,
-    TimeWait,
-    Closed,
-}
 
 /// How a connection comes to be.
 #[derive(Debug)]
@@ -121,7 +104,7 @@ pub(crate) struct Connection {
     pub(crate) pending: PendingEvents,
     pub(crate) tsq: Tsq,
     /// Account of what the bytes waited for, if the configuration asks for one.
-    pub(super) attribution: Option<Box<Attribution>>,
+    pub(crate) attribution: Option<Box<Attribution>>,
     /// The application has closed the socket: no events, and the slot is freed when the connection
     /// ends.
     pub(crate) orphan: bool,
@@ -140,25 +123,16 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// An active open: the SYN is the first thing it wants to send.
-    pub(crate) fn connect(opening: Opening, config: Arc<TcpConfig>) -> Self {
-        Self::new(opening, config, State::SynSent)
-    }
-
     /// A passive open: a SYN arrived at `listener`. The caller passes that SYN to `on_segment`.
     pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
-        let mut connection = Self::new(
-            opening,
-            config,
-            State::SynReceived {
-                listener: Some(listener),
-            },
-        );
+        let listener = Some(listener);
+        let mut connection = Self::new(opening, config, State::SynReceived { listener });
         connection.links.half_open = true;
         connection
     }
 
-    pub(super) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
+    /// In SYN-SENT, an active open, the SYN is the first thing it wants to send.
+    pub(crate) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
         let Opening {
             id,
             tuple,
@@ -229,14 +203,15 @@ impl Connection {
         self.send.flight.configure(self.config.clone());
     }
 
+    /// From now on a quiet peer is asked for, or not.
+    pub(crate) fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
+        self.liveness.restart_keepalive(now);
+        self.configure(|config| config.keepalive = keepalive);
+    }
+
     /// The state.
     pub(crate) fn state(&self) -> State {
         self.state
-    }
-
-    /// The handshake is not complete.
-    pub(super) fn is_opening(&self) -> bool {
-        matches!(self.state, State::SynSent | State::SynReceived { .. })
     }
 
     /// A full segment's length on the wire.
@@ -248,33 +223,22 @@ impl Connection {
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
     /// `Writable` event will follow.
-    pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, SocketError> {
-        self.take(data.len(), |buffer, most| buffer.write(&data[..most]))
-    }
-
-    /// The same with `count` zeros.
-    pub(crate) fn write_zeros(&mut self, count: usize) -> Result<usize, SocketError> {
-        self.take(count, SendBuffer::write_zeros)
-    }
-
-    fn take(
-        &mut self,
-        wanted: usize,
-        write: impl FnOnce(&mut SendBuffer, usize) -> usize,
-    ) -> Result<usize, SocketError> {
+    pub(crate) fn write(&mut self, data: AppData<'_>, now: Instant) -> Result<usize, SocketError> {
         if self.send.stream.fin().is_some() {
             return Err(SocketError::Shutdown);
         }
-        match self.state {
-            State::Closed | State::TimeWait => Err(SocketError::Closed),
-            _ => {
-                let end = self.send.stream.buffer.end();
-                self.send
-                    .flight
-                    .note_application_limited(end, self.tsq.charged());
-                Ok(self.send.write(wanted, self.memory_pressure, write))
-            }
+        if self.state.is_over() {
+            return Err(SocketError::Closed);
         }
+        let end = self.send.stream.buffer.end();
+        self.send
+            .flight
+            .note_application_limited(end, self.tsq.charged());
+        let taken = self.send.write(data, self.memory_pressure);
+        if let Some(attribution) = &mut self.attribution {
+            attribution.written(self.send.stream.buffer.end(), now);
+        }
+        Ok(taken)
     }
 
     /// Gives received data to the application.
@@ -284,7 +248,7 @@ impl Connection {
             self.receiver.wait_for_data();
             return match self.state {
                 _ if self.receiver.finished() => Ok(Recv::EndOfStream),
-                State::Closed | State::TimeWait => Err(SocketError::Closed),
+                state if state.is_over() => Err(SocketError::Closed),
                 _ => Ok(Recv::Empty),
             };
         }
@@ -301,7 +265,7 @@ impl Connection {
 
     /// The application closes its sending half: a FIN follows the queued data, after the handshake.
     pub(crate) fn shutdown(&mut self) {
-        if !matches!(self.state, State::Closed | State::TimeWait) {
+        if !self.state.is_over() {
             self.send.stream.finish();
         }
     }
@@ -312,7 +276,7 @@ impl Connection {
         self.orphan = true;
         let at_once = self.config.linger == Some(Duration::ZERO) && self.state != State::TimeWait;
         if self.receiver.readable() > 0 || at_once {
-            self.abort();
+            self.abort(CloseReason::Aborted);
         } else if self.state == State::SynSent && self.send.stream.buffer.len() == 0 {
             self.end(CloseReason::Local);
         } else {
@@ -320,16 +284,17 @@ impl Connection {
             match self.state {
                 State::FinWait2 => self.liveness.close = Some(now + self.config.fin_wait),
                 State::TimeWait | State::Closed => {}
-                _ => self.liveness.close = self.linger_deadline(now),
+                // It has this long to deliver what was written, if its linger time is limited.
+                _ => self.liveness.close = self.config.linger.map(|time| now + time),
             }
         }
     }
 
     /// Ends the connection at once and tells the peer.
-    pub(crate) fn abort(&mut self) {
+    pub(crate) fn abort(&mut self, why: CloseReason) {
         // What is due stays due: an aborted connection may be let go before its reset has left.
-        self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
-        self.end(CloseReason::Aborted);
+        self.reset_due |= self.state != State::SynSent && !self.state.is_over();
+        self.end(why);
     }
 
     /// The connection is over.
@@ -339,7 +304,7 @@ impl Connection {
             self.send.stop_timers();
             // Nobody will have it; the application may keep the socket for long.
             self.send.stream.buffer.clear();
-            (self.liveness.close, self.liveness.challenged) = (None, None);
+            self.liveness.close = None;
             self.pending.closed = Some(why);
         }
     }
@@ -380,7 +345,7 @@ impl Connection {
         reason: DropReason,
         now: Instant,
     ) {
-        let opening = self.is_opening();
+        let opening = self.state.is_opening();
         self.send
             .flight
             .on_local_drop(segment, count, reason, (opening, now));

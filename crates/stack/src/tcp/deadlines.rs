@@ -2,9 +2,10 @@
 
 use tautline_base::Instant;
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::receiver::Acknowledgement;
 use super::send::sooner;
+use super::state::State;
 use crate::socket::CloseReason;
 
 /// Limit on timeouts of an orphan's segment, and on its probes of a closed window even if the peer
@@ -18,7 +19,9 @@ impl Connection {
             Acknowledgement::By(at) => Some(at),
             _ => None,
         };
-        let close = sooner(self.liveness.close, self.liveness_deadline());
+        let quiet = self.send.is_quiet();
+        let liveness = self.liveness.deadline(&self.config, self.state, quiet);
+        let close = sooner(self.liveness.close, liveness);
         sooner(self.send.next_deadline(), sooner(delayed, close))
     }
 
@@ -33,19 +36,19 @@ impl Connection {
             self.on_timeout(timeouts, now);
         }
         self.probe_window(now);
-        self.check_liveness(now);
+        let quiet = self.send.is_quiet();
+        let liveness = self.liveness.deadline(&self.config, self.state, quiet);
+        if liveness.is_some_and(|at| at <= now) && self.liveness.on_deadline(&self.config, now) {
+            // The peer may live after all, and nobody else would tell it.
+            self.time_out(true);
+        }
         if self.liveness.close.is_some_and(|at| at <= now) {
             self.liveness.close = None;
-            self.close_is_over();
-        }
-    }
-
-    /// TIME-WAIT or FIN-WAIT-2 has lasted long enough, or the time to deliver what a released
-    /// connection was given is over.
-    fn close_is_over(&mut self) {
-        match self.state {
-            State::TimeWait | State::FinWait2 => self.end(CloseReason::Finished),
-            _ => self.time_out(),
+            match self.state {
+                State::TimeWait | State::FinWait2 => self.end(CloseReason::Finished),
+                // The time to deliver what a released connection was given is over.
+                _ => self.time_out(self.orphan),
+            }
         }
     }
 
@@ -57,18 +60,17 @@ impl Connection {
         };
         let silent = unanswered >= self.config.retries && self.config.user_timeout.is_none();
         if silent || (self.orphan && probes >= ORPHAN_RETRIES) {
-            self.time_out();
+            self.time_out(self.orphan);
         } else {
             self.send.probe_window();
         }
     }
 
-    /// Retries are exhausted. An orphan resets its peer, as in Linux: the peer may live, and
-    /// nothing else would end its connection. An application that still holds the connection is
-    /// notified instead.
-    fn time_out(&mut self) {
-        self.reset_due |=
-            self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });
+    /// The peer is given up. An orphan resets it, as in Linux: the peer may live, and nothing else
+    /// would end its connection. An application that still holds the connection is notified
+    /// instead.
+    fn time_out(&mut self, reset: bool) {
+        self.reset_due |= reset && !self.state.is_opening();
         self.end(CloseReason::TimedOut);
     }
 
@@ -80,8 +82,11 @@ impl Connection {
             _ if self.orphan => self.config.retries.min(ORPHAN_RETRIES),
             _ => self.config.retries,
         };
-        if timeouts >= limit && !self.is_limited_by_time() {
-            self.time_out();
+        // Timeouts count no more when the application has set a time instead. A handshake is limited
+        // by both.
+        let by_time = self.config.user_timeout.is_some() && !self.state.is_opening();
+        if timeouts >= limit && !by_time {
+            self.time_out(self.orphan);
         } else {
             self.send.flight.enter_loss(now);
         }

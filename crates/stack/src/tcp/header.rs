@@ -2,11 +2,12 @@
 
 use tautline_base::Instant;
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::ecn::{EcnFields, SegmentClass};
 use super::negotiated::Negotiated;
 use super::receiver::Receiver;
 use super::send::{Kind, Plan, SendHalf};
+use super::state::State;
 use super::tuple::Tuple;
 use crate::seq;
 use crate::wire::{Flags, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};

@@ -1,7 +1,8 @@
 //! ICMP errors about our segments, handled as RFC 5927 and RFC 5461 advise: an error that is not
 //! about a segment in flight is forged or late, and none of them ends an established connection.
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
+use super::state::State;
 use crate::socket::{CloseReason, PathError};
 use crate::wire::icmp::Problem;
 

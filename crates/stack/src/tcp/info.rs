@@ -12,6 +12,7 @@ pub use ss::Ss;
 
 use super::ecn::EcnState;
 use super::send::Reduction;
+use crate::attribution::{Attribution, Cause};
 use crate::socket::PathError;
 
 /// A connection at one moment.
@@ -191,4 +192,19 @@ pub struct Limited {
     pub tsq: Duration,
     /// By the pacer.
     pub pacer: Duration,
+}
+
+impl Limited {
+    pub(super) fn new(attribution: &Attribution) -> Self {
+        let idle = [Cause::Application, Cause::Handshake];
+        let busy = Cause::ALL.into_iter().filter(|cause| !idle.contains(cause));
+        Self {
+            busy: busy.map(|cause| attribution.time_blocked_by(cause)).sum(),
+            peer_window: attribution.time_blocked_by(Cause::PeerWindow),
+            send_buffer: attribution.time_blocked_by(Cause::SendBuffer),
+            cwnd: attribution.time_blocked_by(Cause::Cwnd),
+            tsq: attribution.time_blocked_by(Cause::Tsq),
+            pacer: attribution.time_blocked_by(Cause::Pacer),
+        }
+    }
 }

@@ -4,18 +4,16 @@ use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::negotiated::{Age, Negotiated};
 use super::receiver::{Acknowledgement, Joined, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
+use super::state::State;
 use crate::seq;
 use crate::socket::CloseReason;
 use crate::wire::{SACK_BLOCKS, Segment};
 
-/// Least time between two answers to segments that carry no data and do not fit (Linux
-/// `tcp_invalid_ratelimit`, 500 ms).
-const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 /// Segments acknowledged at once after a congestion mark (Linux: 2).
 const MARK_QUICK_ACKS: u32 = 2;
 
@@ -78,7 +76,8 @@ impl Connection {
                 self.pending.established = true;
                 self.liveness.hear(now);
                 self.process_acknowledgement(1, segment, now);
-                self.note_progress(now);
+                let waits = !self.send.flight.segments.is_empty();
+                self.liveness.note_progress(waits, now);
                 self.receiver.owe_now();
                 Reply::None
             }
@@ -192,14 +191,13 @@ impl Connection {
         self.liveness.hear(now);
         let negotiated = self.negotiated.as_ref();
         let window = negotiated.map_or(0, |agreed| agreed.window_of(segment));
-        if self.send.update_window(offset, ack, window) {
-            self.note_progress(now);
-        }
+        let opened = self.send.update_window(offset, ack, window);
         self.send.on_peer_alive(self.orphan);
         let una = self.send.flight.una();
         self.process_acknowledgement(ack, segment, now);
-        if self.send.flight.una() > una {
-            self.note_progress(now);
+        if opened || self.send.flight.una() > una {
+            let waits = !self.send.flight.segments.is_empty();
+            self.liveness.note_progress(waits, now);
         }
         self.on_own_fin_acked(now);
         let state = AckState {
@@ -240,32 +238,20 @@ impl Connection {
             && late <= self.send.flight.rtt.rto()
     }
 
-    /// A segment that does not fit is answered with our numbers: always when it carried data,
-    /// otherwise at a limited rate, so that two confused ends do not talk for ever.
+    /// A segment that does not fit is answered with our numbers: always when it carried data.
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
-        let limited = self
-            .liveness
-            .challenged
-            .is_some_and(|last| now - last < CHALLENGE_INTERVAL);
-        if segment.payload.is_empty() && limited {
-            return;
-        }
-        self.liveness.challenged = Some(now);
-        self.receiver.owe_now();
-        if self.state == State::TimeWait {
-            self.enter_time_wait(now);
+        if self.liveness.challenge(!segment.payload.is_empty(), now) {
+            self.receiver.owe_now();
+            if self.state == State::TimeWait {
+                self.enter_time_wait(now);
+            }
         }
     }
 
     /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
         if !self.receiver.is_reset_by(offset) {
-            if self
-                .liveness
-                .challenged
-                .is_none_or(|last| now - last >= CHALLENGE_INTERVAL)
-            {
-                self.liveness.challenged = Some(now);
+            if self.liveness.challenge(false, now) {
                 self.receiver.owe_now();
             }
             return Reply::None;
@@ -414,7 +400,7 @@ impl Connection {
         let fresh = offset + segment.payload.len() as u64 > self.receiver.next();
         if self.orphan && fresh && !segment.payload.is_empty() {
             // Nobody will read this: the peer must know that it is lost.
-            self.abort();
+            self.abort(CloseReason::Aborted);
             return;
         }
         if fresh && !segment.payload.is_empty() && self.has_no_memory_for(offset) {

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::connection::{Connection, State};
 use super::send::sooner;
-use crate::config::Keepalive;
-use crate::socket::CloseReason;
+use super::state::State;
+use crate::config::TcpConfig;
+
+/// Least time between two answers to segments that carry no data and do not fit (Linux
+/// `tcp_invalid_ratelimit`, 500 ms).
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Signs of the peer's presence.
 #[derive(Debug, Default)]
@@ -27,7 +30,7 @@ pub(super) struct Liveness {
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
     /// When a segment outside the window was last answered.
-    pub(super) challenged: Option<Instant>,
+    challenged: Option<Instant>,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub(super) close: Option<Instant>,
 }
@@ -45,9 +48,22 @@ impl Liveness {
         self.heard
     }
 
+    /// A quiet peer is asked for anew: a connection that has been quiet for long is not asked at
+    /// once.
+    pub(super) fn restart_keepalive(&mut self, now: Instant) {
+        self.heard = self.heard.max(now);
+        self.probes = 0;
+    }
+
     /// Something waits for the peer from now on, if nothing did before.
     pub(super) fn wait(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
+    }
+
+    /// The acknowledgement of something new, or an opened window: whatever waits now waits since
+    /// now.
+    pub(super) fn note_progress(&mut self, waits: bool, now: Instant) {
+        self.waiting_since = waits.then_some(now);
     }
 
     /// A probe left, of a closed window or of a quiet peer.
@@ -58,104 +74,59 @@ impl Liveness {
         }
     }
 
-    fn next_probe(&self, keepalive: &Keepalive) -> Instant {
-        if self.probes == 0 {
-            self.heard + keepalive.idle
-        } else {
-            self.asked + keepalive.interval
+    /// The peer is sent our numbers in answer to a segment that does not fit: `always`, or at a
+    /// limited rate, so that two confused ends do not talk for ever. False if the limit forbids it.
+    pub(super) fn challenge(&mut self, always: bool, now: Instant) -> bool {
+        let limited = self
+            .challenged
+            .is_some_and(|last| now - last < CHALLENGE_INTERVAL);
+        if always || !limited {
+            self.challenged = Some(now);
         }
-    }
-}
-
-impl Connection {
-    /// The acknowledgement of something new, or an opened window: whatever waits now waits since
-    /// now.
-    pub(super) fn note_progress(&mut self, now: Instant) {
-        self.liveness.waiting_since = (!self.send.flight.segments.is_empty()).then_some(now);
+        always || !limited
     }
 
-    /// When the peer is asked whether it lives. What is outstanding asks by itself.
-    fn keepalive_at(&self) -> Option<Instant> {
-        let open = matches!(
-            self.state,
-            State::Established
-                | State::FinWait1
-                | State::FinWait2
-                | State::CloseWait
-                | State::Closing
-                | State::LastAck
-        );
-        let quiet = self.send.flight.segments.is_empty()
-            && !self.send.is_probing_window()
-            && !self.liveness.probe_due;
-        let keepalive = self.config.keepalive.as_ref().filter(|_| open && quiet)?;
-        Some(self.liveness.next_probe(keepalive))
-    }
-
-    fn user_timeout_at(&self) -> Option<Instant> {
-        Some(self.liveness.waiting_since? + self.config.user_timeout?)
-    }
-
-    /// The earlier of the two.
+    /// When the next probe of a peer that is `quiet` is due, or the user timeout expires. What is
+    /// outstanding asks by itself.
     #[inline]
-    pub(super) fn liveness_deadline(&self) -> Option<Instant> {
-        if self.config.keepalive.is_none() && self.config.user_timeout.is_none() {
+    pub(super) fn deadline(
+        &self,
+        config: &TcpConfig,
+        state: State,
+        quiet: bool,
+    ) -> Option<Instant> {
+        if (config.keepalive.is_none() && config.user_timeout.is_none()) || state.is_over() {
             return None;
         }
-        if self.state == State::Closed || self.state == State::TimeWait {
-            return None;
-        }
-        sooner(self.keepalive_at(), self.user_timeout_at())
+        let asks = quiet && !self.probe_due && !state.is_opening();
+        let keepalive = config.keepalive.as_ref().filter(|_| asks);
+        let probe = keepalive.map(|keepalive| match self.probes {
+            0 => self.heard + keepalive.idle,
+            _ => self.asked + keepalive.interval,
+        });
+        sooner(probe, self.user_timeout_at(config))
     }
 
-    /// Lets both take effect.
-    pub(super) fn check_liveness(&mut self, now: Instant) {
-        if self.liveness_deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        let out_of_time = self.user_timeout_at().is_some_and(|at| at <= now);
-        if out_of_time || self.keepalive_is_in_vain(now) {
-            self.time_out_with_reset();
-        } else {
-            self.liveness.probe_due = true;
-        }
+    /// The deadline has passed: a probe is due, or the peer is taken for dead; then true.
+    pub(super) fn on_deadline(&mut self, config: &TcpConfig, now: Instant) -> bool {
+        let is_late = self.user_timeout_at(config).is_some_and(|at| at <= now);
+        let is_dead = is_late || self.keepalive_is_in_vain(config, now);
+        self.probe_due |= !is_dead;
+        is_dead
+    }
+
+    fn user_timeout_at(&self, config: &TcpConfig) -> Option<Instant> {
+        Some(self.waiting_since? + config.user_timeout?)
     }
 
     /// Enough probes went unanswered; with a user timeout it is the time that counts (Linux).
-    fn keepalive_is_in_vain(&self, now: Instant) -> bool {
-        let Some(keepalive) = self.config.keepalive else {
+    fn keepalive_is_in_vain(&self, config: &TcpConfig, now: Instant) -> bool {
+        let Some(keepalive) = config.keepalive else {
             return false;
         };
-        match self.config.user_timeout {
-            Some(limit) => self.liveness.probes > 0 && now - self.liveness.heard >= limit,
-            None => self.liveness.probes >= keepalive.probes,
+        match config.user_timeout {
+            Some(limit) => self.probes > 0 && now - self.heard >= limit,
+            None => self.probes >= keepalive.probes,
         }
-    }
-
-    /// Timeouts and probes count no more when the application has set a time instead. A handshake
-    /// is limited by both.
-    pub(super) fn is_limited_by_time(&self) -> bool {
-        self.config.user_timeout.is_some()
-            && !matches!(self.state, State::SynSent | State::SynReceived { .. })
-    }
-
-    /// The peer may live after all, and nobody else would tell it.
-    fn time_out_with_reset(&mut self) {
-        self.reset_due |= !matches!(self.state, State::SynSent | State::SynReceived { .. });
-        self.end(CloseReason::TimedOut);
-    }
-
-    /// A released connection has this long to deliver what was written, if its linger time is
-    /// limited.
-    pub(super) fn linger_deadline(&self, now: Instant) -> Option<Instant> {
-        self.config.linger.map(|time: Duration| now + time)
-    }
-
-    /// From now on a quiet peer is asked for, or not.
-    pub(crate) fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
-        // A connection that has been quiet for long is not asked at once.
-        self.liveness.heard = self.liveness.heard.max(now);
-        self.liveness.probes = 0;
-        self.configure(|config| config.keepalive = keepalive);
     }
 }

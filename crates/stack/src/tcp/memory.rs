@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
+use super::state::State;
 use crate::socket::CloseReason;
 
 /// Received data that it may always hold.
@@ -45,15 +46,9 @@ impl Connection {
             && self.memory() > 0
     }
 
-    /// It has data or a FIN that the peer does not have yet, or waits for the peer's FIN.
-    pub(crate) fn still_delivers(&self) -> bool {
-        !matches!(self.state, State::Closed | State::TimeWait)
-    }
-
     /// The host needs its memory: ends, tells the peer, and drops what it holds.
     pub(crate) fn starve(&mut self) {
-        self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
-        self.end(CloseReason::OutOfMemory);
+        self.abort(CloseReason::OutOfMemory);
         self.receiver.clear();
     }
 

@@ -16,9 +16,11 @@ mod receiver;
 mod reuse;
 pub(crate) mod send;
 mod snapshot;
+mod state;
 mod tuple;
 
-pub(crate) use connection::{Connection, Opening, State};
+pub(crate) use connection::{Connection, Opening};
 pub(crate) use input::Reply;
-pub(crate) use send::Blocked;
+pub(crate) use send::{AppData, Blocked};
+pub(crate) use state::State;
 pub(crate) use tuple::Tuple;

@@ -5,10 +5,11 @@
 
 use tautline_base::{Instant, SegmentId, Tso};
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::ecn::EcnState;
 use super::receiver::Acknowledgement;
 use super::send::{Blocked, Kind, Plan, SendContext};
+use super::state::State;
 use crate::config::Pacing;
 use crate::tsq::TsqRequest;
 use crate::wire::Payload;
@@ -20,7 +21,7 @@ impl Connection {
     /// `most`: the device takes packets of several segments, of so many in all; then it may be more
     /// than one.
     pub(super) fn next_segment(&self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
-        let opening = self.is_opening();
+        let opening = self.state.is_opening();
         let planned = match self.state {
             State::Closed if self.reset_due => Ok(self.bare(Kind::Reset)),
             State::Closed | State::TimeWait => Err(Blocked::Idle),
@@ -151,7 +152,6 @@ impl Connection {
 
     /// Accounts for `plan`, which now is a packet. Returns the number of its first segment.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
-        self.note_born(plan, now);
         if matches!(plan.kind, Kind::Ack | Kind::EarlierAck(_)) {
             self.receiver.spend_answer();
         }
@@ -171,6 +171,12 @@ impl Connection {
         self.send.note_sent(plan, now);
         match plan.kind {
             Kind::New => {
+                let payload = plan.payload();
+                if let Some(attribution) = &mut self.attribution
+                    && !payload.is_empty()
+                {
+                    attribution.born(payload, plan.departure > now, now);
+                }
                 let id = self.send.commit_new(plan, now);
                 self.liveness.wait(plan.departure);
                 self.pending.writable |= self.send.has_room_after_sending(self.memory_pressure);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use tautline_base::{Instant, SocketId};
 
-use super::connection::{Connection, Opening, State};
+use super::connection::{Connection, Opening};
 use super::ecn::SegmentClass;
 use super::receiver::Acknowledgement;
+use super::state::State;
 use crate::config::TcpConfig;
 use crate::seq;
 use crate::socket::CloseReason;
@@ -24,13 +25,8 @@ impl Connection {
         syn: &Segment<'_>,
         now: Instant,
     ) -> Self {
-        let mut connection = Self::new(
-            opening,
-            config,
-            State::SynReceived {
-                listener: Some(listener),
-            },
-        );
+        let listener = Some(listener);
+        let mut connection = Self::new(opening, config, State::SynReceived { listener });
         connection.on_first_syn(syn, now);
         // The SYN-ACK left long ago.
         connection.send.flight.syn_ack_left();
@@ -39,33 +35,21 @@ impl Connection {
         connection
     }
 
-    /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it
-    /// must be provably newer.
-    pub(crate) fn is_replaced_by(&self, segment: &Segment<'_>) -> bool {
+    /// Ends a connection that is over and whose place the connection that `segment` opens takes; in
+    /// TIME-WAIT the SYN must be provably newer. Returns the initial sequence number of the new
+    /// connection, if it must be beyond the numbers of this one. `None`: it does not end.
+    pub(crate) fn end_for(&mut self, segment: &Segment<'_>) -> Option<Option<u32>> {
         let opens = segment.syn && segment.ack.is_none() && !segment.rst;
-        match self.state {
-            State::Closed => opens && !self.reset_due,
-            State::TimeWait => {
-                opens
-                    && self
-                        .numbers()
-                        .is_some_and(|remains| remains.accepts_syn(segment))
+        let isn = match self.state {
+            State::Closed if opens && !self.reset_due => None,
+            State::TimeWait if opens => {
+                let old = self.numbers().filter(|old| old.accepts_syn(segment))?;
+                Some(old.successor_isn())
             }
-            _ => false,
-        }
-    }
-
-    /// The initial sequence number of a successor, if it must be beyond the numbers of this
-    /// connection.
-    pub(crate) fn successor_isn(&self) -> Option<u32> {
-        (self.state == State::TimeWait)
-            .then(|| self.numbers().map(|remains| remains.successor_isn()))
-            .flatten()
-    }
-
-    /// Ends a connection whose place a new one takes.
-    pub(crate) fn replace(&mut self) {
+            _ => return None,
+        };
         self.end(CloseReason::Finished);
+        Some(isn)
     }
 
     /// State for TIME-WAIT of a connection that no application holds, once it has nothing else to

@@ -18,7 +18,6 @@ use tautline_base::Instant;
 
 use self::ack::Offer;
 pub(super) use self::ack::{AckInput, AckSummary};
-pub(super) use self::buffer::SendBuffer;
 use self::flight::Flight;
 pub use self::flight::recovery::Reduction;
 pub(super) use self::flight::{MAX_RTO, Numbers, SendOptions, sooner};
@@ -26,6 +25,7 @@ use self::persist::Persist;
 pub(super) use self::plan::Kind;
 pub(crate) use self::plan::{Blocked, Plan};
 pub(super) use self::planning::SendContext;
+pub(crate) use self::space::AppData;
 use self::stream::Stream;
 use crate::config::TcpConfig;
 use crate::tcp::Tuple;
@@ -168,6 +168,12 @@ impl SendHalf {
         if let Some(persist) = &mut self.persist {
             persist.due = true;
         }
+    }
+
+    /// Nothing is outstanding, nor is a closed window probed.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.flight.segments.is_empty() && self.persist.is_none()
     }
 
     /// The peer's window is closed and probed.

@@ -2,16 +2,15 @@
 
 use tautline_base::{Bytes, Instant};
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::info::{Limited, TcpInfo};
-use crate::attribution::Cause;
 use crate::config::Pacing;
 
 impl Connection {
     /// A snapshot.
     pub(crate) fn info(&self, now: Instant) -> TcpInfo {
         let mut info = TcpInfo {
-            state: self.state_name(),
+            state: self.state.name(),
             ecn: self.ecn.state(),
             delivered_ce: self.ecn.totals.delivered,
             received_ce: self.ecn.totals.received,
@@ -29,7 +28,7 @@ impl Connection {
             ),
             receive_buffer: self.config.receive_buffer,
             last_heard: now - self.liveness.heard(),
-            limited: self.limited(),
+            limited: self.attribution.as_deref().map(Limited::new),
             ..TcpInfo::default()
         };
         if let Some(negotiated) = &self.negotiated {
@@ -42,34 +41,5 @@ impl Connection {
         self.send.fill(&mut info, now);
         self.receiver.fill(&mut info, now);
         info
-    }
-
-    fn limited(&self) -> Option<Limited> {
-        let attribution = self.attribution()?;
-        let idle = [Cause::Application, Cause::Handshake];
-        let busy = Cause::ALL.into_iter().filter(|cause| !idle.contains(cause));
-        Some(Limited {
-            busy: busy.map(|cause| attribution.time_blocked_by(cause)).sum(),
-            peer_window: attribution.time_blocked_by(Cause::PeerWindow),
-            send_buffer: attribution.time_blocked_by(Cause::SendBuffer),
-            cwnd: attribution.time_blocked_by(Cause::Cwnd),
-            tsq: attribution.time_blocked_by(Cause::Tsq),
-            pacer: attribution.time_blocked_by(Cause::Pacer),
-        })
-    }
-
-    fn state_name(&self) -> &'static str {
-        match self.state {
-            State::SynSent => "SYN-SENT",
-            State::SynReceived { .. } => "SYN-RECEIVED",
-            State::Established => "ESTABLISHED",
-            State::FinWait1 => "FIN-WAIT-1",
-            State::FinWait2 => "FIN-WAIT-2",
-            State::CloseWait => "CLOSE-WAIT",
-            State::Closing => "CLOSING",
-            State::LastAck => "LAST-ACK",
-            State::TimeWait => "TIME-WAIT",
-            State::Closed => "CLOSED",
-        }
     }
 }

@@ -8,7 +8,7 @@ use tautline_base::{Instant, SocketId};
 use super::Transport;
 use crate::addressing::Addressing;
 use crate::config::{SynCookies, TcpConfig};
-use crate::socket::{Event, ListenAt, ListenError};
+use crate::socket::{CloseReason, Event, ListenAt, ListenError};
 use crate::sockets::{Listener, Socket};
 use crate::tcp::{Connection, State, Tuple};
 use crate::wire::Segment;
@@ -65,7 +65,7 @@ impl Transport {
         for socket in waiting.collect::<Vec<_>>() {
             if let Some(connection) = self.sockets.connection_mut(socket) {
                 connection.orphan = true;
-                connection.abort();
+                connection.abort(CloseReason::Aborted);
                 self.mark_runnable(socket);
             }
         }
@@ -163,7 +163,7 @@ impl Transport {
             self.events.push_back(Event::Accepted { listener, socket });
         } else if let Some(connection) = self.sockets.connection_mut(socket) {
             connection.orphan = true;
-            connection.abort();
+            connection.abort(CloseReason::Aborted);
         }
     }
 

@@ -7,6 +7,7 @@ use tautline_base::SocketId;
 
 use super::Transport;
 use crate::limits::Limits;
+use crate::socket::CloseReason;
 use crate::sockets::Socket;
 use crate::tcp::Connection;
 
@@ -121,8 +122,8 @@ impl Transport {
             return;
         }
         self.memory.orphans += 1;
-        if self.memory.orphans > self.memory.limits.orphans && connection.still_delivers() {
-            connection.abort();
+        if self.memory.orphans > self.memory.limits.orphans && !connection.state().is_over() {
+            connection.abort(CloseReason::Aborted);
             self.stats.too_many_orphans += 1;
         }
     }

@@ -5,7 +5,6 @@
 use tautline_base::Bytes;
 
 use super::SendHalf;
-use super::buffer::SendBuffer;
 
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux
 /// guarantees a page).
@@ -18,16 +17,22 @@ const DESCRIPTOR: u64 = 256;
 /// Least window, in segments, that the buffer is made for (Linux `TCP_INIT_CWND`).
 const LEAST_WINDOW: u64 = 10;
 
+/// Data that the application writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AppData<'a> {
+    Bytes(&'a [u8]),
+    /// This many zeros.
+    Zeros(usize),
+}
+
 impl SendHalf {
-    /// The application writes: `write` takes at most as much as is given to it. As much of `wanted`
-    /// bytes is taken as the send buffer has room for with its segments' overhead, no more unsent
-    /// than `TCP_NOTSENT_LOWAT` allows, and little when memory is short.
-    pub(in crate::tcp) fn write(
-        &mut self,
-        wanted: usize,
-        memory_pressure: bool,
-        write: impl FnOnce(&mut SendBuffer, usize) -> usize,
-    ) -> usize {
+    /// The application writes. As much is taken as the send buffer has room for with its segments'
+    /// overhead, no more unsent than `TCP_NOTSENT_LOWAT` allows, and little when memory is short.
+    pub(in crate::tcp) fn write(&mut self, data: AppData<'_>, memory_pressure: bool) -> usize {
+        let wanted = match data {
+            AppData::Bytes(bytes) => bytes.len(),
+            AppData::Zeros(count) => count,
+        };
         let (segment, overhead) = (
             u128::from(self.flight.mss().max(1)),
             u128::from(self.flight.config().send_overhead.get()),
@@ -44,7 +49,10 @@ impl SendHalf {
         if memory_pressure {
             most = most.min(LEAST_SEND.saturating_sub(self.stream.buffer.len()));
         }
-        let taken = write(&mut self.stream.buffer, most);
+        let taken = match data {
+            AppData::Bytes(bytes) => self.stream.buffer.write(&bytes[..most]),
+            AppData::Zeros(_) => self.stream.buffer.write_zeros(most),
+        };
         self.stream.buffer.wants_room = taken < wanted;
         taken
     }
