@@ -81,8 +81,9 @@ impl Device for BackToBack {
         } else {
             // Frames of two lengths must not be confused: here the bytes are copied.
             frame.bytes_mut()[..len].copy_from_slice(packet.bytes());
-            let whole = Segmentation::new(packet.bytes(), packet.segments())
-                .filter(|_| packet.segments() > 1);
+            let whole =
+                Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments())
+                    .filter(|_| packet.segments() > 1);
             let size = whole.and_then(|whole| NonZeroU16::new(whole.size() as u16));
             offload = Offload {
                 checksum_known: size.is_some(),

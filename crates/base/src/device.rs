@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
 use crate::frame::Frame;
-use crate::headers::{ETHERNET_HEADER, VLAN_TAG};
+use crate::headers::{ETHERNET_HEADER, Medium, VLAN_TAG};
 use crate::packet::Packet;
 use crate::time::Instant;
 
@@ -23,6 +23,11 @@ pub trait Device {
 
     /// Largest IP packet in bytes, without the link header.
     fn mtu(&self) -> usize;
+
+    /// Kind of its frames, both ways. Default [`Medium::Ethernet`].
+    fn medium(&self) -> Medium {
+        Medium::Ethernet
+    }
 
     /// The packets of several segments that it accepts and cuts into frames of the MTU itself (TCP
     /// segmentation offload). Default `None`: each packet is a frame.
@@ -134,9 +139,9 @@ impl Default for Tso {
 pub struct Received<F> {
     /// The buffer, to be returned with [`Device::recycle`].
     pub frame: F,
-    /// Offset of the Ethernet header in the buffer.
+    /// Offset of the link header, or of the IP header of [`Medium::Ip`], in the buffer.
     pub start: u32,
-    /// Bytes received, Ethernet header included.
+    /// Bytes received, link header included.
     pub len: u32,
     /// Work that the device, or the kernel behind it, has done already.
     pub offload: Offload,

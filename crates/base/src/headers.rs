@@ -67,13 +67,54 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
         .map(|&number| u32::from_be_bytes(number))
 }
 
-/// Offset of the network header of an Ethernet frame, after at most one tag of IEEE 802.1Q.
-#[inline]
-pub fn network_offset(frame: &[u8]) -> usize {
-    if u16_at(frame, ETHERNET_HEADER - 2) == Some(VLAN) {
-        ETHERNET_HEADER + VLAN_TAG
-    } else {
-        ETHERNET_HEADER
+/// Kind of the frames of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Medium {
+    /// Ethernet frames: neighbors have hardware addresses, which ARP and neighbor discovery find.
+    #[default]
+    Ethernet,
+    /// IP packets without a link header, as of a TUN interface: every destination is at the far
+    /// end.
+    Ip,
+}
+
+impl Medium {
+    /// Bytes of the link header without a tag.
+    pub const fn link_header(self) -> usize {
+        match self {
+            Self::Ethernet => ETHERNET_HEADER,
+            Self::Ip => 0,
+        }
+    }
+
+    /// Offset of the network header of `frame`; in an Ethernet frame after at most one tag of IEEE
+    /// 802.1Q.
+    #[inline]
+    pub fn network_offset(self, frame: &[u8]) -> usize {
+        match self {
+            Self::Ethernet if u16_at(frame, ETHERNET_HEADER - 2) == Some(VLAN) => {
+                ETHERNET_HEADER + VLAN_TAG
+            }
+            medium => medium.link_header(),
+        }
+    }
+
+    /// Ethertype of the network header of `frame`, or the one that its IP version stands for.
+    #[inline]
+    pub fn ethertype(self, frame: &[u8]) -> Option<u16> {
+        match self {
+            Self::Ethernet => u16_at(frame, self.network_offset(frame) - 2),
+            Self::Ip => ethertype_of_version(frame.first()),
+        }
+    }
+}
+
+/// The ethertype of an IP packet whose first byte is `first`.
+fn ethertype_of_version(first: Option<&u8>) -> Option<u16> {
+    match first.map(|first| first >> 4) {
+        Some(4) => Some(IPV4),
+        Some(6) => Some(IPV6),
+        _ => None,
     }
 }
 
@@ -139,11 +180,7 @@ impl Headers {
     /// Ethernet, tagged or not; with a shorter one the IP version is the protocol.
     pub fn parse(bytes: &[u8], network: usize) -> Self {
         if network < ETHERNET_HEADER {
-            let protocol = match bytes.get(network).map(|first| first >> 4) {
-                Some(4) => Some(IPV4),
-                Some(6) => Some(IPV6),
-                _ => None,
-            };
+            let protocol = ethertype_of_version(bytes.get(network));
             return Self {
                 protocol,
                 vlan: None,

@@ -43,6 +43,7 @@ pub use device::{Device, Offload, Received, Tso};
 pub use drops::{DropReason, Drops};
 pub use frame::{Frame, HeapFrame};
 pub use hash_key::HashKey;
+pub use headers::Medium;
 pub use packet::{Credit, Deferred, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;
 pub use qdisc::{Backlog, MultiQueue, Qdisc};

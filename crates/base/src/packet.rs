@@ -9,9 +9,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use crate::frame::Frame;
-use crate::headers::{
-    ETHERNET_HEADER, IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, network_offset, u16_at,
-};
+use crate::headers::{ETHERNET_HEADER, IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, Medium};
 use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -291,13 +289,16 @@ pub struct Packet<F> {
     len: u32,
     segments: u16,
     tos: u8,
-    /// Priority in the lower four bits, [`Deferred`] in the upper ones.
+    /// Priority in the lower four bits, then two of [`Deferred`]; the uppermost: [`Medium::Ip`].
     flags: u8,
 }
 
-/// Mask of the priority in [`Packet::flags`], and shift of [`Deferred`].
+/// Mask of the priority in [`Packet::flags`], mask and shift of [`Deferred`], the bit of
+/// [`Medium::Ip`].
 const PRIORITY: u8 = 0x0f;
+const DEFERRED_BITS: u8 = 0x30;
 const DEFERRED: u32 = 4;
+const BARE_IP: u8 = 0x80;
 
 const _: () = assert!(
     size_of::<Packet<crate::frame::HeapFrame>>() <= 64,
@@ -305,7 +306,8 @@ const _: () = assert!(
 );
 
 impl<F: Frame> Packet<F> {
-    /// A packet of the first `len` bytes of `frame`, with no owner and neutral metadata.
+    /// A packet of the first `len` bytes of `frame`, an Ethernet frame, with no owner and neutral
+    /// metadata.
     pub fn new(frame: F, len: u32) -> Self {
         Self {
             frame,
@@ -323,13 +325,29 @@ impl<F: Frame> Packet<F> {
         }
     }
 
+    /// Sets the kind of its frame.
+    pub fn with_medium(mut self, medium: Medium) -> Self {
+        self.flags &= !BARE_IP;
+        self.flags |= if medium == Medium::Ip { BARE_IP } else { 0 };
+        self
+    }
+
+    /// The kind of its frame.
+    pub fn medium(&self) -> Medium {
+        if self.flags & BARE_IP == 0 {
+            Medium::Ethernet
+        } else {
+            Medium::Ip
+        }
+    }
+
     /// Makes it a packet of `segments` TCP segments, with their headers once and the payload of all
     /// in its frame, in equal parts ([`Tso`](crate::Tso)). A frame without TCP or UDP stays one
     /// segment.
     pub fn with_segments(mut self, segments: u16) -> Self {
         if segments > 1
             && self.segments == 1
-            && let Some(header) = segmentation::header_len(self.bytes())
+            && let Some(header) = self.headers_len()
         {
             self.len = self
                 .len
@@ -370,13 +388,13 @@ impl<F: Frame> Packet<F> {
     /// Sets the parts that are not written yet. The checksums of a packet of several segments are
     /// deferred in any case.
     pub fn with_deferred(mut self, deferred: Deferred) -> Self {
-        self.flags = (self.flags & PRIORITY) | (deferred as u8) << DEFERRED;
+        self.flags = (self.flags & !DEFERRED_BITS) | (deferred as u8) << DEFERRED;
         self
     }
 
     /// The parts that are not written yet.
     pub fn deferred(&self) -> Deferred {
-        match self.flags >> DEFERRED {
+        match (self.flags & DEFERRED_BITS) >> DEFERRED {
             0 => Deferred::Nothing,
             1 => Deferred::Checksum,
             _ => Deferred::Zeros,
@@ -385,12 +403,12 @@ impl<F: Frame> Packet<F> {
 
     /// Writes the deferred parts: its bytes are as on the wire from now on.
     pub fn complete(&mut self) {
-        let (deferred, used) = (self.deferred(), self.used());
-        self.flags &= PRIORITY;
+        let (deferred, used, network) = (self.deferred(), self.used(), self.network_offset());
+        self.flags &= !DEFERRED_BITS;
         if deferred != Deferred::Nothing
             && let Some(bytes) = self.frame.bytes_mut().get_mut(..used)
         {
-            segmentation::complete(bytes, deferred == Deferred::Zeros);
+            segmentation::complete(bytes, network, deferred == Deferred::Zeros);
         }
     }
 
@@ -398,9 +416,10 @@ impl<F: Frame> Packet<F> {
     /// in full, as checksum the sum of the pseudo-header only (Linux's `CHECKSUM_PARTIAL`). A packet
     /// that is neither TCP nor UDP is completed as by [`complete`](Self::complete).
     pub fn leave_checksum(&mut self) {
-        let used = self.used();
+        let (used, network) = (self.used(), self.network_offset());
         let left = self.deferred() == Deferred::Checksum
-            && (self.frame.bytes_mut().get_mut(..used)).is_some_and(segmentation::leave_checksum);
+            && (self.frame.bytes_mut().get_mut(..used))
+                .is_some_and(|bytes| segmentation::leave_checksum(bytes, network));
         if !left {
             self.complete();
         }
@@ -427,8 +446,14 @@ impl<F: Frame> Packet<F> {
         if self.segments == 1 {
             0
         } else {
-            segmentation::header_len(self.frame.bytes()).unwrap_or(0)
+            let bytes = self.frame.bytes();
+            segmentation::header_len(bytes, self.medium().network_offset(bytes)).unwrap_or(0)
         }
+    }
+
+    /// Bytes of headers before the payload, if it is TCP or UDP.
+    fn headers_len(&self) -> Option<usize> {
+        segmentation::header_len(self.bytes(), self.network_offset())
     }
 
     /// The frame, for devices that need its address.
@@ -497,9 +522,10 @@ impl<F: Frame> Packet<F> {
     /// Writes the TOS byte into the IP header; for IPv4 updates the checksum incrementally (RFC 1624
     /// eqn. 3).
     fn write_tos(&mut self) {
-        let tos = self.tos;
+        let (tos, medium) = (self.tos, self.medium());
         // Untagged IPv4 with the same TOS byte: nearly every packet.
-        if let Some([.., 0x08, 0x00, _, written]) = self.frame.bytes().first_chunk::<16>()
+        if medium == Medium::Ethernet
+            && let Some([.., 0x08, 0x00, _, written]) = self.frame.bytes().first_chunk::<16>()
             && *written == tos
         {
             return;
@@ -508,8 +534,8 @@ impl<F: Frame> Packet<F> {
         let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else {
             return;
         };
-        let start = network_offset(bytes);
-        let (Some(ethertype), Some(&first)) = (u16_at(bytes, start - 2), bytes.get(start)) else {
+        let start = medium.network_offset(bytes);
+        let (Some(ethertype), Some(&first)) = (medium.ethertype(bytes), bytes.get(start)) else {
             return;
         };
         if ethertype == IPV4 && bytes.len() >= start + IPV4_HEADER {
@@ -578,11 +604,11 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn header_len(&self) -> Bytes {
-        Bytes::new(segmentation::header_len(self.bytes()).unwrap_or(DEFAULT_HEADERS) as u64)
+        Bytes::new(self.headers_len().unwrap_or(DEFAULT_HEADERS) as u64)
     }
 
     fn network_offset(&self) -> usize {
-        network_offset(self.bytes())
+        self.medium().network_offset(self.bytes())
     }
 
     fn headers(&self) -> &[u8] {
@@ -596,8 +622,8 @@ impl<F: Frame> Item for Packet<F> {
     /// Each piece gets its share of the credit and its own segment. The last keeps the frame, which
     /// belongs to the pool.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
-        let count = self.segments;
-        let longest = Segmentation::new(self.bytes(), count)
+        let (count, network) = (self.segments, self.network_offset());
+        let longest = Segmentation::new(self.bytes(), network, count)
             .filter(|_| count > 1)
             .map(|whole| whole.len_of(0));
         let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
@@ -611,7 +637,7 @@ impl<F: Frame> Item for Packet<F> {
             return Err(self);
         };
         for (index, mut frame) in (0..).zip(frames) {
-            let whole = Segmentation::new(self.bytes(), count);
+            let whole = Segmentation::new(self.bytes(), network, count);
             let len = whole
                 .and_then(|whole| whole.write(usize::from(index), frame.bytes_mut()))
                 .unwrap_or(0);
@@ -633,7 +659,7 @@ impl<F: Frame> Item for Packet<F> {
             .frame
             .bytes_mut()
             .get_mut(..used)
-            .and_then(|whole| Segmentation::keep_last(count, whole));
+            .and_then(|whole| Segmentation::keep_last(whole, network, count));
         self.len = last.unwrap_or(used) as u32;
         self.segments = 1;
         self.owner = self.owner.map(|owner| owner.of_segment(count - 1));
@@ -782,6 +808,28 @@ mod tests {
         assert!(tagged.set_ce());
         tagged.finish();
         assert_eq!(tagged.bytes()[18..20], [0x60, 0x31]);
+    }
+
+    #[test]
+    fn a_mark_is_written_into_an_ip_packet_without_a_link_header() {
+        let ethernet = ipv4_packet(0b10);
+        let mut frame = HeapFrame::new();
+        frame.bytes_mut()[..20].copy_from_slice(&ethernet.bytes()[14..34]);
+        let mut bare = Packet::new(frame, 20)
+            .with_medium(Medium::Ip)
+            .with_tos(0b10, 7)
+            .with_deferred(Deferred::Checksum);
+        bare.complete();
+        assert_eq!(
+            (bare.network_offset(), bare.priority(), bare.deferred()),
+            (0, 7, Deferred::Nothing)
+        );
+        assert!(bare.set_ce());
+        bare.finish();
+        assert_eq!(
+            (bare.bytes()[1], folded_sum(bare.bytes())),
+            (0b11, u16::MAX)
+        );
     }
 
     #[test]

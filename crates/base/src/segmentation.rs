@@ -8,7 +8,7 @@
 use core::ops::Range;
 
 use crate::checksum::{copy, fold, sum};
-use crate::headers::{IPV4_HEADER, IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER, network_offset};
+use crate::headers::{IPV4_HEADER, IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER};
 
 /// FIN and PSH, set in the last segment only.
 const LAST_ONLY: u8 = 0x01 | 0x08;
@@ -17,7 +17,7 @@ const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 
-/// Offsets of the headers and the payload of a TCP segment or datagram in an Ethernet frame.
+/// Offsets of the headers and the payload of a TCP segment or datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Layout {
     network: usize,
@@ -28,9 +28,9 @@ struct Layout {
 }
 
 impl Layout {
-    /// The offsets in `frame`; `None` if it holds neither TCP nor UDP.
-    fn of(frame: &[u8]) -> Option<Self> {
-        let network = network_offset(frame);
+    /// The offsets in `frame`, whose network header begins at `network`; `None` if it holds neither
+    /// TCP nor UDP.
+    fn of(frame: &[u8], network: usize) -> Option<Self> {
         let first = *frame.get(network)?;
         let (transport, protocol, ipv6) = match first >> 4 {
             4 => (
@@ -119,17 +119,16 @@ struct Repeated {
     transport: u64,
 }
 
-/// Bytes of headers that each segment of the Ethernet frame `frame` repeats; `None` without TCP or
-/// UDP.
-pub(crate) fn header_len(frame: &[u8]) -> Option<usize> {
-    Layout::of(frame).map(|headers| headers.payload)
+/// Bytes of headers that each segment of `frame` repeats; `None` without TCP or UDP.
+pub(crate) fn header_len(frame: &[u8], network: usize) -> Option<usize> {
+    Layout::of(frame, network).map(|headers| headers.payload)
 }
 
 /// Writes the sum of the pseudo-header as transport checksum, for a packet that a device cuts or
-/// checksums (Linux's `CHECKSUM_PARTIAL`). Returns false, without a change, if `frame` holds neither
-/// TCP nor UDP.
-pub fn leave_checksum(frame: &mut [u8]) -> bool {
-    let Some(headers) = Layout::of(frame) else {
+/// checksums (Linux's `CHECKSUM_PARTIAL`). Its network header begins at `network`. Returns false,
+/// without a change, if `frame` holds neither TCP nor UDP.
+pub fn leave_checksum(frame: &mut [u8], network: usize) -> bool {
+    let Some(headers) = Layout::of(frame, network) else {
         return false;
     };
     let partial = fold(headers.pseudo_sum(frame, frame.len() - headers.transport));
@@ -139,8 +138,8 @@ pub fn leave_checksum(frame: &mut [u8]) -> bool {
 
 /// Writes the TCP or UDP checksum of a whole packet, after its payload of zeros if `zeros`. A frame
 /// with neither stays unchanged.
-pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
-    let Some(headers) = Layout::of(frame) else {
+pub(crate) fn complete(frame: &mut [u8], network: usize, zeros: bool) {
+    let Some(headers) = Layout::of(frame, network) else {
         return;
     };
     if zeros {
@@ -162,7 +161,7 @@ pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
 /// let mut whole = vec![0; 3054];
 /// whole[12..15].copy_from_slice(&[8, 0, 0x45]);
 /// (whole[23], whole[46]) = (6, 0x50);
-/// let segmentation = Segmentation::new(&whole, 3).expect("it holds TCP");
+/// let segmentation = Segmentation::new(&whole, 14, 3).expect("it holds TCP");
 /// let mut frame = [0; 2048];
 /// assert_eq!(segmentation.write(1, &mut frame), Some(1054));
 /// assert_eq!(frame[38..42], 1000u32.to_be_bytes(), "the sequence number of the second");
@@ -178,18 +177,22 @@ pub struct Segmentation<'a> {
 }
 
 impl<'a> Segmentation<'a> {
-    /// Cuts the Ethernet frame `whole` into `segments` segments; `None` if it holds neither TCP nor
-    /// UDP, or fewer bytes of payload than segments.
-    pub fn new(whole: &'a [u8], segments: u16) -> Option<Self> {
-        let payload = whole.len() - Layout::of(whole)?.payload;
-        Self::of_size(whole, payload.div_ceil(usize::from(segments.max(1))))
-            .filter(|cut| cut.count == usize::from(segments))
+    /// Cuts the frame `whole`, whose network header begins at `network`, into `segments` segments;
+    /// `None` if it holds neither TCP nor UDP, or fewer bytes of payload than segments.
+    pub fn new(whole: &'a [u8], network: usize, segments: u16) -> Option<Self> {
+        let payload = whole.len() - Layout::of(whole, network)?.payload;
+        Self::of_size(
+            whole,
+            network,
+            payload.div_ceil(usize::from(segments.max(1))),
+        )
+        .filter(|cut| cut.count == usize::from(segments))
     }
 
-    /// Cuts the Ethernet frame `whole` into segments of `size` bytes of payload; the last may be
-    /// shorter.
-    pub fn of_size(whole: &'a [u8], size: usize) -> Option<Self> {
-        let headers = Layout::of(whole)?;
+    /// Cuts the frame `whole`, whose network header begins at `network`, into segments of `size` bytes
+    /// of payload; the last may be shorter.
+    pub fn of_size(whole: &'a [u8], network: usize, size: usize) -> Option<Self> {
+        let headers = Layout::of(whole, network)?;
         let count = (whole.len() - headers.payload).div_ceil(size.max(1)).max(1);
         Some(Self {
             whole,
@@ -248,8 +251,8 @@ impl<'a> Segmentation<'a> {
     }
 
     /// Reduces `frame`, the whole packet, to its last segment. Returns its length.
-    pub(crate) fn keep_last(count: u16, frame: &mut [u8]) -> Option<usize> {
-        let whole = Segmentation::new(frame, count)?;
+    pub(crate) fn keep_last(frame: &mut [u8], network: usize, count: u16) -> Option<usize> {
+        let whole = Segmentation::new(frame, network, count)?;
         let (headers, last) = (whole.headers, whole.count - 1);
         let len = whole.len_of(last);
         let from = headers.payload + last * whole.size;

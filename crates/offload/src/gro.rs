@@ -12,7 +12,7 @@ use core::ops::Range;
 
 use tautline_base::checksum::{copy, fold, sum};
 use tautline_base::headers::{
-    IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, TCP, TCP_HEADER, network_offset, u16_at, u32_at,
+    IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, Medium, TCP, TCP_HEADER, u16_at, u32_at,
 };
 use tautline_base::{Frame, HeapFrame, Offload, Received};
 
@@ -38,6 +38,7 @@ pub(crate) struct Gro {
     large: Vec<HeapFrame>,
     ordinary: Vec<HeapFrame>,
     large_len: usize,
+    medium: Medium,
 }
 
 /// A packet that may grow.
@@ -66,10 +67,10 @@ struct Layout {
 impl Layout {
     /// The segment in `frame` if it may be merged with others: TCP over IPv4 without options or
     /// fragments or over IPv6, with payload, no flags but ACK and PSH.
-    fn of(frame: &[u8]) -> Option<Self> {
-        let network = network_offset(frame);
+    fn of(frame: &[u8], medium: Medium) -> Option<Self> {
+        let network = medium.network_offset(frame);
         let ip = frame.get(network..)?;
-        let (transport, end) = match u16_at(frame, network - 2)? {
+        let (transport, end) = match medium.ethertype(frame)? {
             IPV4 => {
                 // Version 4, five words; neither an offset nor more fragments.
                 let plain = *ip.first()? == 0x45 && u16_at(ip, 6)? & 0x3fff == 0;
@@ -141,13 +142,14 @@ impl Layout {
 
 impl Gro {
     /// Merges into packets of frames of at most `large_len` bytes.
-    pub(crate) fn new(large_len: usize) -> Self {
+    pub(crate) fn new(large_len: usize, medium: Medium) -> Self {
         Self {
             held: Vec::with_capacity(FLOWS),
             ready: VecDeque::with_capacity(READY + FLOWS),
             large: Vec::new(),
             ordinary: Vec::new(),
             large_len,
+            medium,
         }
     }
 
@@ -178,7 +180,7 @@ impl Gro {
             ..offload
         };
         let layout = (merge && offload == alone && offload.segment_size.is_none())
-            .then(|| Layout::of(bytes))
+            .then(|| Layout::of(bytes, self.medium))
             .flatten();
         match layout {
             Some(layout) => self.merge(bytes, layout, offload),

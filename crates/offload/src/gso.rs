@@ -88,7 +88,8 @@ impl<F: Frame> Gso<F> {
         };
         let count = whole.packet.segments();
         let bytes = whole.packet.bytes();
-        let segmentation = Segmentation::new(bytes, count).filter(|_| count > 1);
+        let (network, medium) = (whole.packet.network_offset(), whole.packet.medium());
+        let segmentation = Segmentation::new(bytes, network, count).filter(|_| count > 1);
         for index in first..count {
             let frame = (device.room() > 0).then(|| self.frames.take()).flatten();
             let Some(mut frame) = frame else {
@@ -112,7 +113,9 @@ impl<F: Frame> Gso<F> {
                 segment: None,
             };
             // A frame shorter than the MTU cannot hold the segment: the device sends nothing of it.
-            let piece = Packet::new(frame, len.unwrap_or(0) as u32).with_owner(owner, None);
+            let piece = Packet::new(frame, len.unwrap_or(0) as u32)
+                .with_medium(medium)
+                .with_owner(owner, None);
             device.put(piece, now);
         }
     }

@@ -16,7 +16,7 @@ mod gso;
 
 use alloc::vec::Vec;
 
-use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, Tso};
+use tautline_base::{Device, HeapFrame, Instant, Medium, Packet, Pool, Received, Tso};
 
 use gro::Gro;
 use gso::Gso;
@@ -61,7 +61,7 @@ impl<D: Device> SoftwareOffload<D> {
     pub fn new(inner: D, frames: Pool<D::Frame>, config: Config) -> Self {
         Self {
             gso: Gso::new(frames),
-            gro: Gro::new(config.gso.frame_len()),
+            gro: Gro::new(config.gso.frame_len(), inner.medium()),
             inner,
             config,
         }
@@ -83,6 +83,10 @@ impl<D: Device> Device for SoftwareOffload<D> {
 
     fn mtu(&self) -> usize {
         self.inner.mtu()
+    }
+
+    fn medium(&self) -> Medium {
+        self.inner.medium()
     }
 
     fn tso(&self) -> Option<Tso> {

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Packet, Pool, Segmentation, Tso};
+use tautline_base::{
+    Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Segmentation, Tso,
+};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::{Config, SoftwareOffload};
 use tautline_qdisc::{FqCodel, fq_codel};
@@ -18,7 +20,12 @@ type Offloaded = SoftwareOffload<MemoryDevice>;
 
 /// Over a ring of `ring` descriptors.
 fn device(ring: usize) -> Offloaded {
+    device_over(Medium::Ethernet, ring)
+}
+
+fn device_over(medium: Medium, ring: usize) -> Offloaded {
     let inner = MemoryDevice {
+        medium,
         ring,
         ..MemoryDevice::default()
     };
@@ -84,7 +91,7 @@ proptest! {
             .collect();
         let mut expected = Vec::new();
         for packet in &waiting {
-            match Segmentation::new(packet.bytes(), packet.segments()).filter(|_| packet.segments() > 1) {
+            match Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments()).filter(|_| packet.segments() > 1) {
                 None => expected.push(packet.bytes().to_vec()),
                 Some(segmentation) => expected.extend((0..segmentation.count()).map(|index| {
                     let mut out = vec![0; segmentation.len_of(index)];
@@ -245,7 +252,12 @@ fn hosts_with_and_without_offload_exchange_the_same_bytes() {
         assert!(longest <= 1514, "{longest} bytes on the wire");
         births
     });
-    assert!(births[0] * 4 < births[1], "{births:?}");
+    let over_ip = device_over(Medium::Ip, 128);
+    let (ip_births, longest) = transfer(over_ip, |device| device.inner_mut());
+    assert!(longest <= 1500, "{longest} bytes over IP");
+    for births_cut in [births[0], ip_births] {
+        assert!(births_cut * 4 < births[1], "{births_cut} of {births:?}");
+    }
 }
 
 const PORT: u16 = 5001;
@@ -269,7 +281,11 @@ fn transfer<D: Device<Frame = HeapFrame>>(
     device: D,
     inner: impl Fn(&mut D) -> &mut MemoryDevice,
 ) -> (u64, usize) {
-    let (mut one, mut other) = (host(1, device), host(2, MemoryDevice::default()));
+    let plain = MemoryDevice {
+        medium: device.medium(),
+        ..MemoryDevice::default()
+    };
+    let (mut one, mut other) = (host(1, device), host(2, plain));
     let mut now = Instant::from_secs(1);
     other
         .listen(PORT, TcpConfig::default())

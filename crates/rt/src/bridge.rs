@@ -5,7 +5,8 @@
 //! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
 use tautline_base::{
-    Deferred, Device, Ecn, Frame, Instant, Item, Offload, Packet, Pool, Reason, Segmentation, Wake,
+    Deferred, Device, Ecn, Frame, Instant, Item, Medium, Offload, Packet, Pool, Reason,
+    Segmentation, Wake,
 };
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Drops, FlowKey, Stats};
@@ -193,9 +194,9 @@ fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
 }
 
 /// Segments of a received frame.
-fn segments(bytes: &[u8], offload: Offload) -> u16 {
+fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> u16 {
     let size = offload.segment_size.map(|size| size.get().into());
-    size.and_then(|size| Segmentation::of_size(bytes, size))
+    size.and_then(|size| Segmentation::of_size(bytes, medium.network_offset(bytes), size))
         .map_or(1, |whole| u16::try_from(whole.count()).unwrap_or(1))
 }
 
@@ -213,6 +214,7 @@ where
     U: Tracer,
 {
     let device = from.port.ring_mut().device_mut();
+    let medium = device.medium();
     for forwarded in 0..BATCH {
         let Some(received) = device.receive(now) else {
             return forwarded;
@@ -233,7 +235,8 @@ where
                     let known = key.parse(bytes);
                     let mut packet =
                         Packet::new(frame, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
-                            .with_segments(segments(bytes, received.offload))
+                            .with_medium(medium)
+                            .with_segments(segments(bytes, medium, received.offload))
                             .with_hashes(known.flow, known.source, known.destination)
                             .with_tos(known.tos, known.priority);
                     if received.offload.checksum_known {

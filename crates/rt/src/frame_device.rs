@@ -1,4 +1,4 @@
-//! [`FrameDevice`]: a file descriptor that passes one Ethernet frame per read and write, or several
+//! [`FrameDevice`]: a file descriptor that passes one frame per read and write, or several
 //! as one, as a [`Device`].
 
 use std::collections::VecDeque;
@@ -6,10 +6,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Offload, Packet, Received, Segmentation, Tso,
+    Device, Frame, HeapFrame, Instant, Medium, Offload, Packet, Received, Segmentation, Tso,
 };
 
-/// A non-blocking descriptor whose unit is one Ethernet frame.
+/// A non-blocking descriptor whose unit is one frame.
 pub trait FrameIo: AsFd {
     /// Writes one frame.
     ///
@@ -22,6 +22,11 @@ pub trait FrameIo: AsFd {
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if there is no frame.
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize>;
+
+    /// Kind of its frames. Default: Ethernet.
+    fn medium(&self) -> Medium {
+        Medium::Ethernet
+    }
 
     /// Limits of packets of several segments, in both directions: frames to read into must have room
     /// for one. With limits, it also takes packets whose checksum is
@@ -144,7 +149,10 @@ impl<S: FrameIo> FrameDevice<S> {
             .whole
             .bytes()
             .get(..datagrams.len)
-            .and_then(|bytes| Segmentation::of_size(bytes, datagrams.size));
+            .and_then(|bytes| {
+                let network = self.io.medium().network_offset(bytes);
+                Segmentation::of_size(bytes, network, datagrams.size)
+            });
         let Some(len) = whole.and_then(|whole| whole.write(datagrams.taken, frame.bytes_mut()))
         else {
             self.spare.extend([frame, datagrams.whole]);
@@ -178,6 +186,10 @@ impl<S: FrameIo> Device for FrameDevice<S> {
 
     fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    fn medium(&self) -> Medium {
+        self.io.medium()
     }
 
     fn tso(&self) -> Option<Tso> {

@@ -25,7 +25,7 @@ pub(crate) fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
     if segments == 1 && packet.deferred() == Deferred::Nothing {
         return VirtioNetHdr::default();
     }
-    let Some(whole) = Segmentation::new(packet.bytes(), segments) else {
+    let Some(whole) = Segmentation::new(packet.bytes(), packet.network_offset(), segments) else {
         return VirtioNetHdr::default();
     };
     let (transport, checksum) = whole.checksum_at();

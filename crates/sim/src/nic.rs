@@ -281,7 +281,7 @@ fn segment<'a>(packet: &'a Packet<HeapFrame>, index: u16, scratch: &'a mut HeapF
     if packet.segments() == 1 {
         return packet.bytes();
     }
-    let whole = Segmentation::new(packet.bytes(), packet.segments());
+    let whole = Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments());
     let len = whole.and_then(|whole| whole.write(index.into(), scratch.bytes_mut()));
     len.map_or_else(|| packet.bytes(), |len| &scratch.bytes()[..len])
 }

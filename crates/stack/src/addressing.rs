@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
 
+use tautline_base::Medium;
+
 use crate::address::{Cidr, Route, Scope, common_bits, is_unicast};
 use crate::config::{HostConfig, LinkLocal};
 use crate::keyed::Key;
@@ -14,15 +16,16 @@ pub(crate) struct Addressing {
     own: Vec<Cidr>,
     /// Networks, the longest prefix first, and the router to each; `None` on the link.
     routes: Vec<(Cidr, Option<IpAddr>)>,
+    medium: Medium,
 }
 
 impl Addressing {
     /// Keeps the unicast addresses of `config`; the rest cannot be ours. IPv6 needs an `mtu` of
     /// at least its minimum.
-    pub(crate) fn new(config: &HostConfig, mtu: usize, key: &Key) -> Self {
+    pub(crate) fn new(config: &HostConfig, medium: Medium, mtu: usize, key: &Key) -> Self {
         let speaks =
             |address: IpAddr| is_unicast(address) && (address.is_ipv4() || mtu >= IPV6_MIN_MTU);
-        let link_local = link_local(config, key).map(|address| Cidr::new(address, 64));
+        let link_local = link_local(config, medium, key).map(|address| Cidr::new(address, 64));
         let own: Vec<Cidr> = config
             .addresses
             .iter()
@@ -42,7 +45,11 @@ impl Addressing {
         let mut routes: Vec<_> = connected.chain(routed).collect();
         // Stable: of equals, the network on the link comes first, then the route named first.
         routes.sort_by_key(|(to, _)| Reverse(to.prefix()));
-        Self { own, routes }
+        Self {
+            own,
+            routes,
+            medium,
+        }
     }
 
     /// Whether `address` is one of ours.
@@ -89,14 +96,22 @@ impl Addressing {
         let IpAddr::V4(wanted) = address else {
             return None;
         };
+        if self.medium == Medium::Ip {
+            return None;
+        }
         let speaks = |own: &&Cidr| {
             own.address().is_ipv4() && (wanted.is_broadcast() || own.broadcast() == Some(wanted))
         };
         self.own.iter().find(speaks).map(|own| own.address())
     }
 
-    /// The neighbor that packets for `destination` go to: itself on the link, else a router.
+    /// The neighbor that packets for `destination` go to: itself on the link, else a router. Over IP
+    /// every destination of a family that the host speaks is at the far end.
     pub(crate) fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
+        if self.medium == Medium::Ip {
+            let is_spoken = |own: IpAddr| own.is_ipv4() == destination.is_ipv4();
+            return self.own().any(is_spoken).then_some(destination);
+        }
         let (_, via) = self
             .routes
             .iter()
@@ -133,11 +148,12 @@ impl Addressing {
 }
 
 /// The link-local address that `config` asks for.
-fn link_local(config: &HostConfig, key: &Key) -> Option<Ipv6Addr> {
+fn link_local(config: &HostConfig, medium: Medium, key: &Key) -> Option<Ipv6Addr> {
     const NETWORK: u128 = 0xfe80 << 112;
     let [a, b, c, d, e, f] = config.mac;
     let interface = match config.link_local {
         LinkLocal::None => return None,
+        LinkLocal::FromMac if medium == Medium::Ip => return None,
         LinkLocal::FromMac => u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]),
         LinkLocal::Private => key.interface(config.mac),
     };
@@ -163,7 +179,7 @@ mod tests {
                 via.parse::<IpAddr>().unwrap(),
             ))
         });
-        Addressing::new(&config, 1500, &Key::from_seed(1))
+        Addressing::new(&config, Medium::Ethernet, 1500, &Key::from_seed(1))
     }
 
     #[test]
@@ -173,7 +189,7 @@ mod tests {
                 link_local,
                 ..HostConfig::new([0x52, 0x54, 0, 0xab, 0xcd, 0xef], 1)
             };
-            Addressing::new(&config, mtu, &Key::from_seed(1)).own
+            Addressing::new(&config, Medium::Ethernet, mtu, &Key::from_seed(1)).own
         };
         // RFC 4291 appendix A: the universal bit is inverted, ff:fe goes in the middle.
         assert_eq!(

@@ -33,7 +33,7 @@ use crate::wire::MAX_WINDOW_SCALE;
 /// ```
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Our hardware address.
+    /// Our hardware address; without meaning over [`Medium::Ip`](tautline_base::Medium::Ip).
     pub mac: [u8; 6],
     /// Our addresses, of either family, each with the network it is in: the hosts of that network
     /// are on the link. One that is not the address of a single host (unspecified, multicast,
@@ -41,7 +41,7 @@ pub struct HostConfig {
     /// needs (RFC 8200 §5).
     pub addresses: Vec<Cidr>,
     /// The way to networks that are not on the link; the longest prefix wins. What has no way is
-    /// refused at `connect`.
+    /// refused at `connect`. Over IP everything is at the far end, and routes are not used.
     pub routes: Vec<Route>,
     /// How the IPv6 address comes about that every host has on its link. Default:
     /// [`LinkLocal::FromMac`].
@@ -67,7 +67,7 @@ pub struct HostConfig {
 pub enum LinkLocal {
     /// No link-local address: the host speaks IPv6 only from [`HostConfig::addresses`].
     None,
-    /// From the hardware address (RFC 4291 appendix A).
+    /// From the hardware address (RFC 4291 appendix A); none over IP.
     #[default]
     FromMac,
     /// From the host's secret, the same every time for one seed: it tells nothing of the hardware
@@ -76,6 +76,11 @@ pub enum LinkLocal {
 }
 
 impl HostConfig {
+    /// A host on a device whose frames are IP packets, without addresses.
+    pub fn over_ip(seed: u64) -> Self {
+        Self::new([0; 6], seed)
+    }
+
     /// A host without addresses but for the link-local one.
     pub fn new(mac: [u8; 6], seed: u64) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! [`Tracer`]: receives every event in the life of a packet inside one host. With tracing off it
 //! costs nothing: [`NoTrace`] compiles away.
 
-use tautline_base::headers::{IPV4, IPV6, IPV6_HEADER, TCP, network_offset, u16_at, u32_at};
+use tautline_base::headers::{IPV4, IPV6, IPV6_HEADER, Medium, TCP, u32_at};
 use tautline_base::{Instant, SocketId};
 use tautline_qdisc::DropReason;
 
@@ -77,10 +77,10 @@ impl<T: Tracer> Tracer for Option<T> {
     }
 }
 
-/// The TCP sequence number in an Ethernet frame, tagged or not; 0 if it holds none.
-pub(crate) fn sequence_number(frame: &[u8]) -> u32 {
-    let network = network_offset(frame);
-    let tcp = match (u16_at(frame, network - 2), frame.get(network)) {
+/// The TCP sequence number in a frame, tagged or not; 0 if it holds none.
+pub(crate) fn sequence_number(frame: &[u8], medium: Medium) -> u32 {
+    let network = medium.network_offset(frame);
+    let tcp = match (medium.ethertype(frame), frame.get(network)) {
         (Some(IPV4), Some(first)) if frame.get(network + 9) == Some(&TCP) => {
             network + usize::from(first & 0x0f) * 4
         }

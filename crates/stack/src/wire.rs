@@ -18,7 +18,7 @@ use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet,
 };
-use tautline_base::headers::{IPV4, VLAN};
+use tautline_base::headers::{IPV4, Medium, VLAN};
 use tautline_base::{Ecn, Offload};
 
 pub(crate) use tautline_base::headers::{
@@ -107,7 +107,16 @@ pub(crate) enum Parsed<'a> {
     Other,
 }
 
-/// Parses a frame of VLAN `vlan`. `offload`: work that the device has done on it.
+/// Parses an IP packet without a link header. `offload`: work that the device has done on it.
+pub(crate) fn parse_ip(packet: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => parse_ipv4(packet, offload),
+        Some(6) => parse_ipv6(packet, offload),
+        _ => Err(Malformed::Header),
+    }
+}
+
+/// Parses an Ethernet frame of VLAN `vlan`. `offload`: work that the device has done on it.
 pub(crate) fn parse(
     frame: &[u8],
     vlan: Option<u16>,
@@ -260,6 +269,12 @@ pub(crate) fn parse_plain(
     if ethernet[12..] != IPV4.to_be_bytes() || vlan.is_some() {
         return None;
     }
+    parse_plain_ip(packet, offload)
+}
+
+/// [`parse_plain`] of an IPv4 packet without a link header.
+#[inline]
+pub(crate) fn parse_plain_ip(packet: &[u8], offload: Offload) -> Option<(Ends, Segment<'_>)> {
     let (ends, protocol, packet) = ip::plain_ipv4(packet)?;
     if protocol != tcp::PROTOCOL {
         return None;
@@ -276,6 +291,8 @@ pub(crate) fn parse_plain(
 /// Link and network addresses of an outgoing packet, both of one family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
+    /// Over [`Medium::Ip`] there is no link header, and neither hardware addresses nor VLAN matter.
+    pub(crate) medium: Medium,
     pub(crate) source_mac: Mac,
     pub(crate) destination_mac: Mac,
     pub(crate) source: IpAddr,
@@ -289,10 +306,18 @@ pub(crate) struct Addresses {
     pub(crate) vlan: Option<u16>,
 }
 
+/// Bytes of the link header of frames in VLAN `vlan`.
+pub(crate) fn link_len(medium: Medium, vlan: Option<u16>) -> usize {
+    match (medium, vlan) {
+        (Medium::Ethernet, Some(_)) => ETHERNET_HEADER + VLAN_TAG,
+        (medium, _) => medium.link_header(),
+    }
+}
+
 impl Addresses {
     /// Bytes of the link header.
     pub(crate) fn link_len(&self) -> usize {
-        ETHERNET_HEADER + if self.vlan.is_some() { VLAN_TAG } else { 0 }
+        link_len(self.medium, self.vlan)
     }
 
     /// Bytes of link and network header.
@@ -302,6 +327,9 @@ impl Addresses {
 
     /// Writes the link header. Returns the rest of `frame`.
     fn write_link<'a>(&self, frame: &'a mut [u8], ethertype: EthernetProtocol) -> &'a mut [u8] {
+        if self.medium == Medium::Ip {
+            return frame;
+        }
         let ethertype = u16::from(ethertype).to_be_bytes();
         let (link, mut rest) = frame
             .split_first_chunk_mut::<ETHERNET_HEADER>()

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Received};
 
 /// A device that completes every packet at once, keeps a copy of each frame sent and receives the
 /// frames queued in `arrived`.
@@ -17,6 +17,8 @@ use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Received};
 /// assert_eq!(far.receive(Instant::ZERO).map(|received| received.len), Some(60));
 /// ```
 pub struct MemoryDevice {
+    /// Kind of its frames. Default Ethernet.
+    pub medium: Medium,
     /// Largest IP packet in bytes. Default 1500.
     pub mtu: usize,
     /// Most packets put and not reaped. Default 256.
@@ -43,6 +45,7 @@ impl MemoryDevice {
 impl Default for MemoryDevice {
     fn default() -> Self {
         Self {
+            medium: Medium::Ethernet,
             mtu: 1500,
             ring: 256,
             announces: false,
@@ -59,6 +62,10 @@ impl Device for MemoryDevice {
 
     fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    fn medium(&self) -> Medium {
+        self.medium
     }
 
     fn room(&self) -> usize {

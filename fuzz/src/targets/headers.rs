@@ -50,12 +50,12 @@ pub fn run(input: Input<'_>) {
     let info = key.parse(&frame);
     assert_eq!(info, key.parse(&frame), "a flow hash is a function");
     for cut in [
-        Segmentation::new(&frame, input.segments),
-        Segmentation::of_size(&frame, input.size.into()),
+        Segmentation::new(&frame, input.network.into(), input.segments),
+        Segmentation::of_size(&frame, input.network.into(), input.size.into()),
     ] {
         cut.iter().for_each(|cut| write_all(cut, &frame));
     }
-    leave_checksum(&mut frame);
+    leave_checksum(&mut frame, input.network.into());
 }
 
 /// Every segment is written whole, and their payloads are the packet's.

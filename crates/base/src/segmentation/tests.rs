@@ -1,4 +1,5 @@
 use super::*;
+use crate::Medium;
 use crate::{Bytes, Credit, Frame, HeapFrame, Item, Owner, Packet, SegmentId, SocketId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +34,7 @@ fn whole(payload: usize, ipv6: bool, tagged: bool) -> Vec<u8> {
 
 /// Panics unless IP length and all checksums are right. Returns sequence number, flags and payload.
 fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
-    let headers = Layout::of(frame).expect("TCP");
+    let headers = Layout::of(frame, Medium::Ethernet.network_offset(frame)).expect("TCP");
     let Layout {
         network,
         transport,
@@ -68,7 +69,8 @@ fn every_segment_is_a_frame_of_its_own_and_together_they_are_the_stream() {
     for (ipv6, tagged) in [(false, false), (true, false), (false, true), (true, true)] {
         for (payload, segments) in [(3000, 3), (2999, 3), (1448, 1), (65_160, 45), (2, 2)] {
             let whole = whole(payload, ipv6, tagged);
-            let segmentation = Segmentation::new(&whole, segments).expect("divisible");
+            let network = Medium::Ethernet.network_offset(&whole);
+            let segmentation = Segmentation::new(&whole, network, segments).expect("divisible");
             let (mut stream, mut next) = (Vec::new(), u32::MAX - 999);
             let mut out = [0; 2048];
             for index in 0..segmentation.count() {
@@ -95,17 +97,17 @@ fn every_segment_is_a_frame_of_its_own_and_together_they_are_the_stream() {
 fn what_holds_no_tcp_or_too_little_is_not_cut() {
     let tcp = whole(100, false, false);
     for len in 0..HEADERS {
-        assert!(Segmentation::new(&tcp[..len], 2).is_none(), "{len}");
+        assert!(Segmentation::new(&tcp[..len], 14, 2).is_none(), "{len}");
     }
-    assert!(Segmentation::new(&tcp[..HEADERS + 1], 2).is_none());
-    assert!(Segmentation::new(&tcp, 0).is_none());
-    assert!(Segmentation::new(&tcp, u16::MAX).is_none());
+    assert!(Segmentation::new(&tcp[..HEADERS + 1], 14, 2).is_none());
+    assert!(Segmentation::new(&tcp, 14, 0).is_none());
+    assert!(Segmentation::new(&tcp, 14, u16::MAX).is_none());
     let mut icmp = tcp.clone();
     icmp[23] = 1;
-    assert!(Segmentation::new(&icmp, 2).is_none() && !leave_checksum(&mut icmp));
+    assert!(Segmentation::new(&icmp, 14, 2).is_none() && !leave_checksum(&mut icmp, 14));
     let mut short = [0; 60];
     assert_eq!(
-        Segmentation::new(&tcp, 2)
+        Segmentation::new(&tcp, 14, 2)
             .expect("TCP")
             .write(0, &mut short),
         None
@@ -120,7 +122,7 @@ fn datagrams_that_were_sent_as_one_are_cut() {
     whole.truncate(34);
     whole.extend([0x13, 0x88, 0x9c, 0x40, 0, 0, 0, 0]);
     whole.extend((0..2500).map(|byte| (byte % 251) as u8));
-    let segmentation = Segmentation::of_size(&whole, 1000).expect("UDP");
+    let segmentation = Segmentation::of_size(&whole, 14, 1000).expect("UDP");
     assert_eq!(
         (
             segmentation.count(),
@@ -136,7 +138,7 @@ fn datagrams_that_were_sent_as_one_are_cut() {
             (len, out[38..40].to_vec()),
             (42 + payload, ((8 + payload) as u16).to_be_bytes().to_vec())
         );
-        let headers = Layout::of(&out[..len]).expect("UDP");
+        let headers = Layout::of(&out[..len], 14).expect("UDP");
         assert_eq!(
             fold(headers.pseudo_sum(&out[..len], len - 34) + u64::from(sum(&out[34..len]))),
             0xffff
@@ -155,7 +157,7 @@ fn the_sum_is_that_of_the_rfc() {
     );
     assert_eq!(sum(&[0x12, 0x34, 0x56]), 0x1234 + 0x5600);
     let mut frame = whole(100, false, false);
-    assert!(leave_checksum(&mut frame));
+    assert!(leave_checksum(&mut frame, 14));
     // 10.7.0.1, 10.7.0.2, TCP, 32 + 100 bytes.
     let expected = 0x0a07 + 1 + 0x0a07 + 2 + 6 + 132;
     assert_eq!(frame[50..52], (expected as u16).to_be_bytes());

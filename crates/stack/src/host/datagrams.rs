@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tautline_base::{Device, Instant, Packet, Qdisc, SocketId};
+use tautline_base::{Device, Instant, Medium, Packet, Qdisc, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
@@ -24,7 +24,8 @@ where
         packet: &[u8],
         now: Instant,
     ) {
-        let is_broadcast = frame.get(..6) == Some(&[0xff; 6])
+        let is_broadcast = self.interface.medium == Medium::Ethernet
+            && frame.get(..6) == Some(&[0xff; 6])
             && self.interface.addressing.is_broadcast(ends.destination)
             && self.interface.addressing.is_peer(ends.source);
         if !is_broadcast && !self.interface.is_for_us(frame, ends) {

@@ -1,15 +1,14 @@
 //! Arriving frames: parse, demultiplex, deliver. Malformed, foreign and unsolicited frames are
 //! counted and dropped.
 
-use tautline_base::{Device, Instant, Offload, Packet, Qdisc, Received, SocketId};
+use tautline_base::{Device, Instant, Medium, Offload, Packet, Qdisc, Received, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
-use super::interface::Interface;
 use super::transport::DropStage;
 use crate::tcp::{Reply, Tuple};
 use crate::time_wait::Answer;
-use crate::trace::{Tracer, What};
+use crate::trace::Tracer;
 use crate::wire::{self, Ends, Mac, Malformed, Parsed, Segment};
 
 /// Most frames taken from the device in one call.
@@ -37,22 +36,29 @@ where
         RECEIVE_BUDGET
     }
 
-    /// Receives one Ethernet frame from memory.
+    /// Receives one frame from memory, of the [medium](Device::medium) of the device.
     pub fn deliver(&mut self, frame: &[u8], now: Instant) {
         self.receive_frame(frame, Offload::default(), now);
     }
 
-    /// Receives one Ethernet frame, or several that the device merged.
+    /// Receives one frame, or several that the device merged.
     fn receive_frame(&mut self, frame: &[u8], offload: Offload, now: Instant) {
         let now = self.advance_clock(now);
         self.interface.stats.frames_in += 1;
-        let tracer = &mut self.interface.tracer;
-        Interface::<Q, D, T, L>::trace(tracer, now, What::Received, None, frame);
-        let vlan = self.interface.config.vlan;
-        if let Some((ends, segment)) = wire::parse_plain(frame, vlan, offload) {
+        self.interface.trace_received(now, frame);
+        let (medium, vlan) = (self.interface.medium, self.interface.config.vlan);
+        let plain = match medium {
+            Medium::Ethernet => wire::parse_plain(frame, vlan, offload),
+            Medium::Ip => wire::parse_plain_ip(frame, offload),
+        };
+        if let Some((ends, segment)) = plain {
             self.on_tcp(&ends, &segment, frame, now);
         } else {
-            match wire::parse(frame, vlan, offload) {
+            let parsed = match medium {
+                Medium::Ethernet => wire::parse(frame, vlan, offload),
+                Medium::Ip => wire::parse_ip(frame, offload),
+            };
+            match parsed {
                 Ok(parsed) => self.dispatch(frame, parsed, now),
                 Err(Malformed::Header) => self.interface.stats.malformed += 1,
                 Err(Malformed::Checksum) => self.interface.stats.bad_checksum += 1,
@@ -93,7 +99,7 @@ where
             local_port: segment.destination_port,
             remote_port: segment.source_port,
         };
-        let source_mac = Mac::from_bytes(&frame[6..12]);
+        let source_mac = self.interface.sender_of(frame);
         let mut isn = None;
         if let Some(id) = self.transport.demux.find(&tuple) {
             // The ends of a connection were checked when it was opened.

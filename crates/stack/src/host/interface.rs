@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use tautline_base::{
-    Deferred, Device, Drops, Ecn, Frame, Instant, Owner, Packet, Pool, Qdisc, SocketId,
+    Deferred, Device, Drops, Ecn, Frame, Instant, Medium, Owner, Packet, Pool, Qdisc, SocketId,
 };
 use tautline_bql::{Limit, Port};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
@@ -22,14 +22,16 @@ use crate::udp::socket::UdpSocket;
 use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
 use crate::wire::udp;
 use crate::wire::{
-    self, Addresses, ECN_BITS, ETHERNET_HEADER, EcnFlags, Ends, Flags, HOP_LIMIT, MAX_HOP_LIMIT,
-    Mac, Payload, SACK_BLOCKS, Segment, TcpHeader, VLAN_TAG, ip_header_len, ndisc,
+    self, Addresses, ECN_BITS, EcnFlags, Ends, Flags, HOP_LIMIT, MAX_HOP_LIMIT, Mac, Payload,
+    SACK_BLOCKS, Segment, TcpHeader, ip_header_len, link_len, ndisc,
 };
 
 /// Every IPv4 link carries packets of this size (RFC 791).
 /// Linux's `TC_PRIO_CONTROL`: pfifo_fast's first band.
 const CONTROL_PRIORITY: u8 = 7;
 const MIN_MTU: usize = 68;
+/// Stands for the hardware address of every host over [`Medium::Ip`]; it is never written.
+const NO_MAC: Mac = smoltcp::wire::EthernetAddress([2, 0, 0, 0, 0, 0]);
 /// All nodes on the link (RFC 4291 §2.7.1).
 pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
@@ -39,6 +41,7 @@ pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) addressing: Addressing,
     pub(super) mac: Mac,
     pub(super) mtu: usize,
+    pub(super) medium: Medium,
     pub(super) key: Key,
     pub(super) port: Port<Q, D, L>,
     pub(super) pool: Pool<D::Frame>,
@@ -68,17 +71,19 @@ where
         tracer: T,
     ) -> Self {
         let key = Key::from_seed(config.seed);
+        let medium = port.ring().device().medium();
         let mut mtu = port.ring().device().mtu();
         if let Some(frame) = pool.take() {
-            let link = ETHERNET_HEADER + if config.vlan.is_some() { VLAN_TAG } else { 0 };
-            mtu = mtu.min(frame.bytes().len().saturating_sub(link));
+            let room = frame.bytes().len();
+            mtu = mtu.min(room.saturating_sub(link_len(medium, config.vlan)));
             pool.put_back(frame);
         }
         let mtu = mtu.max(MIN_MTU);
         Self {
-            addressing: Addressing::new(&config, mtu, &key),
+            addressing: Addressing::new(&config, medium, mtu, &key),
             mac: smoltcp::wire::EthernetAddress(config.mac),
             mtu,
+            medium,
             key,
             port,
             pool,
@@ -109,6 +114,7 @@ where
         destination_mac: Mac,
     ) -> Addresses {
         Addresses {
+            medium: self.medium,
             source_mac: self.mac,
             destination_mac,
             source,
@@ -133,23 +139,32 @@ where
         }
     }
 
-    /// Records a packet event, if the tracer is enabled.
-    pub(super) fn trace(
-        tracer: &mut T,
-        at: Instant,
-        what: What,
-        owner: Option<Owner>,
-        frame: &[u8],
-    ) {
+    /// Records an event of an outgoing packet, if the tracer is enabled.
+    pub(super) fn trace(tracer: &mut T, at: Instant, what: What, packet: &Packet<D::Frame>) {
         if T::ENABLED {
+            let frame = packet.bytes();
             let event = PacketEvent {
                 at,
                 what,
-                socket: owner.map(|owner| owner.socket),
-                seq: sequence_number(frame),
+                socket: packet.owner().map(|owner| owner.socket),
+                seq: sequence_number(frame, packet.medium()),
                 len: frame.len() as u32,
             };
             tracer.record(&event, frame);
+        }
+    }
+
+    /// Records the arrival of `frame`, if the tracer is enabled.
+    pub(super) fn trace_received(&mut self, at: Instant, frame: &[u8]) {
+        if T::ENABLED {
+            let event = PacketEvent {
+                at,
+                what: What::Received,
+                socket: None,
+                seq: sequence_number(frame, self.medium),
+                len: frame.len() as u32,
+            };
+            self.tracer.record(&event, frame);
         }
     }
 
@@ -163,7 +178,15 @@ where
     }
 
     pub(super) fn is_to_our_mac(&self, frame: &[u8]) -> bool {
-        frame.first_chunk::<6>() == Some(&self.config.mac)
+        self.medium == Medium::Ip || frame.first_chunk::<6>() == Some(&self.config.mac)
+    }
+
+    /// The hardware address that `frame`, which was parsed, came from.
+    pub(super) fn sender_of(&self, frame: &[u8]) -> Mac {
+        match self.medium {
+            Medium::Ethernet => Mac::from_bytes(&frame[6..12]),
+            Medium::Ip => NO_MAC,
+        }
     }
 
     /// The packet of the next datagram of `socket`, whose destination is at `mac`.
@@ -194,6 +217,7 @@ where
             segment: None,
         };
         Packet::new(frame, len)
+            .with_medium(self.medium)
             .with_owner(owner, socket.departed())
             .with_hashes(flow, source, destination)
             .with_tos(tos, priority_of_tos(tos))
@@ -203,9 +227,8 @@ where
     /// Step 4: the packet enters the qdisc. Dropped packets wait in `drops`.
     pub(super) fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant) {
         self.stats.births += 1;
-        let owner = packet.owner();
-        Self::trace(&mut self.tracer, now, What::Born, owner, packet.bytes());
-        Self::trace(&mut self.tracer, now, What::Queued, owner, packet.bytes());
+        Self::trace(&mut self.tracer, now, What::Born, &packet);
+        Self::trace(&mut self.tracer, now, What::Queued, &packet);
         self.port.enqueue(packet, now, &mut self.drops);
     }
 
@@ -216,6 +239,9 @@ where
         waiter: Option<SocketId>,
         now: Instant,
     ) -> Option<Mac> {
+        if self.medium == Medium::Ip {
+            return Some(NO_MAC);
+        }
         let lookup = self.neighbors.lookup(next_hop, waiter, now);
         if lookup.ask {
             self.ask_for(next_hop, now);
@@ -271,7 +297,7 @@ where
 
     /// Answers an echo request.
     pub(super) fn on_echo(&mut self, frame: &[u8], ends: &Ends, rest: &[u8], now: Instant) {
-        let source_mac = Mac::from_bytes(&frame[6..12]);
+        let source_mac = self.sender_of(frame);
         if !source_mac.is_unicast() || ip_header_len(ends.source) + 4 + rest.len() > self.mtu {
             self.stats.not_for_us += 1;
             return;
@@ -312,9 +338,9 @@ where
             return;
         }
         while let Some(ping) = {
-            let neighbors = &self.neighbors;
+            let (neighbors, medium) = (&self.neighbors, self.medium);
             self.pings
-                .take_waiting(|ping| neighbors.knows(ping.next_hop))
+                .take_waiting(|ping| medium == Medium::Ip || neighbors.knows(ping.next_hop))
         } {
             let Some(mac) = self.resolve(ping.next_hop, None, now) else {
                 return;
@@ -338,7 +364,7 @@ where
         packet: &[u8],
         now: Instant,
     ) {
-        let source_mac = Mac::from_bytes(&frame[6..12]);
+        let source_mac = self.sender_of(frame);
         if !self.is_for_us(frame, ends) {
             return;
         }
@@ -450,7 +476,8 @@ where
         };
         match write(frame.bytes_mut()) {
             Some(len) => {
-                let packet = describe(Packet::new(frame, len as u32));
+                let packet = Packet::new(frame, len as u32).with_medium(self.medium);
+                let packet = describe(packet);
                 self.enqueue(packet, now);
             }
             None => self.pool.put_back(frame),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tautline_base::{Device, Instant, Packet, Qdisc};
+use tautline_base::{Device, Instant, Medium, Packet, Qdisc};
 use tautline_bql::Limit;
 
 use super::Host;
@@ -54,6 +54,11 @@ where
         message: ndisc::Message,
         now: Instant,
     ) {
+        // Over IP there are no neighbors to discover.
+        if self.interface.medium == Medium::Ip {
+            self.interface.stats.not_for_us += 1;
+            return;
+        }
         let (to, from) = (Mac::from_bytes(&frame[..6]), Mac::from_bytes(&frame[6..12]));
         let own = self.interface.mac;
         let is_to = |group: Ipv6Addr| to == own || to == ndisc::group_mac(group);

@@ -22,9 +22,10 @@ use super::Host;
 use super::interface::Interface;
 use super::transport::DropStage;
 use crate::tcp::Blocked;
+use crate::tcp::Tuple;
 use crate::tcp::send::Plan;
 use crate::trace::{Tracer, What};
-use crate::wire::{Addresses, ECN_BITS, HOP_LIMIT, Mac};
+use crate::wire::{Addresses, ECN_BITS, Mac};
 
 /// Most births, and most transmissions, in one poll.
 const BUDGET: usize = 64;
@@ -61,15 +62,9 @@ where
         self.interface.port.reap(now, &mut done);
         for packet in done.drain(..) {
             self.interface.stats.completed += 1;
-            let (owner, bytes) = (packet.owner(), packet.bytes());
-            Interface::<Q, D, T, L>::trace(
-                &mut self.interface.tracer,
-                now,
-                What::Completed,
-                owner,
-                bytes,
-            );
-            if let Some(attribution) = self.transport.attribution_of(owner) {
+            let tracer = &mut self.interface.tracer;
+            Interface::<Q, D, T, L>::trace(tracer, now, What::Completed, &packet);
+            if let Some(attribution) = self.transport.attribution_of(packet.owner()) {
                 attribution.completed(packet.len().get(), packet.enqueued(), now);
             }
             self.settle(packet, true);
@@ -149,15 +144,11 @@ where
         let connection = self.transport.sockets.connection_mut(id);
         let connection = connection.expect("it made the plan");
         let tos = connection.config.tos & !ECN_BITS;
+        let Tuple { local, remote, .. } = connection.tuple;
         let addresses = Addresses {
-            source_mac: self.interface.mac,
-            destination_mac,
-            source: connection.tuple.local,
-            destination: connection.tuple.remote,
-            hop_limit: HOP_LIMIT,
             flow_label: connection.flow_label,
             tos,
-            vlan: self.interface.config.vlan,
+            ..self.interface.addresses_to(local, remote, destination_mac)
         };
         let header = connection.header(plan, now);
         let payload = connection.payload(plan);
@@ -166,6 +157,7 @@ where
                 .write_segment(&mut frame, plan.segments, &addresses, &header, payload);
         let segment = connection.commit(plan, now);
         let packet = Packet::new(frame, len as u32)
+            .with_medium(self.interface.medium)
             .with_deferred(deferred)
             .with_segments(plan.segments);
         let on_wire = u32::try_from(packet.len().get()).ok();
@@ -219,10 +211,7 @@ where
                 attribution.ringed(len, packet.enqueued(), departure, now);
             }
             if T::ENABLED {
-                let owner = packet.owner();
-                let mut trace = |what| {
-                    Interface::<Q, D, T, L>::trace(tracer, now, what, owner, packet.bytes());
-                };
+                let mut trace = |what| Interface::<Q, D, T, L>::trace(tracer, now, what, packet);
                 // No packet is born with CE: the qdisc marked it.
                 if Ecn::of_tos(packet.tos()) == Ecn::Ce {
                     trace(What::Marked);
@@ -240,15 +229,9 @@ where
         let mut drops = std::mem::take(&mut self.interface.drops);
         for (packet, reason) in drops.drain() {
             self.interface.stats.dropped += 1;
-            let owner = packet.owner();
-            Interface::<Q, D, T, L>::trace(
-                &mut self.interface.tracer,
-                now,
-                What::Dropped(reason),
-                owner,
-                packet.bytes(),
-            );
-            if let Some(owner) = owner {
+            let tracer = &mut self.interface.tracer;
+            Interface::<Q, D, T, L>::trace(tracer, now, What::Dropped(reason), &packet);
+            if let Some(owner) = packet.owner() {
                 self.transport
                     .report_drop(owner, packet.segments(), stage, reason, now);
             }

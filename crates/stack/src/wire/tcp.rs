@@ -382,7 +382,7 @@ pub(crate) fn write_tso(
 ) -> usize {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     payload.write(&mut frame[place..len]);
-    leave_checksum(&mut frame[..len]);
+    leave_checksum(&mut frame[..len], addresses.link_len());
     len
 }
 

@@ -20,6 +20,7 @@ fn ip(text: &str) -> IpAddr {
 fn addresses(source: &str, destination: &str) -> Addresses {
     let (source, destination) = (ip(source), ip(destination));
     Addresses {
+        medium: Medium::Ethernet,
         source_mac: THEIRS,
         destination_mac: OURS,
         source,
@@ -114,7 +115,7 @@ fn a_segment_is_read_as_it_was_written_in_both_families_and_in_a_vlan() {
                 (segment.codepoint, segment.timestamp, segment.sack[0]),
                 (Ecn::Ect0, Some((3, 4)), Some((1, 2)))
             );
-            let sequence = crate::trace::sequence_number(&frame);
+            let sequence = crate::trace::sequence_number(&frame, Medium::Ethernet);
             assert_eq!(sequence, 0xffff_fff0);
             // In another VLAN it is not ours.
             assert!(matches!(parse(&frame, Some(8)), Ok(Parsed::Other)));
@@ -508,7 +509,7 @@ proptest! {
     #[test]
     fn any_frame_is_survived(frame in prop::collection::vec(any::<u8>(), 0..200), vlan in prop::option::of(0u16..4096)) {
         let _ = parse(&frame, vlan);
-        crate::trace::sequence_number(&frame);
+        crate::trace::sequence_number(&frame, Medium::Ethernet);
     }
 
     /// The noise begins behind headers that lead it to every parser.
@@ -546,7 +547,7 @@ proptest! {
         }
         frame.truncate(frame.len() - cut.min(frame.len()));
         let _ = parse(&frame, vlan.then_some(9));
-        crate::trace::sequence_number(&frame);
+        crate::trace::sequence_number(&frame, Medium::Ethernet);
     }
 }
 
@@ -555,7 +556,10 @@ proptest! {
 fn offloaded_work_is_not_repeated() {
     for [source, destination] in [V4, V6] {
         let mut frame = tcp_frame(&addresses(source, destination));
-        assert!(tautline_base::segmentation::leave_checksum(&mut frame));
+        assert!(tautline_base::segmentation::leave_checksum(
+            &mut frame,
+            ETHERNET_HEADER
+        ));
         assert_eq!(parse(&frame, None).err(), Some(Malformed::Checksum));
         for (size, expected) in [(None, (14, 1)), (Some(5), (5, 3)), (Some(2000), (14, 1))] {
             let segment_size = size.and_then(std::num::NonZeroU16::new);

@@ -8,15 +8,9 @@ use std::time::Duration;
 
 use tautline_stack::{ConnectError, TcpConfig};
 
-use crate::connect_to;
 use crate::frames::{is_ipv6, payload_len};
 use crate::pair::{PORT, Pair, address, address_v6};
-
-fn data(len: usize) -> Vec<u8> {
-    (0..len as u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect()
-}
+use crate::{connect_to, data};
 
 /// A pair whose side 1 listens.
 fn listening() -> Pair {

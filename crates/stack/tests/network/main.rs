@@ -10,6 +10,7 @@ mod pair;
 mod families;
 mod frames;
 mod listening;
+mod over_ip;
 mod path_mtu;
 mod pings;
 mod tos;
@@ -42,4 +43,10 @@ fn connect_to(pair: &mut Pair, to: impl Into<IpAddr>, config: TcpConfig) -> (Soc
             _ => None,
         });
     (client, accepted.expect("accepted"))
+}
+
+fn data(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
+use tautline_base::{HeapFrame, Instant, Medium, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Event, Host, HostConfig, Recv, TcpConfig};
@@ -31,12 +31,16 @@ pub fn address_v6(side: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1 + side as u16)
 }
 
-fn host(side: usize, seed: u64, change: fn(HostConfig) -> HostConfig) -> Stack {
+fn host(side: usize, seed: u64, medium: Medium, change: fn(HostConfig) -> HostConfig) -> Stack {
     let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64)
         .address(Cidr::new(address(side), 24))
         .address(Cidr::new(address_v6(side), 64));
     let config = change(config);
-    let ring = Ring::new(MemoryDevice::default(), Dql::default());
+    let device = MemoryDevice {
+        medium,
+        ..MemoryDevice::default()
+    };
+    let ring = Ring::new(device, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
     Host::new(
@@ -76,8 +80,13 @@ impl Pair {
 
     /// A pair whose hosts' configuration `change` has changed.
     pub fn configured(seed: u64, change: fn(HostConfig) -> HostConfig) -> Self {
+        Self::over(Medium::Ethernet, seed, change)
+    }
+
+    /// A pair on a wire of this kind.
+    pub fn over(medium: Medium, seed: u64, change: fn(HostConfig) -> HostConfig) -> Self {
         Self {
-            hosts: [host(0, seed, change), host(1, seed, change)],
+            hosts: [0, 1].map(|side| host(side, seed, medium, change)),
             now: Instant::from_secs(1),
             events: [Vec::new(), Vec::new()],
             deaf: [false; 2],

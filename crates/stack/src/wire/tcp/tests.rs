@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Ipv4Packet, Ipv4Repr, TcpSeqNumber, TcpTimestampRepr};
 
-use super::super::{ETHERNET_HEADER, IPV4_HEADER, Mac, ip, parse_ipv4, transport};
+use super::super::{ETHERNET_HEADER, IPV4_HEADER, Mac, Medium, ip, parse_ipv4, transport};
 use super::*;
 
 fn addresses(v6: bool, tos: u8) -> Addresses {
@@ -20,6 +20,7 @@ fn addresses(v6: bool, tos: u8) -> Addresses {
     };
     let mac = Mac::BROADCAST;
     Addresses {
+        medium: Medium::Ethernet,
         source_mac: mac,
         destination_mac: mac,
         source,
