@@ -152,17 +152,7 @@ where
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
         let now = self.now;
         self.transport
-            .with_connection(id, |connection| match option {
-                SocketOption::Congestion(factory) => connection.set_congestion(factory),
-                SocketOption::Keepalive(keepalive) => connection.set_keepalive(keepalive, now),
-                SocketOption::Linger(time) => connection.configure(|config| config.linger = time),
-                SocketOption::Nodelay(is_on) => {
-                    connection.configure(|config| config.nagle = !is_on)
-                }
-                SocketOption::UserTimeout(limit) => {
-                    connection.configure(|config| config.user_timeout = limit);
-                }
-            })
+            .with_connection(id, |connection| connection.set_option(option, now))
     }
 
     /// The next event of any socket, oldest first.

@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant, SegmentId, SocketId};
-use tautline_cc::Factory;
+use tautline_base::{Instant, SegmentId, SocketId};
 use tautline_qdisc::DropReason;
 
 use super::deadlines::ORPHAN_RETRIES;
@@ -18,10 +17,10 @@ use super::send::{AppData, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
 use crate::attribution::Attribution;
-use crate::config::{Keepalive, TcpConfig};
-use crate::socket::{CloseReason, PathError, Recv, SocketError};
+use crate::config::TcpConfig;
+use crate::socket::{CloseReason, PathError, Recv, SocketError, SocketOption};
 use crate::tsq::Tsq;
-use crate::wire::{ETHERNET_HEADER, TIMESTAMP_OPTION};
+use crate::wire::TIMESTAMP_OPTION;
 
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
 const MIN_MSS: u64 = 64;
@@ -173,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Takes over the result of the handshake and starts the controller with the real segment size.
+    /// Takes over what the peer's SYN agrees to, and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
         let headers = self.tuple.headers_len();
@@ -183,6 +182,7 @@ impl Connection {
         let own_scale = self.config.window_scale();
         self.negotiated = Some(Negotiated::new(syn, own_scale, now));
         self.receiver.synchronized();
+        self.send.stream.window.update_from_syn(syn.window);
         let options = SendOptions {
             sack: syn.sack_permitted,
             most: own.min(peer) - options as u64,
@@ -191,34 +191,29 @@ impl Connection {
         self.send.open(options, self.memory_pressure);
     }
 
-    /// Replaces the congestion controller (Linux `TCP_CONGESTION`).
-    pub(crate) fn set_congestion(&mut self, congestion: Factory) {
-        self.configure(|config| config.congestion = congestion);
-        self.send.flight.set_congestion();
-    }
-
-    /// Changes the configuration of an open connection.
-    pub(crate) fn configure(&mut self, change: impl FnOnce(&mut TcpConfig)) {
-        change(Arc::make_mut(&mut self.config));
+    /// Changes an option of an open connection.
+    pub(crate) fn set_option(&mut self, option: SocketOption, now: Instant) {
+        let is_congestion = matches!(option, SocketOption::Congestion(_));
+        let config = Arc::make_mut(&mut self.config);
+        match option {
+            SocketOption::Congestion(factory) => config.congestion = factory,
+            SocketOption::Keepalive(keepalive) => {
+                config.keepalive = keepalive;
+                self.liveness.restart_keepalive(now);
+            }
+            SocketOption::Linger(time) => config.linger = time,
+            SocketOption::Nodelay(is_on) => config.nagle = !is_on,
+            SocketOption::UserTimeout(limit) => config.user_timeout = limit,
+        }
         self.send.flight.configure(self.config.clone());
-    }
-
-    /// From now on a quiet peer is asked for, or not.
-    pub(crate) fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
-        self.liveness.restart_keepalive(now);
-        self.configure(|config| config.keepalive = keepalive);
+        if is_congestion {
+            self.send.flight.set_congestion();
+        }
     }
 
     /// The state.
     pub(crate) fn state(&self) -> State {
         self.state
-    }
-
-    /// A full segment's length on the wire.
-    pub(crate) fn full_frame(&self) -> Bytes {
-        Bytes::new(
-            self.send.flight.mss() + (ETHERNET_HEADER + self.send.flight.path.headers()) as u64,
-        )
     }
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
@@ -304,6 +299,9 @@ impl Connection {
             self.send.stop_timers();
             // Nobody will have it; the application may keep the socket for long.
             self.send.stream.buffer.clear();
+            if why == CloseReason::OutOfMemory {
+                self.receiver.clear();
+            }
             self.liveness.close = None;
             self.pending.closed = Some(why);
         }
@@ -356,13 +354,16 @@ impl Connection {
         self.state == State::Closed && !self.reset_due
     }
 
-    /// Within what an acknowledgement is delayed.
+    /// Within what an acknowledgement is delayed. Round trips do not matter to a fixed delay, and
+    /// are not worth their computation.
     pub(super) fn ack_bounds(&self) -> Bounds {
+        let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);
+        let rtt = Some(&self.send.flight.rtt).filter(|_| most > least);
         Bounds {
-            least: self.config.delayed_ack,
-            most: self.config.delayed_ack_max,
-            srtt: self.send.flight.rtt.srtt(),
-            rto: self.send.flight.rtt.rto(),
+            least,
+            most,
+            srtt: rtt.map_or(Duration::ZERO, |rtt| rtt.srtt()),
+            rto: rtt.map_or(Duration::ZERO, |rtt| rtt.rto()),
         }
     }
 }

@@ -33,7 +33,7 @@ impl Connection {
             own_scale,
             send: &self.send,
             receiver: &self.receiver,
-            ecn: self.ecn.fields(class, self.send.flight.cwr_due()),
+            ecn: self.ecn.fields(class, self.send.flight.cwr_due),
             // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
             sack: matches!(class, SegmentClass::PureAck { .. }) && !self.ecn.owes_reflection(),
         }

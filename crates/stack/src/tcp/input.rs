@@ -7,7 +7,7 @@ use tautline_base::{Instant, SocketId};
 use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::negotiated::{Age, Negotiated};
-use super::receiver::{Acknowledgement, Joined, QUICK_ACKS};
+use super::receiver::{Acknowledgement, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
 use crate::seq;
@@ -48,7 +48,6 @@ impl Connection {
     pub(super) fn on_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
         self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
-        self.send.stream.window.update_from_syn(segment.window);
         Reply::None
     }
 
@@ -57,11 +56,16 @@ impl Connection {
         let acceptable = segment
             .ack
             .map(|ack| self.send.flight.offset(ack) == Some(1) && self.send.flight.nxt() == 1);
+        let first = self.liveness.waiting_since.unwrap_or(now);
+        let numbers = self.send.flight.numbers();
+        let is_foreign = segment
+            .timestamp
+            .is_some_and(|(_, echo)| echo != 0 && !numbers.has_stamped(echo, first, now));
         match (acceptable, segment.rst, segment.syn) {
             (Some(false), true, _) => Reply::None,
             (Some(false), false, _) => Reply::Reset,
             // A timestamp that none of our SYNs carried: this answers somebody else's (Linux).
-            (Some(true), false, _) if !self.echoes_a_syn(segment, now) => Reply::Reset,
+            (Some(true), false, _) if is_foreign => Reply::Reset,
             (Some(true), true, _) => {
                 self.end(CloseReason::Refused);
                 Reply::None
@@ -71,7 +75,6 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
-                self.send.stream.window.update_from_syn(segment.window);
                 self.state = State::Established;
                 self.pending.established = true;
                 self.liveness.hear(now);
@@ -86,22 +89,11 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_crossing_syn(segment.ecn_flags, segment.codepoint);
-                self.send.stream.window.update_from_syn(segment.window);
                 self.state = State::SynReceived { listener: None };
                 self.send.flight.lose_head(now);
                 Reply::None
             }
         }
-    }
-
-    /// The echo is no older than our first SYN and no newer than now, or absent.
-    fn echoes_a_syn(&self, segment: &Segment<'_>, now: Instant) -> bool {
-        let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else {
-            return true;
-        };
-        let numbers = self.send.flight.numbers();
-        let first = numbers.timestamp(self.liveness.waiting_since.unwrap_or(now));
-        !seq::older(echo, first) && !seq::older(numbers.timestamp(now), echo)
     }
 
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
@@ -403,23 +395,27 @@ impl Connection {
             self.abort(CloseReason::Aborted);
             return;
         }
-        if fresh && !segment.payload.is_empty() && self.has_no_memory_for(offset) {
+        if fresh
+            && !segment.payload.is_empty()
+            && self.memory_pressure
+            && self.receiver.holds_enough(offset)
+        {
             self.receiver.owe_now();
             return;
         }
         if !segment.payload.is_empty() {
             self.receiver.note_payload(segment.count(), now);
         }
-        // Bounds of a fixed delay are not worth their computation.
-        let delay = if self.config.delayed_ack_max > self.config.delayed_ack {
-            let bounds = self.ack_bounds();
-            self.receiver
-                .ack_delay(!segment.payload.is_empty(), bounds, now)
-        } else {
-            self.config.delayed_ack
-        };
+        let bounds = self.ack_bounds();
+        let delay = self
+            .receiver
+            .ack_delay(!segment.payload.is_empty(), bounds, now);
         self.prepare_to_receive(segment, fresh, now);
-        let joined = self.joined_acknowledgements(now);
+        // Without SACK each is a duplicate acknowledgement that the peer counts.
+        let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
+        let compression = self.config.ack_compression.filter(|_| sack);
+        let srtt = self.send.flight.rtt.srtt();
+        let joined = compression.and_then(|rule| self.receiver.joined(rule, srtt, now));
         let payload = (segment.payload, segment.size as u64);
         let accepted = self
             .receiver
@@ -428,20 +424,6 @@ impl Connection {
         if accepted.finished {
             self.on_peer_fin(now);
         }
-    }
-
-    /// How acknowledgements of segments out of order are joined: not without SACK, nor while the
-    /// round trip is not known.
-    fn joined_acknowledgements(&self, now: Instant) -> Option<Joined> {
-        let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
-        let compression = self.config.ack_compression.filter(|_| sack)?;
-        let srtt = Some(self.send.flight.rtt.srtt()).filter(|srtt| !srtt.is_zero());
-        let rtt = self.receiver.rtt().into_iter().chain(srtt).min()?;
-        let part = rtt * u32::from(compression.rtt_percent) / 100;
-        Some(Joined {
-            most: compression.most,
-            by: now + part.min(compression.delay),
-        })
     }
 
     /// Sizes the window before payload is accepted. While segments arrive twice, the peer needs

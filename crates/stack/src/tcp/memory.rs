@@ -6,10 +6,7 @@ use tautline_base::Instant;
 
 use super::connection::Connection;
 use super::state::State;
-use crate::socket::CloseReason;
 
-/// Received data that it may always hold.
-const LEAST_RECEIVE: usize = 8 << 10;
 /// How long records of segments are kept for the next ones.
 const KEEP: Duration = Duration::from_secs(1);
 
@@ -44,23 +41,5 @@ impl Connection {
         (self.orphan || self.send.is_probing_window())
             && self.state != State::Closed
             && self.memory() > 0
-    }
-
-    /// The host needs its memory: ends, tells the peer, and drops what it holds.
-    pub(crate) fn starve(&mut self) {
-        self.abort(CloseReason::OutOfMemory);
-        self.receiver.clear();
-    }
-
-    /// Memory is short, and there is no room for text at `offset`. What is in order and what the
-    /// application will read at once always has some, or nothing would ever move again.
-    pub(super) fn has_no_memory_for(&self, offset: u64) -> bool {
-        let in_order = offset <= self.receiver.next();
-        let held = if in_order {
-            self.receiver.readable()
-        } else {
-            self.receiver.memory()
-        };
-        self.memory_pressure && held >= LEAST_RECEIVE
     }
 }

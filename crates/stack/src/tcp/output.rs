@@ -7,11 +7,8 @@ use tautline_base::{Instant, SegmentId, Tso};
 
 use super::connection::Connection;
 use super::ecn::EcnState;
-use super::receiver::Acknowledgement;
 use super::send::{Blocked, Kind, Plan, SendContext};
 use super::state::State;
-use crate::config::Pacing;
-use crate::tsq::TsqRequest;
 use crate::wire::Payload;
 
 impl Connection {
@@ -21,41 +18,44 @@ impl Connection {
     /// `most`: the device takes packets of several segments, of so many in all; then it may be more
     /// than one.
     pub(super) fn next_segment(&self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
-        let opening = self.state.is_opening();
         let planned = match self.state {
-            State::Closed if self.reset_due => Ok(self.bare(Kind::Reset)),
+            State::Closed if self.reset_due => Ok(self.send.bare(Kind::Reset)),
             State::Closed | State::TimeWait => Err(Blocked::Idle),
-            _ if opening => self.send.next_syn().ok_or(Blocked::Handshake),
+            state if state.is_opening() => self.send.next_syn().ok_or(Blocked::Handshake),
             _ => {
                 let context = self.send_context(now);
-                match self.next_urgent(&context) {
+                let data = match self.next_urgent(&context) {
                     Some(urgent) => Ok(urgent),
                     None => self.send.next_data(most, &context),
+                };
+                let probe = self.liveness.probe_due || self.send.window_probe_due();
+                match data {
+                    Err(blocked) if probe && blocked != Blocked::Restart => {
+                        Ok(self.send.bare(Kind::Probe))
+                    }
+                    data => data,
                 }
-                .or_else(|blocked| self.next_probe(blocked))
             }
         };
-        planned
-            .and_then(|plan| self.admit(plan, now))
-            .or_else(|blocked| {
-                let silent = !self.may_acknowledge() || blocked == Blocked::Restart;
-                let ack = if silent { None } else { self.next_ack() };
-                ack.map(|ack| Plan {
+        let admitted = planned.and_then(|plan| self.send.admit(plan, &self.tsq, now));
+        admitted.or_else(|blocked| {
+            // Acknowledgements leave once our SYN has, and while there is a peer. In SYN-RECEIVED a
+            // segment outside the window is answered (RFC 9293 §3.10.7.4), and a reset in it
+            // challenged.
+            let may_acknowledge = match self.state {
+                State::SynSent | State::Closed => false,
+                State::SynReceived { .. } => self.send.flight.nxt() > 0,
+                _ => blocked != Blocked::Restart,
+            };
+            if may_acknowledge && self.receiver.may_acknowledge_now() {
+                Ok(Plan {
                     departure: now,
-                    ..ack
+                    ..self.send.bare(Kind::Ack)
                 })
-                .ok_or(blocked)
-            })
-    }
-
-    /// Acknowledgements leave once our SYN has, and while there is a peer. In SYN-RECEIVED a segment
-    /// outside the window is answered (RFC 9293 §3.10.7.4), and a reset in it challenged.
-    fn may_acknowledge(&self) -> bool {
-        match self.state {
-            State::SynSent | State::Closed => false,
-            State::SynReceived { .. } => self.send.flight.nxt() > 0,
-            _ => true,
-        }
+            } else {
+                Err(blocked)
+            }
+        })
     }
 
     /// The state of the rest of the connection that the sending half depends on.
@@ -68,31 +68,6 @@ impl Connection {
         }
     }
 
-    /// Steps 2 and 3 of the walk: the pacer's and TCP Small Queues' answer to `plan`. Only sequence
-    /// space is held back.
-    fn admit(&self, plan: Plan, now: Instant) -> Result<Plan, Blocked> {
-        let pacing = self.config.pacing;
-        let departure = match (pacing, self.send.flight.paced(&plan)) {
-            (Pacing::Internal, Some(next)) if next > now => return Err(Blocked::Pacer(next)),
-            (Pacing::Qdisc, Some(next)) => next.max(now),
-            _ => now,
-        };
-        if plan.has_sequence_space() {
-            let flight = &self.send.flight;
-            let request = TsqRequest {
-                rate: flight.congestion.verdict().pacing_rate,
-                segment: self.full_frame() * u64::from(plan.segments),
-                paced: pacing != Pacing::Off,
-                again: matches!(plan.kind, Kind::Retransmit(_)),
-                last: flight.segments.len() <= 1,
-            };
-            if !self.tsq.admits(&self.config.tsq, request) {
-                return Err(Blocked::Tsq);
-            }
-        }
-        Ok(Plan { departure, ..plan })
-    }
-
     /// A segment that goes before new data.
     #[inline]
     fn next_urgent(&self, context: &SendContext) -> Option<Plan> {
@@ -100,44 +75,15 @@ impl Connection {
         if !reports && !self.ecn.negotiated() && !self.send.flight.may_have_something_urgent() {
             return None;
         }
-        // SACK blocks need the room that data would take: such an acknowledgement goes alone, and
-        // first.
-        let sack_first = if reports { self.next_ack() } else { None };
-        self.next_ecn_ack()
-            .or(sack_first)
-            .or_else(|| self.send.next_urgent(context))
-    }
-
-    fn bare(&self, kind: Kind) -> Plan {
-        let nxt = self.send.flight.nxt();
-        Plan::new(kind, nxt..nxt)
-    }
-
-    /// The acknowledgement that is owed now: it need not wait for data that is held back.
-    fn next_ack(&self) -> Option<Plan> {
-        let owed = self.receiver.owed() == Acknowledgement::Now && self.receiver.may_answer();
-        owed.then(|| self.bare(Kind::Ack))
-    }
-
-    /// ECN feedback that only a bare acknowledgement can carry, before anything else.
-    fn next_ecn_ack(&self) -> Option<Plan> {
-        if !self.receiver.may_answer() {
-            return None;
-        }
-        let past = self
-            .ecn
-            .earlier()
-            .map(|earlier| self.bare(Kind::EarlierAck(earlier)));
-        past.or_else(|| self.ecn.owes_reflection().then(|| self.bare(Kind::Ack)))
-    }
-
-    /// The window or keepalive probe that is due while data is `blocked`.
-    fn next_probe(&self, blocked: Blocked) -> Result<Plan, Blocked> {
-        let due = self.liveness.probe_due || self.send.window_probe_due();
-        if due && blocked != Blocked::Restart {
-            Ok(self.bare(Kind::Probe))
-        } else {
-            Err(blocked)
+        // ECN feedback that only a bare acknowledgement can carry goes before anything else. SACK
+        // blocks need the room that data would take: such an acknowledgement goes alone, too.
+        let reflection = self.ecn.owes_reflection().then_some(Kind::Ack);
+        let feedback = self.ecn.earlier().map(Kind::EarlierAck).or(reflection);
+        let feedback = feedback.filter(|_| self.receiver.may_answer());
+        let sack = (reports && self.receiver.may_acknowledge_now()).then_some(Kind::Ack);
+        match feedback.or(sack) {
+            Some(ack) => Some(self.send.bare(ack)),
+            None => self.send.next_urgent(context),
         }
     }
 

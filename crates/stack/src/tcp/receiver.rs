@@ -21,6 +21,7 @@ pub(super) use self::ack_delay::Bounds;
 use self::pages::Pages;
 use self::right_sizing::RightSizing;
 use super::info::TcpInfo;
+use crate::config::AckCompression;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
@@ -36,6 +37,8 @@ const ANSWERS: u8 = 3;
 /// Acknowledgements of segments beyond a hole that are never joined: they begin fast retransmit (RFC
 /// 5681 §3.2).
 const REPEATED: u8 = 3;
+/// Received data that a connection may always hold.
+const LEAST_RECEIVE: usize = 8 << 10;
 /// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held
 /// back.
 const KEEP: Duration = Duration::from_secs(1);
@@ -186,6 +189,23 @@ impl Receiver {
     /// The round trip as the receiver sees it; `None` before it is known.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
+    }
+
+    /// How acknowledgements of segments out of order are joined: not before the round trip is known,
+    /// which is `srtt` to the sender.
+    pub(super) fn joined(
+        &self,
+        compression: AckCompression,
+        srtt: Duration,
+        now: Instant,
+    ) -> Option<Joined> {
+        let srtt = Some(srtt).filter(|srtt| !srtt.is_zero());
+        let rtt = self.rtt().into_iter().chain(srtt).min()?;
+        let part = rtt * u32::from(compression.rtt_percent) / 100;
+        Some(Joined {
+            most: compression.most,
+            by: now + part.min(compression.delay),
+        })
     }
 
     /// The present delay of acknowledgements.
@@ -486,6 +506,11 @@ impl Receiver {
         self.answers.left = ANSWERS;
     }
 
+    /// An acknowledgement is owed now, and may leave alone: it need not wait for data.
+    pub(super) fn may_acknowledge_now(&self) -> bool {
+        self.acknowledgement == Acknowledgement::Now && self.may_answer()
+    }
+
     /// A pure acknowledgement may leave.
     pub(super) fn may_answer(&self) -> bool {
         self.answers.left > 0
@@ -538,6 +563,17 @@ impl Receiver {
         self.read += count as u64;
         self.bytes.release_below(self.read);
         count
+    }
+
+    /// It holds enough when memory is short to refuse what arrives at `offset`. What is in order and
+    /// what the application will read at once always has some room, or nothing would ever move again.
+    pub(super) fn holds_enough(&self, offset: u64) -> bool {
+        let held = if offset <= self.next {
+            self.readable()
+        } else {
+            self.memory()
+        };
+        held >= LEAST_RECEIVE
     }
 
     /// Memory held, in bytes.

@@ -18,7 +18,7 @@ impl Connection {
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(
                 self.send.flight.congestion.verdict().pacing_rate,
-                self.full_frame(),
+                self.send.full_frame(),
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),

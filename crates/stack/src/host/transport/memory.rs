@@ -104,7 +104,7 @@ impl Transport {
             if !connection.is_suspect() {
                 continue;
             }
-            connection.starve();
+            connection.abort(CloseReason::OutOfMemory);
             self.stats.out_of_memory += 1;
             let charged = std::mem::take(&mut connection.links.charged);
             self.memory.buffered -= charged.min(self.memory.buffered);

@@ -48,6 +48,11 @@ impl Numbers {
         (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
     }
 
+    /// A segment sent between `first` and `now` may have carried the timestamp `value`.
+    pub(in crate::tcp) fn has_stamped(&self, value: u32, first: Instant, now: Instant) -> bool {
+        !seq::older(value, self.timestamp(first)) && !seq::older(self.timestamp(now), value)
+    }
+
     /// Parameters of a controller for segments of `segment` bytes.
     fn controller(&self, segment: u64, config: &TcpConfig) -> tautline_cc::Config {
         let seed = u64::from(self.isn) << 32 | u64::from(self.timestamp_offset);
@@ -103,9 +108,9 @@ pub(in crate::tcp) struct Flight {
     idle_since: Option<Instant>,
     /// The qdisc refused a segment. Nothing is sent until it may have room again: a completion of
     /// ours, an acknowledgement or a timeout.
-    refused: bool,
+    pub(super) refused: bool,
     /// The window was reduced: with classic ECN the next new data says so (RFC 3168 §6.1.2).
-    cwr_due: bool,
+    pub(in crate::tcp) cwr_due: bool,
     totals: Totals,
 }
 
@@ -214,19 +219,9 @@ impl Flight {
         seq::from_wire(self.numbers.isn, self.una(), wire)
     }
 
-    /// The qdisc refused a segment, and nothing tells that it has room again.
-    pub(in crate::tcp::send) fn is_refused(&self) -> bool {
-        self.refused
-    }
-
     /// The peer's closed window, not the path, explains the timeouts.
     pub(in crate::tcp::send) fn forgive_timeouts(&mut self) {
         self.timeouts = 0;
-    }
-
-    /// The window was reduced, and with classic ECN the next new data says so.
-    pub(in crate::tcp) fn cwr_due(&self) -> bool {
-        self.cwr_due
     }
 
     /// The congestion window in force.

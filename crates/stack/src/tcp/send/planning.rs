@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use tautline_base::{Instant, SegmentId, Tso};
+use tautline_base::{Bytes, Instant, SegmentId, Tso};
 
 use super::SendHalf;
 use super::persist::Persist;
 use super::plan::{Blocked, Kind, Plan};
+use crate::config::Pacing;
+use crate::tsq::{Tsq, TsqRequest};
+use crate::wire::ETHERNET_HEADER;
 
 /// Longest a window that is too small to be worth a segment holds data back (RFC 9293 §3.8.6.2.1:
 /// 0.1 to 1 s).
@@ -37,10 +40,55 @@ impl SendHalf {
         if self.flight.nxt() == 0 {
             return Some(Plan::new(Kind::New, 0..1));
         }
-        if self.flight.is_refused() {
+        if self.flight.refused {
             return None;
         }
         self.flight.segments.next_lost().map(Plan::again)
+    }
+
+    /// A segment without sequence space.
+    pub(in crate::tcp) fn bare(&self, kind: Kind) -> Plan {
+        let nxt = self.flight.nxt();
+        Plan::new(kind, nxt..nxt)
+    }
+
+    /// Steps 2 and 3 of the walk: the pacer's and TCP Small Queues' answer to `plan`. Only sequence
+    /// space is held back.
+    ///
+    /// # Errors
+    /// Which of them holds it back.
+    pub(in crate::tcp) fn admit(
+        &self,
+        plan: Plan,
+        tsq: &Tsq,
+        now: Instant,
+    ) -> Result<Plan, Blocked> {
+        let flight = &self.flight;
+        let pacing = flight.config().pacing;
+        let departure = match (pacing, flight.paced(&plan)) {
+            (Pacing::Internal, Some(next)) if next > now => return Err(Blocked::Pacer(next)),
+            (Pacing::Qdisc, Some(next)) => next.max(now),
+            _ => now,
+        };
+        if plan.has_sequence_space() {
+            let request = TsqRequest {
+                rate: flight.congestion.verdict().pacing_rate,
+                segment: self.full_frame() * u64::from(plan.segments),
+                paced: pacing != Pacing::Off,
+                again: matches!(plan.kind, Kind::Retransmit(_)),
+                last: flight.segments.len() <= 1,
+            };
+            if !tsq.admits(&flight.config().tsq, request) {
+                return Err(Blocked::Tsq);
+            }
+        }
+        Ok(Plan { departure, ..plan })
+    }
+
+    /// A full segment's length on the wire.
+    pub(in crate::tcp) fn full_frame(&self) -> Bytes {
+        let headers = ETHERNET_HEADER + self.flight.path.headers();
+        Bytes::new(self.flight.mss() + headers as u64)
     }
 
     /// The probe of a closed window is due.
@@ -70,7 +118,7 @@ impl SendHalf {
         }
         let fresh = open.then(|| self.new_segment_of(self.flight.mss()));
         fresh
-            .filter(|plan| !plan.range.is_empty() && !self.flight.is_refused())
+            .filter(|plan| !plan.range.is_empty() && !self.flight.refused)
             .or_else(|| flight.segments.last_outstanding().map(Plan::again))
             .map(|plan| Plan {
                 tail_probe: true,
@@ -91,7 +139,7 @@ impl SendHalf {
         if !context.open || (flight.nxt() >= stream.buffer.end() && stream.fin().is_none()) {
             return Err(Blocked::Idle);
         }
-        if flight.is_refused() {
+        if flight.refused {
             return Err(Blocked::Refused);
         }
         if flight.needs_restart() {

@@ -83,7 +83,7 @@ impl SendHalf {
             .min(most)
             .min(unsent);
         // A device would repeat CWR in every segment it cuts.
-        if wanted <= 1 || (flight.cwr_due() && context.classic_ecn) {
+        if wanted <= 1 || (flight.cwr_due && context.classic_ecn) {
             return Ok(plan);
         }
         let peer = stream.window.edge().saturating_sub(nxt);
