@@ -148,6 +148,7 @@ impl Receiving {
                 Ok(())
             }
             Event::Connected(_)
+            | Event::Requested { .. }
             | Event::Readable(_)
             | Event::Writable(_)
             | Event::Pong { .. }

@@ -184,7 +184,10 @@ impl Sending {
                 (_, CloseReason::Reset) => Err(Failure::Unconfirmed),
                 _ => Err(Failure::Closed(why)),
             },
-            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+            Event::Accepted { .. }
+            | Event::Requested { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 

@@ -14,6 +14,8 @@ use crate::wire::{IPV6_MIN_MTU, ndisc};
 #[derive(Debug)]
 pub(crate) struct Addressing {
     own: Vec<Cidr>,
+    /// Prefixes all of whose addresses are ours.
+    owned: Vec<Cidr>,
     /// Networks, the longest prefix first, and the router to each; `None` on the link.
     routes: Vec<(Cidr, Option<IpAddr>)>,
     medium: Medium,
@@ -45,8 +47,10 @@ impl Addressing {
         let mut routes: Vec<_> = connected.chain(routed).collect();
         // Stable: of equals, the network on the link comes first, then the route named first.
         routes.sort_by_key(|(to, _)| Reverse(to.prefix()));
+        let is_owned = |prefix: &&Cidr| prefix.address().is_ipv4() || mtu >= IPV6_MIN_MTU;
         Self {
             own,
+            owned: config.owned.iter().filter(is_owned).copied().collect(),
             routes,
             medium,
         }
@@ -54,13 +58,19 @@ impl Addressing {
 
     /// Whether `address` is one of ours.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        self.is_listed(address)
+            || self.owned.iter().any(|prefix| prefix.contains(address)) && is_unicast(address)
+    }
+
+    /// Whether `address` is one of ours by itself: neighbors may ask for it.
+    pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
         self.own.iter().any(|own| own.address() == address)
     }
 
     /// Whether `target` is ours and `destination` a way to ask for it: itself, or the group it is
     /// in (RFC 4861 §7.2.1).
     pub(crate) fn is_asked(&self, target: Ipv6Addr, destination: IpAddr) -> bool {
-        self.is_own(target.into())
+        self.is_listed(target.into())
             && (destination == target || destination == ndisc::solicited_node(target))
     }
 
@@ -109,8 +119,9 @@ impl Addressing {
     /// every destination of a family that the host speaks is at the far end.
     pub(crate) fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         if self.medium == Medium::Ip {
-            let is_spoken = |own: IpAddr| own.is_ipv4() == destination.is_ipv4();
-            return self.own().any(is_spoken).then_some(destination);
+            let is_spoken = |own: &Cidr| own.address().is_ipv4() == destination.is_ipv4();
+            let is_spoken = self.own.iter().chain(&self.owned).any(is_spoken);
+            return is_spoken.then_some(destination);
         }
         let (_, via) = self
             .routes

@@ -40,6 +40,10 @@ pub struct HostConfig {
     /// loopback) is left out, and so is IPv6 on a device whose MTU is less than the 1280 bytes IPv6
     /// needs (RFC 8200 §5).
     pub addresses: Vec<Cidr>,
+    /// Prefixes all of whose unicast addresses are this host's too: it accepts what is sent to them
+    /// and may send from them, as an end for everything behind a tunnel. Neither ARP nor neighbor
+    /// discovery answers for them. Default none.
+    pub owned: Vec<Cidr>,
     /// The way to networks that are not on the link; the longest prefix wins. What has no way is
     /// refused at `connect`. Over IP everything is at the far end, and routes are not used.
     pub routes: Vec<Route>,
@@ -86,6 +90,7 @@ impl HostConfig {
         Self {
             mac,
             addresses: Vec::new(),
+            owned: Vec::new(),
             routes: Vec::new(),
             link_local: LinkLocal::default(),
             vlan: None,
@@ -99,6 +104,13 @@ impl HostConfig {
     #[must_use]
     pub fn address(mut self, address: impl Into<Cidr>) -> Self {
         self.addresses.push(address.into());
+        self
+    }
+
+    /// Also owns every address of `prefix`; see [`owned`](Self::owned).
+    #[must_use]
+    pub fn owns(mut self, prefix: impl Into<Cidr>) -> Self {
+        self.owned.push(prefix.into());
         self
     }
 
@@ -203,6 +215,12 @@ pub struct TcpConfig {
     /// Whether a listener with a full backlog remembers SYNs in its answers. Default
     /// [`SynCookies::WhenFull`] (Linux `tcp_syncookies` = 1).
     pub syn_cookies: SynCookies,
+    /// Whether a listener answers no SYN before the application decides: each is reported as
+    /// [`Requested`](crate::Event::Requested), and [`Host::accept`](crate::Host::accept) or
+    /// [`Host::reject`](crate::Host::reject) answers it. A SYN that is not answered in time, or that
+    /// finds too many others waiting, is dropped ([`Limits`](crate::Limits)); its peer sends it again.
+    /// Then `backlog` and `syn_cookies` have no meaning. Default off.
+    pub deferred_accept: bool,
     /// Connections, half-open ones included, that a listener serves for one address at a time.
     /// Default no limit.
     pub per_peer: Option<usize>,
@@ -268,6 +286,7 @@ impl Default for TcpConfig {
             backlog: 128,
             accept_queue: 4096,
             syn_cookies: SynCookies::WhenFull,
+            deferred_accept: false,
             per_peer: None,
             tos: 0,
             ecn: EcnMode::Accept,

@@ -44,7 +44,7 @@ pub use host::{Host, Replaced, Stuck, Udp};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{
-    CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv,
+    CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv, Rejection,
     SocketError, SocketOption,
 };
 pub use stats::HostStats;

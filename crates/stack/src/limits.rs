@@ -1,5 +1,7 @@
 //! [`Limits`]: what all connections of a host together may hold.
 
+use std::time::Duration;
+
 use tautline_base::Bytes;
 
 /// Bounds that protect a host from its peers, and one connection from all others. Set with
@@ -18,6 +20,11 @@ pub struct Limits {
     /// and data from the network is dropped unless its connection holds next to nothing. Default 1
     /// GiB (Linux `tcp_mem` scales with memory).
     pub memory: Bytes,
+    /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
+    /// answer; further ones are dropped. Default 4096. One takes about 300 bytes.
+    pub requests: usize,
+    /// How long such a SYN waits before it is dropped. Default 30 s.
+    pub request_deadline: Duration,
 }
 
 impl Default for Limits {
@@ -26,6 +33,8 @@ impl Default for Limits {
             time_wait: 65_536,
             orphans: 8_192,
             memory: Bytes::mib(1024),
+            requests: 4096,
+            request_deadline: Duration::from_secs(30),
         }
     }
 }

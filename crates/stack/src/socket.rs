@@ -19,7 +19,16 @@ pub enum Event {
         /// The connection, established.
         socket: SocketId,
     },
-    /// An active open succeeded.
+    /// A SYN arrived at a [deferred](crate::TcpConfig::deferred_accept) listener; it waits for
+    /// [`accept`](crate::Host::accept) or [`reject`](crate::Host::reject).
+    Requested {
+        /// The listener.
+        listener: SocketId,
+        /// Names the SYN; [`local`](crate::Host::local) and [`peer`](crate::Host::peer) return its
+        /// ends.
+        request: SocketId,
+    },
+    /// An active open succeeded, or the handshake after an accepted request.
     Connected(SocketId),
     /// Data, or the end of the stream, can be read.
     Readable(SocketId),
@@ -139,6 +148,21 @@ pub enum Recv {
     EndOfStream,
 }
 
+/// How a SYN is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// By a reset: the connection is refused.
+    Reset,
+    /// By the ICMP error "host unreachable" (RFC 792, RFC 4443: "address unreachable").
+    HostUnreachable,
+    /// By the ICMP error "port unreachable".
+    PortUnreachable,
+    /// By the ICMP error "administratively prohibited".
+    Prohibited,
+    /// By nothing: the peer sends it again until it times out.
+    Silence,
+}
+
 /// Why a socket call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SocketError {
@@ -175,14 +199,34 @@ pub enum SocketOption {
 ///
 /// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address;
 /// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. A connection
-/// goes to the most specific listener: the address before the family before the port alone.
+/// goes to the most specific listener: the address before the family before the port alone, and all of
+/// these before a listener on [`every_port`](Self::every_port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ListenAt(SocketAddr);
+pub struct ListenAt {
+    address: SocketAddr,
+    is_every_port: bool,
+}
 
 impl ListenAt {
-    /// The address, unspecified for more than one, and the port.
+    /// Every port of `address`; unspecified, of every address. With
+    /// [`HostConfig::owned`](crate::HostConfig::owned) that is how a host takes the place of all
+    /// destinations behind it; [`Host::local`](crate::Host::local) returns the one that the peer
+    /// wanted.
+    pub fn every_port(address: impl Into<IpAddr>) -> Self {
+        Self {
+            address: SocketAddr::new(address.into().to_canonical(), 0),
+            is_every_port: true,
+        }
+    }
+
+    /// The address, unspecified for more than one, and the port; 0 for every port.
     pub fn address(self) -> SocketAddr {
-        self.0
+        self.address
+    }
+
+    /// Whether it stands for every port.
+    pub fn is_every_port(self) -> bool {
+        self.is_every_port
     }
 }
 
@@ -201,7 +245,10 @@ impl<A: Into<IpAddr>> From<(A, u16)> for ListenAt {
 impl From<SocketAddr> for ListenAt {
     fn from(address: SocketAddr) -> Self {
         // The socket API's way to write an IPv4 address as one of IPv6 (RFC 4291 §2.5.5.2).
-        Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
+        Self {
+            address: SocketAddr::new(address.ip().to_canonical(), address.port()),
+            is_every_port: false,
+        }
     }
 }
 
@@ -220,7 +267,7 @@ impl From<SocketAddrV6> for ListenAt {
 /// Why `listen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
-    /// Port 0 cannot be listened on.
+    /// Port 0 cannot be listened on; [`ListenAt::every_port`] stands for all.
     #[error("port 0 cannot be listened on: name a port from 1 to 65535")]
     PortZero,
     /// Another listener has the port, of the same address.
@@ -242,6 +289,12 @@ pub enum ConnectError {
     /// No address of ours is of its family, or it is off-link and no route leads there.
     #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
     NoRoute(IpAddr),
+    /// The source address is not one of this host's.
+    #[error("{0} is not an address of this host")]
+    NotOurs(IpAddr),
+    /// A connection between these ends exists.
+    #[error("a connection from {0} to {1} exists")]
+    InUse(SocketAddr, SocketAddr),
     /// Every port of the range towards this peer is taken.
     #[error(
         "all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass"

@@ -11,7 +11,7 @@ use tautline_base::{Instant, SocketId};
 use crate::config::TcpConfig;
 use crate::keyed::Key;
 use crate::socket::ListenAt;
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Tuple};
 use crate::udp::socket::UdpSocket;
 
 /// All sockets of a host.
@@ -31,6 +31,18 @@ pub(crate) enum Socket {
     Listener(Box<Listener>),
     Connection(Box<Connection>),
     Udp(Box<UdpSocket>),
+    Request(Box<Request>),
+}
+
+/// A SYN that waits for the answer of its listener's application.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) listener: SocketId,
+    pub(crate) tuple: Tuple,
+    /// The frame of the SYN, whose checksum holds.
+    pub(crate) frame: Box<[u8]>,
+    /// Our initial sequence number, if the SYN follows a connection in TIME-WAIT.
+    pub(crate) isn: Option<u32>,
 }
 
 /// A listener on a port.
@@ -40,7 +52,7 @@ pub(crate) struct Listener {
     pub(crate) config: Arc<TcpConfig>,
     /// Connections that are half open.
     pub(crate) pending: usize,
-    /// Established connections whose event the application has not taken yet.
+    /// Established connections and requests whose event the application has not taken yet.
     pub(crate) waiting: usize,
     /// When a SYN was last answered with a cookie.
     pub(crate) cookies_at: Option<Instant>,
@@ -170,6 +182,31 @@ impl Sockets {
         }
     }
 
+    /// The request `id` names.
+    pub(crate) fn request(&self, id: SocketId) -> Option<&Request> {
+        match self.tenant(id)? {
+            Socket::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The request `id` names.
+    pub(crate) fn request_mut(&mut self, id: SocketId) -> Option<&mut Request> {
+        match self.tenant_mut(id)? {
+            Socket::Request(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    /// The ends of the connection or request `id` names.
+    pub(crate) fn tuple(&self, id: SocketId) -> Option<&Tuple> {
+        match self.tenant(id)? {
+            Socket::Connection(connection) => Some(&connection.tuple),
+            Socket::Request(request) => Some(&request.tuple),
+            _ => None,
+        }
+    }
+
     /// The datagram socket `id` names.
     pub(crate) fn udp(&self, id: SocketId) -> Option<&UdpSocket> {
         match self.tenant(id)? {
@@ -193,7 +230,7 @@ impl Sockets {
                 Some((&mut connection.links.queued, &mut connection.links.starved))
             }
             Socket::Udp(socket) => Some((&mut socket.links.queued, &mut socket.links.starved)),
-            Socket::Listener(_) => None,
+            Socket::Listener(_) | Socket::Request(_) => None,
         }
     }
 

@@ -107,11 +107,18 @@ pub(crate) enum Parsed<'a> {
     Other,
 }
 
-/// Parses an IP packet without a link header. `offload`: work that the device has done on it.
-pub(crate) fn parse_ip(packet: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
-    match packet.first().map(|first| first >> 4) {
-        Some(4) => parse_ipv4(packet, offload),
-        Some(6) => parse_ipv6(packet, offload),
+/// Parses a frame of `medium`, on Ethernet of VLAN `vlan`. `offload`: work that the device has done on
+/// it.
+pub(crate) fn parse_over(
+    medium: Medium,
+    frame: &[u8],
+    vlan: Option<u16>,
+    offload: Offload,
+) -> Result<Parsed<'_>, Malformed> {
+    match (medium, frame.first().map(|first| first >> 4)) {
+        (Medium::Ethernet, _) => parse(frame, vlan, offload),
+        (Medium::Ip, Some(4)) => parse_ipv4(frame, offload),
+        (Medium::Ip, Some(6)) => parse_ipv6(frame, offload),
         _ => Err(Malformed::Header),
     }
 }

@@ -90,6 +90,7 @@ pub fn run(input: Input) {
                 time_wait: usize::from(*time_wait),
                 orphans: usize::from(*orphans),
                 memory: Bytes::new(u64::from(*memory)),
+                ..Limits::default()
             }),
             Step::Microseconds(time) => rig.wait(Duration::from_micros((*time).into())),
             Step::Seconds(time) => rig.wait(Duration::from_secs((*time).into())),

@@ -68,7 +68,10 @@ impl Failure {
             Self::StuckQdisc(_) => ErrorKind::ResourceBusy,
             Self::NotOpen => ErrorKind::NotConnected,
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
-            Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
+            Self::Connect(ConnectError::NoPort(_) | ConnectError::NotOurs(_)) => {
+                ErrorKind::AddrNotAvailable
+            }
+            Self::Connect(ConnectError::InUse(..)) => ErrorKind::AddrInUse,
             Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => {
                 ErrorKind::InvalidInput
             }
@@ -81,9 +84,9 @@ impl Failure {
                 ErrorKind::NotConnected
             }
             Self::Send(SendError::Full) => ErrorKind::WouldBlock,
-            Self::Send(SendError::TooLong { .. } | SendError::BadAddress(_)) => {
-                ErrorKind::InvalidInput
-            }
+            Self::Send(
+                SendError::TooLong { .. } | SendError::BadAddress(_) | SendError::BadSource(_),
+            ) => ErrorKind::InvalidInput,
             Self::Send(SendError::Broadcast(_)) => ErrorKind::PermissionDenied,
             Self::Send(SendError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Send(SendError::Path(why)) | Self::Path(why) => match why {

@@ -290,6 +290,8 @@ where
                 socket
             }
             Event::Readable(id) | Event::Writable(id) => id,
+            // Nobody answers it.
+            Event::Requested { request, .. } => return host.close(request, now),
             // Pings have no handle.
             Event::Pong { .. } | Event::PingFailed { .. } => return,
         };

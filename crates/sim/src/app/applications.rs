@@ -177,6 +177,9 @@ impl<'a> Applications<'a> {
             Event::Accepted {
                 listener: socket, ..
             }
+            | Event::Requested {
+                listener: socket, ..
+            }
             | Event::Connected(socket)
             | Event::Readable(socket)
             | Event::Writable(socket)

@@ -79,7 +79,10 @@ impl<S: Read> Application for BulkSender<S> {
                 }
             }
             Event::Closed { why, .. } => return Err(AppError::Closed(why)),
-            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => {}
+            Event::Accepted { .. }
+            | Event::Requested { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => {}
         }
         Ok(())
     }
@@ -162,6 +165,7 @@ impl<F: FnMut(&[u8])> Application for BulkReceiver<F> {
             Event::Readable(socket) => self.read(cx, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             Event::Connected(_)
+            | Event::Requested { .. }
             | Event::Writable(_)
             | Event::Pong { .. }
             | Event::PingFailed { .. } => Ok(()),

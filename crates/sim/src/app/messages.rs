@@ -169,7 +169,10 @@ impl Application for Source {
                 Ok(())
             }
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+            Event::Accepted { .. }
+            | Event::Requested { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 

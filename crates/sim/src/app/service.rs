@@ -94,7 +94,10 @@ impl<V: Default> Application for StreamService<V> {
                 }
                 self.close(cx, socket, token);
             }
-            Event::Connected(_) | Event::Pong { .. } | Event::PingFailed { .. } => {}
+            Event::Connected(_)
+            | Event::Requested { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => {}
         }
         Ok(())
     }

@@ -323,7 +323,10 @@ impl Client {
                 .map_or(Ok(()), |connection| connection.write(cx)),
             Event::Readable(_) => self.read(cx, token),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+            Event::Accepted { .. }
+            | Event::Requested { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 

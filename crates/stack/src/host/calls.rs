@@ -14,7 +14,7 @@ use crate::socket::{
     CloseReason, ConnectError, Event, ListenAt, ListenError, Recv, SocketError, SocketOption,
 };
 use crate::tcp::info::TcpInfo;
-use crate::tcp::{AppData, Connection, State};
+use crate::tcp::{AppData, Connection, State, Tuple};
 use crate::trace::Tracer;
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -48,6 +48,21 @@ where
         config: impl Into<Arc<TcpConfig>>,
         now: Instant,
     ) -> Result<SocketId, ConnectError> {
+        self.connect_from(None, remote, config, now)
+    }
+
+    /// As [`connect`](Self::connect) from `local`, any [owned](crate::HostConfig::owned) address; port
+    /// 0 stands for any free port, `None` for the address that suits `remote`.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); also a `local` that is not the host's, or in use.
+    pub fn connect_from(
+        &mut self,
+        local: Option<SocketAddr>,
+        remote: impl Into<SocketAddr>,
+        config: impl Into<Arc<TcpConfig>>,
+        now: Instant,
+    ) -> Result<SocketId, ConnectError> {
         let now = self.advance_clock(now);
         let remote = remote.into();
         // IPv4-mapped addresses stand for IPv4 (RFC 4291 §2.5.5.2).
@@ -58,10 +73,26 @@ where
         }
         let no_route = ConnectError::NoRoute(address);
         let next_hop = addressing.next_hop(address).ok_or(no_route)?;
-        let local = addressing.source_for(address).ok_or(no_route)?;
         let peer = SocketAddr::new(address, remote.port());
-        let tuple = self.transport.free_tuple(local, peer);
+        let from = match local.map(|local| local.ip().to_canonical()) {
+            Some(from) if !addressing.is_own(from) => return Err(ConnectError::NotOurs(from)),
+            Some(from) if from.is_ipv4() != address.is_ipv4() => return Err(no_route),
+            Some(from) => from,
+            None => addressing.source_for(address).ok_or(no_route)?,
+        };
+        let tuple = match local.map_or(0, |local| local.port()) {
+            0 => self.transport.free_tuple(from, peer),
+            port => Some(Tuple {
+                local: from,
+                remote: address,
+                local_port: port,
+                remote_port: remote.port(),
+            }),
+        };
         let tuple = tuple.ok_or(ConnectError::NoPort(remote))?;
+        if self.transport.is_taken(&tuple) {
+            return Err(ConnectError::InUse(tuple.here(), peer));
+        }
         let opening = self.transport.opening(tuple, next_hop, None, now);
         let config = config.into();
         self.transport.note_attribution(&config);
@@ -121,7 +152,7 @@ where
         self.transport.with_connection(id, Connection::shutdown)
     }
 
-    /// Releases a socket: a listener stops, a connection delivers its data and closes by itself. No
+    /// Releases a socket: a listener stops, a request is dropped, a connection delivers its data and closes by itself. No
     /// event follows.
     pub fn close(&mut self, id: SocketId, now: Instant) {
         let now = self.advance_clock(now);
@@ -131,7 +162,7 @@ where
             self.transport.mark_runnable(id);
         } else if self.transport.sockets.udp(id).is_some() {
             self.transport.release_udp(id);
-        } else {
+        } else if self.transport.take_request(id).is_none() {
             self.transport.remove_listener(id);
         }
     }
@@ -172,16 +203,14 @@ where
         connection.attribution.as_deref()
     }
 
-    /// The peer's end of a connection.
+    /// The peer's end of a connection or a request.
     pub fn peer(&self, id: SocketId) -> Option<SocketAddr> {
-        let connection = self.transport.sockets.connection(id)?;
-        Some(connection.tuple.peer())
+        self.transport.sockets.tuple(id).map(Tuple::peer)
     }
 
-    /// The local end of a connection.
+    /// The local end of a connection or a request: the destination that the peer wanted.
     pub fn local(&self, id: SocketId) -> Option<SocketAddr> {
-        let connection = self.transport.sockets.connection(id)?;
-        Some(connection.tuple.here())
+        self.transport.sockets.tuple(id).map(Tuple::here)
     }
 
     /// The number of sockets, those in TIME-WAIT included.

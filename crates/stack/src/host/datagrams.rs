@@ -6,6 +6,7 @@ use tautline_base::{Device, Instant, Medium, Packet, Qdisc, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
+use super::transport::DropStage;
 use crate::trace::Tracer;
 use crate::wire::{Ends, Mac, udp};
 
@@ -38,7 +39,8 @@ where
         let socket = id.and_then(|id| self.transport.sockets.udp_mut(id));
         match socket.filter(|socket| socket.accepts(from, ends.destination, is_broadcast)) {
             Some(socket) => {
-                socket.deliver(from, datagram.payload);
+                let to = SocketAddr::new(ends.destination, datagram.destination_port);
+                socket.deliver(from, to, datagram.payload);
                 let id = socket.id;
                 self.transport.notify_udp(id);
             }
@@ -64,9 +66,10 @@ where
         };
         let mac = match self.interface.addressing.next_hop(label.to.ip()) {
             _ if label.broadcast => Some(Mac::BROADCAST),
-            Some(next_hop) => self.resolve(next_hop, id, now),
+            Some(next_hop) => self.interface.resolve(next_hop, Some(id), now),
             None => None,
         };
+        self.settle_drops(DropStage::Later, now);
         let Some(mac) = mac else {
             if let Some(socket) = self.transport.sockets.udp_mut(id) {
                 socket.set_aside();

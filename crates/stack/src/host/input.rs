@@ -54,11 +54,7 @@ where
         if let Some((ends, segment)) = plain {
             self.on_tcp(&ends, &segment, frame, now);
         } else {
-            let parsed = match medium {
-                Medium::Ethernet => wire::parse(frame, vlan, offload),
-                Medium::Ip => wire::parse_ip(frame, offload),
-            };
-            match parsed {
+            match wire::parse_over(medium, frame, vlan, offload) {
                 Ok(parsed) => self.dispatch(frame, parsed, now),
                 Err(Malformed::Header) => self.interface.stats.malformed += 1,
                 Err(Malformed::Checksum) => self.interface.stats.bad_checksum += 1,
@@ -125,7 +121,7 @@ where
             None => {}
         }
         if segment.syn && segment.ack.is_none() && !segment.rst {
-            self.on_syn(tuple, segment, source_mac, isn, now);
+            self.on_syn(tuple, segment, frame, isn, now);
         } else if !self.on_cookie(tuple, segment, source_mac, now) {
             self.interface.stats.no_socket += 1;
             // A listener answers only what claims to acknowledge (RFC 9293 §3.10.7.2).

@@ -2,9 +2,11 @@
 //! and the packets that no connection owns (ARP, neighbor discovery, ICMP, resets).
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
 
 use tautline_base::{
-    Deferred, Device, Drops, Ecn, Frame, Instant, Medium, Owner, Packet, Pool, Qdisc, SocketId,
+    Deferred, Device, Drops, Ecn, Frame, Instant, Item, Medium, Owner, Packet, Pool, Qdisc,
+    SocketId,
 };
 use tautline_bql::{Limit, Port};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
@@ -16,7 +18,8 @@ use crate::neighbor::NeighborCache;
 use crate::pings::Pings;
 use crate::reply_limit::ReplyLimit;
 use crate::stats::HostStats;
-use crate::tcp::Tuple;
+use crate::tcp::send::Plan;
+use crate::tcp::{Connection, Tuple};
 use crate::trace::{PacketEvent, Tracer, What, sequence_number};
 use crate::udp::socket::UdpSocket;
 use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
@@ -172,6 +175,7 @@ where
     pub(super) fn is_for_us(&mut self, frame: &[u8], ends: &Ends) -> bool {
         let is_ours = self.is_to_our_mac(frame)
             && self.addressing.is_own(ends.destination)
+            && ends.source != ends.destination
             && self.addressing.is_peer(ends.source);
         self.stats.not_for_us += u64::from(!is_ours);
         is_ours
@@ -189,6 +193,49 @@ where
         }
     }
 
+    /// Commits a plan that pacer, TSQ, neighbor and pool agreed to: nothing is taken back from here
+    /// on.
+    pub(super) fn commit_segment(
+        &self,
+        connection: &mut Connection,
+        plan: &Plan,
+        destination_mac: Mac,
+        mut frame: D::Frame,
+        now: Instant,
+    ) -> Packet<D::Frame> {
+        let tos = connection.config.tos & !ECN_BITS;
+        let Tuple { local, remote, .. } = connection.tuple;
+        let addresses = Addresses {
+            flow_label: connection.flow_label,
+            tos,
+            ..self.addresses_to(local, remote, destination_mac)
+        };
+        let header = connection.header(plan, now);
+        let payload = connection.payload(plan);
+        let (len, deferred) =
+            self.write_segment(&mut frame, plan.segments, &addresses, &header, payload);
+        let segment = connection.commit(plan, now);
+        let packet = Packet::new(frame, len as u32)
+            .with_medium(self.medium)
+            .with_deferred(deferred)
+            .with_segments(plan.segments);
+        let on_wire = u32::try_from(packet.len().get()).ok();
+        let credit = on_wire
+            .and_then(NonZeroU32::new)
+            .filter(|_| plan.has_sequence_space())
+            .map(|len| connection.tsq.charge(&connection.config.tsq, len));
+        let (flow, source, destination) = connection.hashes;
+        let owner = Owner {
+            socket: connection.id,
+            segment,
+        };
+        packet
+            .with_owner(owner, credit)
+            .with_hashes(flow, source, destination)
+            .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
+            .with_departure(plan.departure)
+    }
+
     /// The packet of the next datagram of `socket`, whose destination is at `mac`.
     pub(super) fn commit_datagram(
         &self,
@@ -197,12 +244,12 @@ where
         mut frame: D::Frame,
         now: Instant,
     ) -> Packet<D::Frame> {
-        let (local_port, tos) = (socket.local.port(), socket.config.tos & !ECN_BITS);
+        let tos = socket.config.tos & !ECN_BITS;
         let (label, payload) = socket.next().expect("it has a datagram to send");
         let tuple = Tuple {
-            local: label.from,
+            local: label.from.ip(),
             remote: label.to.ip(),
-            local_port,
+            local_port: label.from.port(),
             remote_port: label.to.port(),
         };
         let addresses = Addresses {
@@ -364,11 +411,27 @@ where
         packet: &[u8],
         now: Instant,
     ) {
-        let source_mac = self.sender_of(frame);
         if !self.is_for_us(frame, ends) {
             return;
         }
         self.stats.no_socket += 1;
+        let refusal = match protocol {
+            udp::PROTOCOL => Refusal::Port,
+            _ => Refusal::Protocol,
+        };
+        self.send_refusal(frame, ends, refusal, packet, now);
+    }
+
+    /// Sends an ICMP error about `packet`, which arrived in `frame`, within limits.
+    pub(super) fn send_refusal(
+        &mut self,
+        frame: &[u8],
+        ends: &Ends,
+        refusal: Refusal,
+        packet: &[u8],
+        now: Instant,
+    ) {
+        let source_mac = self.sender_of(frame);
         if !source_mac.is_unicast() {
             return;
         }
@@ -377,10 +440,6 @@ where
             return;
         }
         if self.has_frames_to_spare() {
-            let refusal = match protocol {
-                udp::PROTOCOL => Refusal::Port,
-                _ => Refusal::Protocol,
-            };
             let addresses = self.addresses_to(ends.destination, ends.source, source_mac);
             let room = self.mtu - ip_header_len(ends.source) - ICMP_HEADER;
             let quoted = &packet[..packet.len().min(room)];

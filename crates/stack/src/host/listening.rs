@@ -1,12 +1,14 @@
 //! SYNs for listeners and SYN cookies (RFC 9293 §3.10.7.2, RFC 4987; Linux `tcp_conn_request`).
 
-use tautline_base::{Device, Ecn, Instant, Packet, Qdisc, SocketId};
+use tautline_base::{Device, Ecn, Instant, Packet, Qdisc};
 use tautline_bql::Limit;
 
 use super::Host;
+use super::interface::Interface;
 use super::transport::SynAction;
 use crate::config::{EcnMode, TcpConfig};
 use crate::cookies;
+use crate::sockets::Listener;
 use crate::tcp::{Connection, Tuple};
 use crate::trace::Tracer;
 use crate::wire::{self, EcnFlags, Flags, Mac, Payload, SACK_BLOCKS, Segment, TcpHeader};
@@ -24,10 +26,11 @@ where
         &mut self,
         tuple: Tuple,
         segment: &Segment<'_>,
-        source_mac: Mac,
+        frame: &[u8],
         isn: Option<u32>,
         now: Instant,
     ) {
+        let source_mac = self.interface.sender_of(frame);
         let Some(listener) = self.transport.listener_for(&tuple) else {
             self.interface.stats.no_socket += 1;
             return self.interface.reset(&tuple, source_mac, segment, now);
@@ -44,62 +47,15 @@ where
                     self.on_segment(connection, segment, source_mac, now);
                 }
             }
-            SynAction::SendCookie => self.send_cookie(listener, &tuple, segment, source_mac, now),
+            SynAction::SendCookie => {
+                if let Some(listener) = self.transport.sockets.listener_mut(listener) {
+                    self.interface
+                        .send_cookie(listener, &tuple, segment, source_mac, now);
+                }
+            }
+            SynAction::Hold => self.transport.hold(listener, tuple, frame, isn, now),
             SynAction::Drop => {}
         }
-    }
-
-    /// Answers a SYN statelessly: the SYN-ACK's sequence number and timestamp encode what the
-    /// connection needs.
-    fn send_cookie(
-        &mut self,
-        listener: SocketId,
-        tuple: &Tuple,
-        syn: &Segment<'_>,
-        source_mac: Mac,
-        now: Instant,
-    ) {
-        let interface = &mut self.interface;
-        if !source_mac.is_unicast() || !interface.has_frames_to_spare() {
-            return;
-        }
-        let Some(listener) = self.transport.sockets.listener_mut(listener) else {
-            return;
-        };
-        listener.cookies_at = Some(now);
-        let key = interface.key;
-        let clock = (now.as_millis() as u32).wrapping_add(key.timestamp_offset(tuple));
-        let options = cookie_options(&listener.config, syn);
-        let receive_buffer = listener.config.receive_buffer.get();
-        let peer_mss = syn.mss.unwrap_or_else(|| tuple.default_mss());
-        let own_mss = interface.mtu - tuple.headers_len();
-        let header = TcpHeader {
-            source_port: tuple.local_port,
-            destination_port: tuple.remote_port,
-            seq: cookies::issue(&key, tuple, syn.seq, peer_mss, now),
-            ack: Some(syn.seq.wrapping_add(1)),
-            flags: Flags::Syn,
-            window: receive_buffer.min(u64::from(u16::MAX)) as u16,
-            window_scale: options.scale.map(|_| listener.config.window_scale()),
-            mss: Some(own_mss.min(usize::from(u16::MAX)) as u16),
-            sack_permitted: options.sack,
-            sack: [None; SACK_BLOCKS],
-            timestamp: syn
-                .timestamp
-                .map(|(value, _)| (cookies::stamp(clock, options), value)),
-            ecn_flags: if options.ecn {
-                EcnFlags::ECE
-            } else {
-                EcnFlags::NONE
-            },
-            echoed_bytes: None,
-            codepoint: Ecn::NotEct,
-        };
-        interface.stats.cookies_sent += 1;
-        let addresses = interface.addresses_of(tuple, source_mac);
-        interface.send_control(now, |frame| {
-            Some(wire::write_tcp(frame, &addresses, &header, Payload::EMPTY))
-        });
     }
 
     /// Opens a connection if a segment without one acknowledges a SYN cookie. True if the segment
@@ -146,6 +102,63 @@ where
         self.interface.stats.cookies_redeemed += 1;
         self.on_segment(connection, segment, source_mac, now);
         true
+    }
+}
+
+impl<Q, D, T, L> Interface<Q, D, T, L>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    /// Answers a SYN statelessly: the SYN-ACK's sequence number and timestamp encode what the
+    /// connection needs.
+    fn send_cookie(
+        &mut self,
+        listener: &mut Listener,
+        tuple: &Tuple,
+        syn: &Segment<'_>,
+        source_mac: Mac,
+        now: Instant,
+    ) {
+        if !source_mac.is_unicast() || !self.has_frames_to_spare() {
+            return;
+        }
+        listener.cookies_at = Some(now);
+        let key = self.key;
+        let clock = (now.as_millis() as u32).wrapping_add(key.timestamp_offset(tuple));
+        let options = cookie_options(&listener.config, syn);
+        let receive_buffer = listener.config.receive_buffer.get();
+        let peer_mss = syn.mss.unwrap_or_else(|| tuple.default_mss());
+        let own_mss = self.mtu - tuple.headers_len();
+        let header = TcpHeader {
+            source_port: tuple.local_port,
+            destination_port: tuple.remote_port,
+            seq: cookies::issue(&key, tuple, syn.seq, peer_mss, now),
+            ack: Some(syn.seq.wrapping_add(1)),
+            flags: Flags::Syn,
+            window: receive_buffer.min(u64::from(u16::MAX)) as u16,
+            window_scale: options.scale.map(|_| listener.config.window_scale()),
+            mss: Some(own_mss.min(usize::from(u16::MAX)) as u16),
+            sack_permitted: options.sack,
+            sack: [None; SACK_BLOCKS],
+            timestamp: syn
+                .timestamp
+                .map(|(value, _)| (cookies::stamp(clock, options), value)),
+            ecn_flags: if options.ecn {
+                EcnFlags::ECE
+            } else {
+                EcnFlags::NONE
+            },
+            echoed_bytes: None,
+            codepoint: Ecn::NotEct,
+        };
+        self.stats.cookies_sent += 1;
+        let addresses = self.addresses_of(tuple, source_mac);
+        self.send_control(now, |frame| {
+            Some(wire::write_tcp(frame, &addresses, &header, Payload::EMPTY))
+        });
     }
 }
 

@@ -9,6 +9,7 @@ mod interface;
 mod listening;
 mod neighbors;
 mod replace;
+mod requests;
 mod transport;
 mod udp;
 mod walk;

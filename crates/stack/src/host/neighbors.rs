@@ -29,7 +29,7 @@ where
     ) {
         let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
         let addressing = &self.interface.addressing;
-        if !addressing.is_own(target) || !addressing.is_peer(sender) {
+        if !addressing.is_listed(target) || !addressing.is_peer(sender) {
             self.interface.stats.not_for_us += 1;
             return;
         }
@@ -79,7 +79,7 @@ where
                 mac: Some(mac),
                 solicited,
                 replace,
-            } if (addressing.is_own(ends.destination) || ends.destination == ALL_NODES)
+            } if (addressing.is_listed(ends.destination) || ends.destination == ALL_NODES)
                 && is_to(ALL_NODES) =>
             {
                 let claim = if solicited && replace {

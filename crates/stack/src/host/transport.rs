@@ -3,6 +3,7 @@
 
 mod listeners;
 mod memory;
+mod requests;
 
 pub(super) use self::listeners::SynAction;
 
@@ -12,6 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use tautline_base::{DropReason, Instant, Owner, Settled, SocketId};
 
 use self::memory::Memory;
+use self::requests::Requests;
 use super::demux::Demux;
 use crate::addressing::Addressing;
 use crate::attribution::Attribution;
@@ -55,6 +57,7 @@ pub(super) struct Transport {
     udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
     next_port: u32,
     pub(super) memory: Memory,
+    pub(super) requests: Requests,
     pub(super) runnable: RunQueue,
     pub(super) deadlines: TimeQueue,
     pub(super) paced: TimeQueue,
@@ -81,6 +84,7 @@ impl Transport {
             udp_ports: HashMap::with_hasher(key),
             next_port: 0,
             memory: Memory::default(),
+            requests: Requests::new(key),
             runnable: RunQueue::default(),
             deadlines: TimeQueue::default(),
             paced: TimeQueue::default(),
@@ -168,8 +172,13 @@ impl Transport {
                 local_port,
                 remote_port: remote.port(),
             };
-            (!self.demux.contains(&tuple) && !self.time_waits.contains(&tuple)).then_some(tuple)
+            (!self.is_taken(&tuple)).then_some(tuple)
         })
+    }
+
+    /// Whether a connection between these ends exists, or one that was closed lately.
+    pub(super) fn is_taken(&self, tuple: &Tuple) -> bool {
+        self.demux.contains(tuple) || self.time_waits.contains(tuple)
     }
 
     /// A datagram socket on `local`; port 0 stands for any free port.
@@ -190,6 +199,21 @@ impl Transport {
             let port = self.free_udp_port(local, addressing);
             local.set_port(port.ok_or(BindError::NoPort)?);
         } else if self.is_udp_in_use(local, addressing) {
+            return Err(BindError::InUse(local));
+        }
+        let make = |id| Socket::Udp(Box::new(UdpSocket::new(id, local, config)));
+        let id = self.sockets.insert(make);
+        self.udp_ports.insert(udp_key(local), id);
+        Ok(id)
+    }
+
+    /// A datagram socket for every address and port that no other has.
+    ///
+    /// # Errors
+    /// [`BindError::InUse`]: there is one.
+    pub(super) fn bind_udp_everywhere(&mut self, config: UdpConfig) -> Result<SocketId, BindError> {
+        let local = SocketAddr::new(ALL, 0);
+        if self.udp_ports.contains_key(&udp_key(local)) {
             return Err(BindError::InUse(local));
         }
         let make = |id| Socket::Udp(Box::new(UdpSocket::new(id, local, config)));
@@ -220,10 +244,10 @@ impl Transport {
             }
     }
 
-    /// The datagram socket at `port` of `address`, or of all addresses.
+    /// The datagram socket at `port` of `address`, or of all addresses, or that of every port.
     pub(super) fn udp_at(&self, address: IpAddr, port: u16) -> Option<SocketId> {
-        let at = |address| self.udp_ports.get(&(address, port)).copied();
-        at(address).or_else(|| at(ALL))
+        let mut places = [(address, port), (ALL, port), (ALL, 0)].into_iter();
+        places.find_map(|place| self.udp_ports.get(&place).copied())
     }
 
     /// Releases a datagram socket: its port becomes free, and queued datagrams are still sent.
@@ -360,6 +384,7 @@ impl Transport {
             }
         }
         self.time_waits.on_deadline(now);
+        self.expire_requests(now);
     }
 
     /// Arms the release of an idle connection's buffers. An arrival only defers it, so one entry is

@@ -39,6 +39,17 @@ impl Udp<'_> {
             .bind_udp(local.into(), config, self.paths.addressing)
     }
 
+    /// A socket for what is sent to any address and port of the host that no other socket has; with
+    /// [`HostConfig::owned`](crate::HostConfig::owned) that is every destination behind it.
+    /// [`Datagram::to`](crate::udp::Datagram::to) is the one that the sender wanted, and
+    /// [`send_from`](Self::send_from) answers from it.
+    ///
+    /// # Errors
+    /// [`BindError::InUse`]: there is one.
+    pub fn bind_everywhere(&mut self, config: UdpConfig) -> Result<SocketId, BindError> {
+        self.transport.bind_udp_everywhere(config)
+    }
+
     /// Connects a socket: it receives only from `remote`, and sends there unless a call names
     /// another destination.
     ///
@@ -51,7 +62,7 @@ impl Udp<'_> {
     ) -> Result<(), SendError> {
         let socket = self.transport.sockets.udp_mut(id);
         let socket = socket.ok_or(SendError::NoSuchSocket)?;
-        let label = self.paths.label(socket, remote.into(), 0)?;
+        let label = self.paths.label(socket, None, remote.into(), 0)?;
         socket.connect(label.to);
         Ok(())
     }
@@ -66,6 +77,21 @@ impl Udp<'_> {
         data: &[u8],
         to: Option<SocketAddr>,
     ) -> Result<(), SendError> {
+        self.send_from(id, data, None, to)
+    }
+
+    /// As [`send_to`](Self::send_to) from any address and port of the host; `None` for those of the
+    /// socket.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to).
+    pub fn send_from(
+        &mut self,
+        id: SocketId,
+        data: &[u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+    ) -> Result<(), SendError> {
         let socket = self.transport.sockets.udp_mut(id);
         let socket = socket.ok_or(SendError::NoSuchSocket)?;
         if let Some(failure) = socket.take_failure() {
@@ -73,7 +99,7 @@ impl Udp<'_> {
         }
         let to = to.or_else(|| socket.remote());
         let to = to.ok_or(SendError::NotConnected)?;
-        let label = self.paths.label(socket, to, data.len())?;
+        let label = self.paths.label(socket, from, to, data.len())?;
         socket.send(label, data)?;
         self.transport.runnable.add(id, &mut socket.links.queued);
         Ok(())
@@ -105,11 +131,17 @@ impl Udp<'_> {
 }
 
 impl Paths<'_> {
-    /// Source and destination of a datagram of `len` bytes from `socket` to `to`.
+    /// Source and destination of a datagram of `len` bytes from `socket`, or from `from`, to `to`.
     ///
     /// # Errors
     /// [`SendError`]: the destination cannot be sent to, or the datagram is too long.
-    fn label(&self, socket: &UdpSocket, to: SocketAddr, len: usize) -> Result<Label, SendError> {
+    fn label(
+        &self,
+        socket: &UdpSocket,
+        from: Option<SocketAddr>,
+        to: SocketAddr,
+        len: usize,
+    ) -> Result<Label, SendError> {
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         let broadcast = self.addressing.is_broadcast(to.ip());
         if broadcast && !socket.config.broadcast {
@@ -118,7 +150,11 @@ impl Paths<'_> {
         if to.port() == 0 || !(broadcast || self.addressing.is_peer(to.ip())) {
             return Err(SendError::BadAddress(to));
         }
-        let local = socket.local.ip();
+        let here = from.unwrap_or(socket.local);
+        let local = here.ip().to_canonical();
+        if here.port() == 0 || from.is_some() && !self.addressing.is_own(local) {
+            return Err(SendError::BadSource(here));
+        }
         let from = match local {
             own if !own.is_unspecified() => Some(own),
             _ if broadcast => self.addressing.source_of_broadcast(to.ip()),
@@ -135,7 +171,7 @@ impl Paths<'_> {
             return Err(SendError::TooLong { len, most });
         }
         Ok(Label {
-            from,
+            from: SocketAddr::new(from, here.port()),
             to,
             broadcast,
         })

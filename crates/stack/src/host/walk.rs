@@ -11,21 +11,16 @@
 //! 8 settle      frame to pool, credit to TSQ, connection runnable
 //! ```
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautline_base::{Device, Ecn, Instant, Item, Owner, Packet, Qdisc, Reason, SocketId, Wake};
+use tautline_base::{Device, Ecn, Instant, Item, Packet, Qdisc, Reason, SocketId, Wake};
 use tautline_bql::Limit;
-use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 use super::Host;
 use super::interface::Interface;
 use super::transport::DropStage;
 use crate::tcp::Blocked;
-use crate::tcp::Tuple;
-use crate::tcp::send::Plan;
 use crate::trace::{Tracer, What};
-use crate::wire::{Addresses, ECN_BITS, Mac};
 
 /// Most births, and most transmissions, in one poll.
 const BUDGET: usize = 64;
@@ -112,8 +107,9 @@ where
         let next_hop = connection.next_hop;
         let mac = match self.interface.neighbors.last(&next_hop, now) {
             Some(mac) => Some(mac),
-            None => self.resolve(next_hop, id, now),
+            None => self.interface.resolve(next_hop, Some(id), now),
         };
+        self.settle_drops(DropStage::Later, now);
         let Some(mac) = mac else {
             return false;
         };
@@ -126,67 +122,13 @@ where
             self.transport.wait_for_frame(id);
             return false;
         };
-        let packet = self.commit(id, &plan, mac, frame, now);
-        self.enqueue(packet, now);
-        true
-    }
-
-    /// Commits a plan that pacer, TSQ, neighbor and pool agreed to: nothing is taken back from here
-    /// on.
-    fn commit(
-        &mut self,
-        id: SocketId,
-        plan: &Plan,
-        destination_mac: Mac,
-        mut frame: D::Frame,
-        now: Instant,
-    ) -> Packet<D::Frame> {
         let connection = self.transport.sockets.connection_mut(id);
         let connection = connection.expect("it made the plan");
-        let tos = connection.config.tos & !ECN_BITS;
-        let Tuple { local, remote, .. } = connection.tuple;
-        let addresses = Addresses {
-            flow_label: connection.flow_label,
-            tos,
-            ..self.interface.addresses_to(local, remote, destination_mac)
-        };
-        let header = connection.header(plan, now);
-        let payload = connection.payload(plan);
-        let (len, deferred) =
-            self.interface
-                .write_segment(&mut frame, plan.segments, &addresses, &header, payload);
-        let segment = connection.commit(plan, now);
-        let packet = Packet::new(frame, len as u32)
-            .with_medium(self.interface.medium)
-            .with_deferred(deferred)
-            .with_segments(plan.segments);
-        let on_wire = u32::try_from(packet.len().get()).ok();
-        let credit = on_wire
-            .and_then(NonZeroU32::new)
-            .filter(|_| plan.has_sequence_space())
-            .map(|len| connection.tsq.charge(&connection.config.tsq, len));
-        let (flow, source, destination) = connection.hashes;
-        let owner = Owner {
-            socket: id,
-            segment,
-        };
-        packet
-            .with_owner(owner, credit)
-            .with_hashes(flow, source, destination)
-            .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
-            .with_departure(plan.departure)
-    }
-
-    /// The hardware address of `next_hop`; if it is unknown, asks for it and lets socket `id` wait.
-    pub(super) fn resolve(
-        &mut self,
-        next_hop: std::net::IpAddr,
-        id: SocketId,
-        now: Instant,
-    ) -> Option<Mac> {
-        let mac = self.interface.resolve(next_hop, Some(id), now);
-        self.settle_drops(DropStage::Later, now);
-        mac
+        let packet = self
+            .interface
+            .commit_segment(connection, &plan, mac, frame, now);
+        self.enqueue(packet, now);
+        true
     }
 
     /// Step 4: the packet enters the qdisc; packets dropped for it are settled at once.
@@ -275,6 +217,7 @@ where
         consider(interface.neighbors.next_deadline(), Reason::Neighbor);
         consider(transport.idling.next(), Reason::Idle);
         consider(transport.time_waits.next_deadline(), Reason::Close);
+        consider(transport.requests.next_deadline(), Reason::Close);
         consider(interface.port.ready_at(), Reason::Qdisc);
         consider(must_reap.then_some(now + REAP_INTERVAL), Reason::Reap);
         next

@@ -122,11 +122,15 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A passive open: a SYN arrived at `listener`. The caller passes that SYN to `on_segment`.
-    pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
-        let listener = Some(listener);
+    /// A passive open: a SYN arrived at `listener`, or was accepted by the application if `None`. The
+    /// caller passes that SYN to `on_segment`.
+    pub(crate) fn accept(
+        opening: Opening,
+        config: Arc<TcpConfig>,
+        listener: Option<SocketId>,
+    ) -> Self {
         let mut connection = Self::new(opening, config, State::SynReceived { listener });
-        connection.links.half_open = true;
+        connection.links.half_open = listener.is_some();
         connection
     }
 

@@ -74,6 +74,9 @@ pub enum SendError {
     /// The address cannot be that of another host, or the port is 0.
     #[error("{0} cannot be sent to: it must be another host's address and a port from 1 to 65535")]
     BadAddress(SocketAddr),
+    /// The address to send from is not this host's, or its port is 0.
+    #[error("{0} cannot be sent from: it must be this host's address and a port from 1 to 65535")]
+    BadSource(SocketAddr),
     /// No route leads there, or no address of ours is of its family.
     #[error("no route to {0}")]
     NoRoute(SocketAddr),
@@ -105,6 +108,8 @@ pub struct Datagram {
     pub whole: usize,
     /// The sender's address.
     pub from: SocketAddr,
+    /// The destination that the sender wanted: an address of this host.
+    pub to: SocketAddr,
 }
 
 /// The result of a read from a datagram socket.

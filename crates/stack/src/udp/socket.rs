@@ -18,7 +18,7 @@ const MOST_ASIDE: usize = 64;
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
-    pub(crate) from: IpAddr,
+    pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
     pub(crate) broadcast: bool,
 }
@@ -57,7 +57,8 @@ pub(crate) struct UdpSocket {
     aside: Datagrams<Label>,
     /// How many of those to try again.
     retry: usize,
-    incoming: Datagrams<SocketAddr>,
+    /// From, to.
+    incoming: Datagrams<(SocketAddr, SocketAddr)>,
     /// Outgoing bytes, in the socket and below it; then those below it only.
     sending: u64,
     below: u64,
@@ -124,7 +125,7 @@ impl UdpSocket {
         if let Some(failure) = self.failure.take() {
             return UdpRecv::Failed(failure);
         }
-        let Some((from, (front, back))) = self.incoming.front() else {
+        let Some(((from, to), (front, back))) = self.incoming.front() else {
             self.wants_data = true;
             return UdpRecv::Empty;
         };
@@ -134,7 +135,12 @@ impl UdpSocket {
         out[..split].copy_from_slice(&front[..split]);
         out[split..len].copy_from_slice(&back[..len - split]);
         self.incoming.pop();
-        UdpRecv::Datagram(Datagram { len, whole, from })
+        UdpRecv::Datagram(Datagram {
+            len,
+            whole,
+            from,
+            to,
+        })
     }
 
     /// Whether a datagram from `source` to `destination`, perhaps a `broadcast`, is for this
@@ -151,7 +157,7 @@ impl UdpSocket {
     }
 
     /// A datagram has arrived.
-    pub(crate) fn deliver(&mut self, from: SocketAddr, payload: &[u8]) {
+    pub(crate) fn deliver(&mut self, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
         let full = self.incoming.len() >= self.config.receive_datagrams
             || self.incoming.bytes() + payload.len() > self.config.receive_buffer.as_usize();
         if full {
@@ -159,7 +165,7 @@ impl UdpSocket {
             return;
         }
         self.totals.received += 1;
-        self.incoming.push(from, (payload, &[]));
+        self.incoming.push((from, to), (payload, &[]));
         self.notice_data();
     }
 

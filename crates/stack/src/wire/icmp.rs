@@ -196,6 +196,10 @@ pub(crate) enum Refusal {
     Port,
     /// The protocol is not supported.
     Protocol,
+    /// The host cannot be reached.
+    Host,
+    /// A filter forbids it.
+    Prohibited,
 }
 
 /// Writes an echo request or the reply to one: `rest` is identifier, number and data. `None` if it
@@ -221,6 +225,10 @@ pub(crate) fn write_refusal(
     let (kinds, code, pointer) = match (refusal, v4) {
         (Refusal::Port, true) => (UNREACHABLE, 3, 0),
         (Refusal::Port, false) => (UNREACHABLE, 4, 0),
+        (Refusal::Host, true) => (UNREACHABLE, 1, 0),
+        (Refusal::Host, false) => (UNREACHABLE, 3, 0),
+        (Refusal::Prohibited, true) => (UNREACHABLE, 13, 0),
+        (Refusal::Prohibited, false) => (UNREACHABLE, 1, 0),
         (Refusal::Protocol, true) => (UNREACHABLE, 2, 0),
         // The next-header field of the fixed header is the seventh byte: right for packets without
         // extension headers.

@@ -486,6 +486,7 @@ impl Runner {
 fn name(event: &Event) -> String {
     match event {
         Event::Accepted { .. } => "accepted".into(),
+        Event::Requested { .. } => "requested".into(),
         Event::Connected(_) => "connected".into(),
         Event::Readable(_) => "readable".into(),
         Event::Writable(_) => "writable".into(),

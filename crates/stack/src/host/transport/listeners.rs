@@ -18,6 +18,8 @@ use crate::wire::Segment;
 pub(in crate::host) enum SynAction {
     Open,
     SendCookie,
+    /// Ask the application.
+    Hold,
     Drop,
 }
 
@@ -33,7 +35,7 @@ impl Transport {
         addressing: &Addressing,
     ) -> Result<SocketId, ListenError> {
         let address = at.address();
-        if address.port() == 0 {
+        if address.port() == 0 && !at.is_every_port() {
             return Err(ListenError::PortZero);
         }
         if !address.ip().is_unspecified() && !addressing.is_own(address.ip()) {
@@ -58,6 +60,7 @@ impl Transport {
             return;
         };
         self.listeners.remove(&listener.at);
+        self.drop_requests(id);
         let waiting = self.events.iter().filter_map(|event| match event {
             Event::Accepted { listener, socket } if *listener == id => Some(*socket),
             _ => None,
@@ -69,21 +72,24 @@ impl Transport {
                 self.mark_runnable(socket);
             }
         }
-        self.events
-            .retain(|event| !matches!(event, Event::Accepted { listener, .. } if *listener == id));
+        self.events.retain(|event| match event {
+            Event::Accepted { listener, .. } | Event::Requested { listener, .. } => *listener != id,
+            _ => true,
+        });
     }
 
-    /// The most specific listener for the local end of `tuple`: its address, its family, any.
+    /// The most specific listener for the local end of `tuple`: of its port, then of every port, each
+    /// of its address, its family, any.
     pub(in crate::host) fn listener_for(&self, tuple: &Tuple) -> Option<SocketId> {
         let family = match tuple.local {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
-        let mut addresses = [tuple.local, family, Ipv6Addr::UNSPECIFIED.into()].into_iter();
-        addresses.find_map(|address| {
-            let at = (address, tuple.local_port).into();
-            self.listeners.get(&at).copied()
-        })
+        let addresses = [tuple.local, family, Ipv6Addr::UNSPECIFIED.into()];
+        let of_port = addresses.map(|address| ListenAt::from((address, tuple.local_port)));
+        let of_every_port = addresses.map(ListenAt::every_port);
+        let mut places = of_port.iter().chain(&of_every_port);
+        places.find_map(|at| self.listeners.get(at).copied())
     }
 
     /// How listener `id` answers a SYN. One that `reopens` a connection in TIME-WAIT passes a full
@@ -104,6 +110,9 @@ impl Transport {
         if listener.is_crowded() {
             self.stats.accept_queue_full += 1;
             return SynAction::Drop;
+        }
+        if listener.config.deferred_accept {
+            return SynAction::Hold;
         }
         let is_full = listener.pending >= listener.config.backlog && !reopens;
         self.stats.backlog_full += u64::from(is_full);
@@ -128,7 +137,7 @@ impl Transport {
         listener.pending += 1;
         let config = listener.config.clone();
         let opening = self.opening(tuple, next_hop, isn, now);
-        let build = |new| Connection::accept(opening(new), config, id);
+        let build = |new| Connection::accept(opening(new), config, Some(id));
         let connection = self.insert_connection(tuple, build);
         self.count_at(connection, id);
         Some(connection)
@@ -170,7 +179,7 @@ impl Transport {
     /// The next event, oldest first.
     pub(in crate::host) fn next_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
-        if let Event::Accepted { listener, .. } = event
+        if let Event::Accepted { listener, .. } | Event::Requested { listener, .. } = event
             && let Some(listener) = self.sockets.listener_mut(listener)
         {
             listener.waiting = listener.waiting.saturating_sub(1);

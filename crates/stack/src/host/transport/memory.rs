@@ -24,6 +24,10 @@ pub(in crate::host) struct Memory {
 }
 
 impl Memory {
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     pub(in crate::host) fn buffered(&self) -> u64 {
         self.buffered
     }

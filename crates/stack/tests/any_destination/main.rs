@@ -1,0 +1,408 @@
+//! A host that owns every address: connections to any destination, answered when the application
+//! has decided; datagrams and echo requests to any, connections from any.
+
+#[path = "../pair/mod.rs"]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
+mod pair;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use tautline_base::{Bytes, Medium, SocketId};
+use tautline_stack::{
+    Cidr, CloseReason, ConnectError, Event, Limits, ListenAt, Rejection, SendError, TcpConfig,
+    UdpConfig, UdpRecv,
+};
+use tautline_testkit::{Ip, SYN, Segment, TCP};
+
+use crate::pair::{DELAY, Pair, address, address_v6};
+
+const CLIENT: usize = 0;
+/// Owns every address.
+const OWNER: usize = 1;
+const ANYWHERE: [&str; 2] = ["192.0.2.77:8080", "[2001:db8::77]:443"];
+
+fn pair() -> Pair {
+    Pair::over(Medium::Ip, 7, |config| {
+        if config.addresses[0].address() == address(OWNER) {
+            config.owns(Cidr::ALL_IPV4).owns(Cidr::ALL_IPV6)
+        } else {
+            config
+        }
+    })
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn every_port() -> ListenAt {
+    ListenAt::every_port(std::net::Ipv6Addr::UNSPECIFIED)
+}
+
+/// A pair whose owner listens for everything and decides on each SYN.
+fn deferred() -> Pair {
+    let mut pair = pair();
+    pair.hosts[OWNER]
+        .listen(
+            every_port(),
+            TcpConfig {
+                deferred_accept: true,
+                ..TcpConfig::default()
+            },
+        )
+        .expect("nobody listens yet");
+    pair
+}
+
+fn connect(pair: &mut Pair, to: SocketAddr) -> SocketId {
+    let now = pair.now;
+    pair.hosts[CLIENT]
+        .connect(to, TcpConfig::default(), now)
+        .expect("everything is at the far end")
+}
+
+/// The requests reported to the owner since `from`.
+fn requests(pair: &Pair, from: usize) -> Vec<SocketId> {
+    let events = pair.events[OWNER][from..].iter();
+    let requests = events.filter_map(|event| match event {
+        Event::Requested { request, .. } => Some(*request),
+        _ => None,
+    });
+    requests.collect()
+}
+
+/// Connects the client to `to` and returns its socket and the request at the owner.
+fn request(pair: &mut Pair, to: SocketAddr) -> (SocketId, SocketId) {
+    let before = pair.events[OWNER].len();
+    let client = connect(pair, to);
+    pair.run_for(DELAY * 2);
+    let [request] = requests(pair, before)[..] else {
+        panic!("one request, not {:?}", pair.events[OWNER])
+    };
+    (client, request)
+}
+
+#[test]
+fn a_listener_on_every_port_hands_out_the_destination_that_the_peer_wanted() {
+    let mut pair = pair();
+    pair.hosts[OWNER]
+        .listen(every_port(), TcpConfig::default())
+        .expect("nobody listens yet");
+    for to in ANYWHERE.map(at) {
+        let before = pair.events[OWNER].len();
+        let client = connect(&mut pair, to);
+        pair.run_for(DELAY * 4);
+        let accepted = pair.events[OWNER][before..].iter().find_map(|event| {
+            let Event::Accepted { socket, .. } = event else {
+                return None;
+            };
+            Some(*socket)
+        });
+        let server = accepted.expect("accepted");
+        assert_eq!(pair.hosts[OWNER].local(server), Some(to));
+        assert_eq!(
+            pair.hosts[OWNER].peer(server),
+            pair.hosts[CLIENT].local(client)
+        );
+        let data: Vec<u8> = (0..100_000u32).map(|at| (at >> 3) as u8).collect();
+        let limit = Duration::from_secs(9);
+        assert!(pair.transfer(CLIENT, client, server, &data, limit) == data);
+        assert!(pair.transfer(OWNER, server, client, &data, limit) == data);
+    }
+}
+
+#[test]
+fn a_listener_of_one_port_comes_before_that_of_every_port() {
+    let mut pair = pair();
+    let mut listen = |at: ListenAt| pair.hosts[OWNER].listen(at, TcpConfig::default());
+    let (every, one) = (listen(every_port()), listen(8080.into()));
+    listen(every_port()).expect_err("it is taken");
+    for (to, listener) in [("192.0.2.1:8080", one), ("192.0.2.1:8081", every)] {
+        let before = pair.events[OWNER].len();
+        connect(&mut pair, at(to));
+        pair.run_for(DELAY * 4);
+        let is_its = |event: &Event| matches!(event, Event::Accepted { listener: by, .. } if Ok(*by) == listener);
+        assert!(pair.events[OWNER][before..].iter().any(is_its), "{to}");
+    }
+}
+
+/// No SYN-ACK leaves before the application accepts; then the connection is as any other.
+#[test]
+fn a_syn_waits_until_the_application_accepts() {
+    for to in ANYWHERE.map(at) {
+        let mut pair = deferred();
+        let (client, request) = request(&mut pair, to);
+        assert_eq!(pair.hosts[OWNER].local(request), Some(to));
+        let carried = pair.carried;
+        // The client's second SYN, after a second, is the same request.
+        pair.run_for(Duration::from_millis(1500));
+        assert_eq!(
+            (pair.carried, requests(&pair, 0).len()),
+            (carried + 1, 1),
+            "only the SYN again"
+        );
+        assert_eq!(pair.state(CLIENT, client), Some("SYN-SENT"));
+        let now = pair.now;
+        let server = pair.hosts[OWNER].accept(request, now).expect("it waits");
+        // What is written before the handshake ends waits for it.
+        pair.hosts[OWNER].send(server, b"banner").expect("open");
+        pair.run_for(DELAY * 4);
+        assert!(pair.events[CLIENT].contains(&Event::Connected(client)));
+        assert!(pair.events[OWNER].contains(&Event::Connected(server)));
+        assert_eq!(pair.read(CLIENT, client).0, b"banner");
+        assert_eq!(pair.hosts[OWNER].local(server), Some(to));
+        let again = pair.hosts[OWNER].accept(request, now);
+        again.expect_err("a request is answered once");
+    }
+}
+
+#[test]
+fn the_client_sees_the_refusal_that_the_application_chose() {
+    for (how, why) in [
+        (Rejection::Reset, Some(CloseReason::Refused)),
+        (Rejection::HostUnreachable, Some(CloseReason::Unreachable)),
+        (Rejection::PortUnreachable, Some(CloseReason::Refused)),
+        (Rejection::Prohibited, Some(CloseReason::Unreachable)),
+        (Rejection::Silence, None),
+    ] {
+        for to in ANYWHERE.map(at) {
+            let mut pair = deferred();
+            let (_, request) = request(&mut pair, to);
+            let now = pair.now;
+            pair.hosts[OWNER]
+                .reject(request, how, now)
+                .expect("it waits");
+            pair.run_for(DELAY * 3);
+            assert_eq!(pair.closed(CLIENT), why, "{how:?}");
+            assert_eq!(pair.hosts[OWNER].socket_count(), 1, "only the listener");
+        }
+    }
+}
+
+/// The application never answers: the request expires, and the client's next SYN asks again. A
+/// listener that is closed takes its requests along.
+#[test]
+fn a_request_expires_and_ends_with_its_listener() {
+    let mut pair = deferred();
+    pair.hosts[OWNER].set_limits(Limits {
+        request_deadline: Duration::from_secs(5),
+        ..Limits::default()
+    });
+    let (_, first) = request(&mut pair, at(ANYWHERE[0]));
+    // SYNs after 1, 3 and 7 s.
+    pair.run_for(Duration::from_secs(8));
+    let now = pair.now;
+    let expired = pair.hosts[OWNER].accept(first, now);
+    expired.expect_err("it has expired");
+    assert_eq!(requests(&pair, 0).len(), 2);
+    let listener = pair.events[OWNER].iter().find_map(|event| match event {
+        Event::Requested { listener, .. } => Some(*listener),
+        _ => None,
+    });
+    pair.hosts[OWNER].close(listener.expect("requested"), now);
+    assert_eq!(pair.hosts[OWNER].socket_count(), 0);
+    pair.run_for(Duration::from_secs(20));
+    assert_eq!(pair.closed(CLIENT), Some(CloseReason::Refused));
+}
+
+/// A peer that vanished after its SYN: the connection ends with an event.
+#[test]
+fn an_accepted_peer_that_does_not_answer_is_a_closed_connection() {
+    let mut pair = deferred();
+    let (_, request) = request(&mut pair, at(ANYWHERE[0]));
+    pair.filter = Box::new(|side, _| side == OWNER);
+    let now = pair.now;
+    let server = pair.hosts[OWNER].accept(request, now).expect("it waits");
+    pair.run_for(Duration::from_secs(200));
+    let why = CloseReason::TimedOut;
+    let closed = Event::Closed {
+        socket: server,
+        why,
+    };
+    assert!(
+        pair.events[OWNER].contains(&closed),
+        "{:?}",
+        pair.events[OWNER]
+    );
+}
+
+#[test]
+fn datagrams_arrive_for_any_destination_and_are_answered_from_it() {
+    let mut pair = pair();
+    let socket = pair.hosts[OWNER]
+        .udp()
+        .bind_everywhere(UdpConfig::default());
+    let socket = socket.expect("the first");
+    let one = SocketAddr::from((address_v6(CLIENT), 99));
+    for (number, to) in ANYWHERE.map(at).into_iter().enumerate() {
+        let local = SocketAddr::new(
+            if to.is_ipv4() {
+                address(CLIENT).into()
+            } else {
+                one.ip()
+            },
+            99,
+        );
+        let client = pair.hosts[CLIENT].udp().bind(local, UdpConfig::default());
+        let client = client.expect("a free port");
+        let sent = pair.hosts[CLIENT]
+            .udp()
+            .send_to(client, &[number as u8; 700], Some(to));
+        sent.expect("room");
+        pair.run_for(DELAY * 2);
+        let mut out = [0; 1500];
+        let received = pair.hosts[OWNER].udp().recv_from(socket, &mut out);
+        let Ok(UdpRecv::Datagram(datagram)) = received else {
+            panic!("{received:?}")
+        };
+        assert_eq!((datagram.len, datagram.from, datagram.to), (700, local, to));
+        let answer = pair.hosts[OWNER]
+            .udp()
+            .send_from(socket, b"answer", Some(to), Some(local));
+        answer.expect("room");
+        pair.run_for(DELAY * 2);
+        let received = pair.hosts[CLIENT].udp().recv_from(client, &mut out);
+        let Ok(UdpRecv::Datagram(datagram)) = received else {
+            panic!("{received:?}")
+        };
+        assert_eq!((datagram.from, &out[..datagram.len]), (to, &b"answer"[..]));
+    }
+    let mut send = |from: Option<&str>| {
+        let from = from.map(at);
+        pair.hosts[OWNER]
+            .udp()
+            .send_from(socket, b"", from, Some(one))
+    };
+    for from in [None, Some("[2001:db8::1]:0"), Some("[ff02::1]:9")] {
+        assert!(
+            matches!(send(from), Err(SendError::BadSource(_))),
+            "{from:?}"
+        );
+    }
+}
+
+#[test]
+fn echo_requests_to_any_owned_address_are_answered_from_it() {
+    let mut pair = pair();
+    for to in ANYWHERE.map(|text| at(text).ip()) {
+        let now = pair.now;
+        pair.hosts[CLIENT]
+            .ping(to, (1, 2), b"data", now)
+            .expect("everything is at the far end");
+        pair.run_for(DELAY * 3);
+        let is_pong = |event: &Event| matches!(event, Event::Pong { from, .. } if *from == to);
+        assert!(pair.events[CLIENT].iter().any(is_pong), "{to}");
+    }
+}
+
+#[test]
+fn a_connection_may_come_from_any_owned_address() {
+    let mut pair = pair();
+    pair.hosts[CLIENT]
+        .listen(80, TcpConfig::default())
+        .expect("a free port");
+    let now = pair.now;
+    let mut connect = |from: &str, to: IpAddr| {
+        let to = SocketAddr::new(to, 80);
+        pair.hosts[OWNER].connect_from(Some(at(from)), to, TcpConfig::default(), now)
+    };
+    let v4 = connect("198.51.100.9:5555", address(CLIENT).into()).expect("owned");
+    let v6 = connect("[2001:db8::9]:0", address_v6(CLIENT).into()).expect("owned");
+    let taken = connect("198.51.100.9:5555", address(CLIENT).into());
+    assert!(matches!(taken, Err(ConnectError::InUse(..))), "{taken:?}");
+    let mixed = connect("198.51.100.9:5555", address_v6(CLIENT).into());
+    assert!(matches!(mixed, Err(ConnectError::NoRoute(_))), "{mixed:?}");
+    let group = connect("224.0.0.1:1", address(CLIENT).into());
+    assert!(matches!(group, Err(ConnectError::NotOurs(_))), "{group:?}");
+    pair.run_for(DELAY * 4);
+    for socket in [v4, v6] {
+        assert!(pair.events[OWNER].contains(&Event::Connected(socket)));
+    }
+    assert_eq!(pair.hosts[OWNER].local(v4), Some(at("198.51.100.9:5555")));
+}
+
+/// 65 535 ports of one address and some of a thousand others, of a peer that never answers.
+#[test]
+fn a_port_scan_takes_bounded_memory() {
+    const MOST: usize = 256;
+    for defers in [true, false] {
+        let mut pair = if defers { deferred() } else { pair() };
+        if !defers {
+            let listening = pair.hosts[OWNER].listen(every_port(), TcpConfig::default());
+            listening.expect("nobody listens yet");
+        }
+        pair.hosts[OWNER].set_limits(Limits {
+            requests: MOST,
+            ..Limits::default()
+        });
+        pair.filter = Box::new(|_, _| false);
+        let source = IpAddr::from(address(CLIENT));
+        let ports = (1..=u16::MAX).map(|port| (0, port));
+        let addresses = (1..=1000).flat_map(|host| (1..=64).map(move |port| (host, port)));
+        for (number, (host, port)) in ports.chain(addresses).enumerate() {
+            let destination = Ipv4Addr::from_bits(0xc633_6400 + host);
+            let syn = Segment {
+                source_port: 4000,
+                destination_port: port,
+                flags: SYN,
+                seq: 1,
+                ack: 0,
+                window: 1000,
+                ..Segment::default()
+            };
+            let packet = Ip::new(source, IpAddr::from(destination), TCP).packet(&syn.to_bytes());
+            pair.inject(OWNER, &packet);
+            if number % 512 == 0 {
+                // The application refuses every second request.
+                let before = pair.events[OWNER].len();
+                pair.run_for(Duration::from_micros(10));
+                for request in requests(&pair, before).into_iter().step_by(2) {
+                    let now = pair.now;
+                    let refused = pair.hosts[OWNER].reject(request, Rejection::Reset, now);
+                    refused.expect("it waits");
+                }
+                pair.events[OWNER].clear();
+                let sockets = pair.hosts[OWNER].socket_count();
+                assert!(sockets <= 1 + MOST, "{sockets} sockets");
+                assert_eq!(pair.hosts[OWNER].buffer_memory(), 0);
+            }
+        }
+        pair.run_for(Duration::from_secs(200));
+        assert_eq!(pair.hosts[OWNER].socket_count(), 1, "only the listener");
+        // Whoever comes then is served.
+        pair.filter = Box::new(|_, _| true);
+        if defers {
+            let (client, request) = request(&mut pair, at(ANYWHERE[0]));
+            let now = pair.now;
+            pair.hosts[OWNER].accept(request, now).expect("it waits");
+            pair.run_for(DELAY * 4);
+            assert!(pair.events[CLIENT].contains(&Event::Connected(client)));
+        }
+    }
+}
+
+/// A packet from an address to itself (the "land" attack), from a group, to a group.
+#[test]
+fn packets_that_no_host_can_answer_are_dropped() {
+    let mut pair = deferred();
+    let hosts: [IpAddr; 3] =
+        ["192.0.2.1", "224.0.0.1", "0.0.0.0"].map(|text| text.parse().expect("an address"));
+    let [host, group, nobody] = hosts;
+    let before = pair.hosts[OWNER].stats().not_for_us;
+    for (from, to) in [(host, host), (group, host), (nobody, host), (host, group)] {
+        let syn = Segment {
+            source_port: 9,
+            destination_port: 9,
+            flags: SYN,
+            ..Segment::default()
+        };
+        pair.inject(OWNER, &Ip::new(from, to, TCP).packet(&syn.to_bytes()));
+    }
+    assert_eq!(pair.hosts[OWNER].stats().not_for_us, before + 4);
+    assert_eq!(pair.hosts[OWNER].socket_count(), 1);
+    assert_eq!(pair.hosts[OWNER].buffer_memory(), Bytes::ZERO.get());
+}
