@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Parser;
 use tautline_base::{Device, Frame, Packet, SplitMix64};
-use tautline_examples::args::{StackArgs, parse, seconds};
-use tautline_examples::failure::{Failure, exit_code};
-use tautline_examples::open::{Job, Opened, with_device};
+use tautline_cli::args::{StackArgs, parse, seconds};
+use tautline_cli::failure::{Failure, exit_code};
+use tautline_cli::open::{Job, Opened, with_device};
 use tautline_rt::{Clock, system_seed};
 use tautline_testkit::{Ip, SYN, Segment, TCP};
 

@@ -29,7 +29,7 @@ static ARROWS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
     .collect()
 });
 /// Packages with binaries, which may link AF_XDP.
-const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
+const MAY_LINK_XDP: [&str; 2] = ["cli", "lab"];
 /// All that the crates which build without `std` depend on, at any depth.
 const NO_STD: [(&str, &[&str]); 5] = [
     ("base", &["siphasher"]),
@@ -226,6 +226,8 @@ fn no_feature_changes_behavior() {
             .map(String::as_str)
             .collect();
         let available: &[&str] = match name.as_str() {
+            "cli" => &["af-xdp", "default", "lab"],
+            "examples" => &["af-xdp", "default"],
             _ if MAY_LINK_XDP.contains(&name.as_str()) => &["af-xdp", "default"],
             // Randomness for hash keys.
             "base" | "qdisc" | "smoltcp" | "tc" => &["std", "default"],

@@ -36,7 +36,7 @@ use crate::scenario::{ScenarioDir, ScenarioError};
 /// Experiments of the source papers: run, judged, drawn and written down
 #[derive(Debug, Parser)]
 #[command(name = "lab", version, after_help = EXIT_CODES)]
-struct Cli {
+pub struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -96,24 +96,26 @@ enum ExitStatus {
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Does what the arguments of the process say.
-pub fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::List(library) => list::list(&library),
-        Command::Show(show) => show.show(),
-        Command::Run(run) => run.run(),
-        Command::Watch(watch) => watch.watch(),
-        Command::Report(report) => report.report(),
-        Command::Sweep(sweep) => sweep.sweep(),
-        Command::Compare(compare) => compare.compare(),
-    };
-    match outcome {
-        Ok(ExitStatus::Well) => ExitCode::SUCCESS,
-        Ok(ExitStatus::Otherwise) => ExitCode::from(1),
-        Ok(ExitStatus::Partly) => ExitCode::from(3),
-        Err(failure) => {
-            eprintln!("lab: {failure}");
-            ExitCode::from(2)
+impl Cli {
+    /// Runs the command and prints its outcome.
+    pub fn run(self) -> ExitCode {
+        let outcome = match self.command {
+            Command::List(library) => list::list(&library),
+            Command::Show(show) => show.show(),
+            Command::Run(run) => run.run(),
+            Command::Watch(watch) => watch.watch(),
+            Command::Report(report) => report.report(),
+            Command::Sweep(sweep) => sweep.sweep(),
+            Command::Compare(compare) => compare.compare(),
+        };
+        match outcome {
+            Ok(ExitStatus::Well) => ExitCode::SUCCESS,
+            Ok(ExitStatus::Otherwise) => ExitCode::from(1),
+            Ok(ExitStatus::Partly) => ExitCode::from(3),
+            Err(failure) => {
+                eprintln!("lab: {failure}");
+                ExitCode::from(2)
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ mod sweep;
 mod verdict;
 
 pub use cell::{Backend, Cell};
-pub use cli::main;
+pub use cli::Cli;
 pub use plan::{PlanOptions, Point, plan};
 pub use quantity::Quantity;
 pub use recording::{Run, Series};

@@ -3,6 +3,8 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
+
 fn main() -> ExitCode {
-    tautline_lab::main()
+    tautline_lab::Cli::parse().run()
 }

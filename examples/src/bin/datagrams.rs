@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tautline_examples::args::{Over, parse};
+use tautline_cli::args::{Over, parse};
+use tautline_cli::failure::{Failure, exit_code};
+use tautline_cli::report::{print_json, rounded};
 use tautline_examples::conversation::Pattern;
-use tautline_examples::failure::{Failure, exit_code};
-use tautline_examples::report::{print_json, rounded};
 use tautline_examples::sockets::with_sockets;
 use tautline_rt::{Clock, StackHandle};
 use tokio::runtime::Builder;

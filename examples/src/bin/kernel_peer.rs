@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tautline_examples::args::parse;
-use tautline_examples::failure::{Failure, exit_code};
-use tautline_examples::report::{gbit_per_s, print_json, rounded};
-use tautline_examples::sink::{BLOCK, Sink};
+use tautline_cli::args::parse;
+use tautline_cli::failure::{Failure, exit_code};
+use tautline_cli::report::{gbit_per_s, print_json, rounded};
+use tautline_cli::sink::{BLOCK, Sink};
 use tautline_rt::Clock;
 
 /// One end of a transfer on the kernel's TCP. Prints one JSON object: role, bytes, seconds,

@@ -22,7 +22,7 @@ pub enum Failure {
     /// The program was built without AF_XDP.
     #[cfg(not(feature = "af-xdp"))]
     #[error(
-        "this program was built without AF_XDP: use --device packet, or build with the default features (scripts/setup first)"
+        "this program was built without AF_XDP: use --device packet, or build with the feature `af-xdp` (scripts/setup first)"
     )]
     NoAfXdp,
     /// The TAP interface could not be opened.

@@ -1,0 +1,55 @@
+//! The commands of `tautline`.
+//!
+//! | module | commands |
+//! |---|---|
+//! | [`send`], [`receive`] | a transfer over this stack |
+//! | [`middlebox`] | a qdisc each way between two interfaces |
+//! | `paperwork` | `completions` and `man`, from the options themselves |
+
+pub mod middlebox;
+mod paperwork;
+pub mod receive;
+pub mod send;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::exit_code;
+
+/// Transfers, queues, links and experiments over a TCP stack in user space.
+#[derive(Parser, Debug)]
+#[command(name = "tautline", version = env!("TAUTLINE_VERSION"))]
+pub struct Tautline {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Send(Box<send::SendArgs>),
+    Receive(Box<receive::ReceiveArgs>),
+    Middlebox(middlebox::MiddleboxArgs),
+    #[cfg(feature = "lab")]
+    Lab(tautline_lab::Cli),
+    Completions(paperwork::Completions),
+    Man(paperwork::Man),
+}
+
+impl Tautline {
+    /// Runs the command; a failure is one line on standard error.
+    pub fn run(self) -> ExitCode {
+        match self.command {
+            Command::Send(send) => exit_code("send", send.run()),
+            Command::Receive(receive) => exit_code("receive", receive.run()),
+            Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
+            #[cfg(feature = "lab")]
+            Command::Lab(lab) => lab.run(),
+            Command::Completions(completions) => {
+                completions.print();
+                ExitCode::SUCCESS
+            }
+            Command::Man(man) => exit_code("man", man.write()),
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! A bump in the wire: everything that arrives at one interface leaves at the other, each way
+//! through a qdisc of your choice: a shaper, an AQM, an emulated path. The kernel hears
+//! nothing on the two interfaces meanwhile; however this ends, it has them back.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use clap::Parser;
+use serde::Serialize;
+use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
+use tautline_bql::{Limit, LimitKind};
+use tautline_live::{PortState, Screen, Snapshot, View};
+use tautline_qdisc::{QueueStats, Stats};
+use tautline_rt::bridge::{Bridge, Queue, Received, Side};
+use tautline_rt::packet_device::{Config, PacketDevice};
+use tautline_rt::{
+    Clock, Ended, EventLoop, Forwarder, Idle, Progress, Tap, stop_on_signals, system_seed,
+};
+use tautline_tc::build;
+
+use crate::args::{DeviceKind, seconds};
+use crate::check::Unusable;
+use crate::failure::Failure;
+use crate::report::{limited, micros, print_json, rounded};
+
+const EXAMPLES: &str = "\
+Examples:
+  middlebox --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
+  middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
+  middlebox --device tap --left tap0 --right tap1 --limit none
+  middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
+A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.
+A line of an interval counts that interval, the summary the whole run, each packet once: received = packets + dropped + lost outside \
+the discipline + the growth of the queue.
+TAP interfaces that do not exist are made and live as long as the middlebox. Over AF_XDP `netem duplicate` doubles nothing: the \
+memory of a card has no frame to spare for a packet that never came in; --device tap doubles.";
+
+/// Forwards every frame between two interfaces, each way through a queueing discipline.
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXAMPLES)]
+pub struct MiddleboxArgs {
+    /// One interface
+    #[arg(long)]
+    left: String,
+    /// The other
+    #[arg(long)]
+    right: String,
+    /// Way to the interfaces
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceKind,
+    /// Qdisc of both ways, in tc's words
+    #[arg(long, default_value = "fq_codel")]
+    qdisc: String,
+    /// Qdisc of what leaves at the right interface
+    #[arg(long)]
+    to_right: Option<String>,
+    /// Qdisc of what leaves at the left interface
+    #[arg(long)]
+    to_left: Option<String>,
+    /// Limit on the bytes in the device rings: dql, none, bytes:N, push
+    #[arg(long, default_value_t)]
+    limit: LimitKind,
+    /// Frames that may wait each way
+    #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
+    frames: u32,
+    /// End after so many seconds
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    json: bool,
+    /// The queues as they are now, on the whole terminal, instead of lines: q ends it. Lines all
+    /// the same if the output is no terminal
+    #[arg(long, conflicts_with = "json")]
+    live: bool,
+    /// Look for work without ever sleeping; uses a whole core
+    #[arg(long)]
+    busy_poll: bool,
+}
+
+impl MiddleboxArgs {
+    /// Forwards until a signal, `--seconds` or the loss of an interface.
+    ///
+    /// # Errors
+    /// If an option cannot work or a device fails.
+    pub fn run(&self) -> Result<(), Failure> {
+        if self.left == self.right {
+            let problem = "it is the left interface too; name the other one";
+            return Err(Unusable::new("right", &self.right, problem).into());
+        }
+        match self.device {
+            DeviceKind::AfXdp => with_af_xdp(self),
+            DeviceKind::Packet => {
+                let left = open_packet(self, &self.left)?;
+                let why = |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
+                run(self, left, open_packet(self, &self.right)?, why)
+            }
+            DeviceKind::Tap => {
+                let left = open_tap(self, &self.left)?;
+                run(self, left, open_tap(self, &self.right)?, |_| None)
+            }
+        }
+    }
+}
+
+/// One way in an interval, or in the whole run. `received` is the sum of `packets`, `drops`,
+/// `no_memory`, `too_long` and the growth of the backlog.
+#[derive(Serialize)]
+struct StatusLine<'a> {
+    event: &'a str,
+    time_s: f64,
+    /// `to_right` or `to_left`.
+    way: &'a str,
+    mbit_per_s: f64,
+    received: u64,
+    packets: u64,
+    drops: u64,
+    marks: u64,
+    backlog_packets: usize,
+    backlog_bytes: u64,
+    sojourn_p50_us: f64,
+    sojourn_p99_us: f64,
+    limit_bytes: Option<u64>,
+    ring_bytes: u64,
+    no_memory: u64,
+    too_long: u64,
+}
+
+impl StatusLine<'_> {
+    fn print(&self, json: bool) {
+        if json {
+            return print_json(self);
+        }
+        println!(
+            "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            self.time_s,
+            self.way,
+            self.mbit_per_s,
+            self.received,
+            self.packets,
+            self.drops,
+            self.marks,
+            self.backlog_packets,
+            self.backlog_bytes,
+            self.sojourn_p50_us,
+            self.sojourn_p99_us,
+            self.ring_bytes,
+        );
+        if self.no_memory + self.too_long > 0 {
+            println!(
+                "        {:>8}  lost outside the discipline: {} for want of frames (--frames), {} too long",
+                self.way, self.no_memory, self.too_long
+            );
+        }
+    }
+}
+
+/// A bridge with a clock.
+struct Middlebox<D: Device> {
+    bridge: Bridge<D, D>,
+    json: bool,
+    begun: Instant,
+    /// When the interval began.
+    since: Instant,
+    end: Option<Instant>,
+    /// An interface was removed.
+    gone: bool,
+    before: [Box<Before>; 2],
+    /// The live view in place of lines, and its port names: to the right, to the left.
+    screen: Option<(Screen, [String; 2])>,
+}
+
+/// The counters of one way when an interval began.
+#[derive(Default)]
+struct Before {
+    queue: QueueStats,
+    received: Received,
+}
+
+/// From line to line.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// From picture to picture.
+const PICTURE: Duration = Duration::from_millis(200);
+
+impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
+    fn interval(&self) -> Duration {
+        if self.screen.is_some() {
+            PICTURE
+        } else {
+            INTERVAL
+        }
+    }
+
+    fn devices_are_gone(&mut self) -> bool {
+        let Bridge { left, right, .. } = &mut self.bridge;
+        [left, right]
+            .into_iter()
+            .any(|side| side.port_mut().ring_mut().device_mut().is_gone())
+    }
+
+    /// A line for each way about the interval that ends now.
+    fn report(&mut self, event: &str, now: Instant) {
+        let Bridge { left, right, .. } = &self.bridge;
+        if let Some((screen, [to_right, to_left])) = &self.screen {
+            let ports = [(to_right, left, right), (to_left, right, left)]
+                .map(|(name, from, to)| picture(name, from.received(), to));
+            screen.show(Snapshot {
+                at: now - self.begun,
+                ports: ports.into(),
+            });
+            self.since = now;
+            return;
+        }
+        let [there, back] = &mut self.before;
+        for (way, from, to, before) in [
+            ("to_right", left, right, there),
+            ("to_left", right, left, back),
+        ] {
+            line(
+                event,
+                way,
+                from.received(),
+                to,
+                before,
+                (self.begun, self.since, now),
+            )
+            .print(self.json);
+        }
+        self.since = now;
+    }
+}
+
+/// The way out at `to`, as it is now.
+fn picture<D: Device<Frame: Frame + Send + 'static>>(
+    name: &str,
+    received: Received,
+    to: &Side<D>,
+) -> PortState {
+    let mut port = PortState::of(name, to.port());
+    let outside = [
+        ("no frame free", received.no_memory),
+        ("too long", received.too_long),
+    ];
+    port.drops.extend(
+        outside
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(why, count)| (why.to_owned(), count)),
+    );
+    port
+}
+
+fn line<'a, D: Device>(
+    event: &'a str,
+    way: &'a str,
+    received: Received,
+    to: &Side<D>,
+    before: &mut Before,
+    (begun, since, now): (Instant, Instant, Instant),
+) -> StatusLine<'a>
+where
+    D::Frame: Frame + Send + 'static,
+{
+    let (port, stats) = (to.port(), to.port().qdisc().stats());
+    let mut sojourn = stats.sojourn.clone();
+    sojourn
+        .histogram
+        .iter_mut()
+        .zip(before.queue.sojourn.histogram)
+        .for_each(|(count, before)| *count -= before);
+    let sent = (stats.dequeued.bytes - before.queue.dequeued.bytes).get();
+    let marks = |stats: &QueueStats| stats.dequeued.ce.saturating_sub(stats.enqueued.ce);
+    let then = std::mem::replace(
+        before,
+        Before {
+            queue: stats.clone(),
+            received,
+        },
+    );
+    let (backlog, limit) = (port.backlog(), port.ring().limit());
+    StatusLine {
+        event,
+        time_s: rounded((now - begun).as_secs_f64()),
+        way,
+        mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
+        received: received.frames - then.received.frames,
+        packets: stats.dequeued.packets - then.queue.dequeued.packets,
+        drops: stats.drops() - then.queue.drops(),
+        marks: marks(stats).saturating_sub(marks(&then.queue)),
+        backlog_packets: backlog.packets,
+        backlog_bytes: backlog.bytes.get(),
+        sojourn_p50_us: micros(sojourn.percentile(50)),
+        sojourn_p99_us: micros(sojourn.percentile(99)),
+        limit_bytes: limited(limit.limit()),
+        ring_bytes: limit.in_flight().get(),
+        no_memory: received.no_memory - then.received.no_memory,
+        too_long: received.too_long - then.received.too_long,
+    }
+}
+
+impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D> {
+    fn turn(&mut self, now: Instant) -> Progress {
+        let more = self.bridge.turn(now);
+        if now >= self.since + self.interval() {
+            self.report("interval", now);
+            self.gone |= self.devices_are_gone();
+        }
+        if self.gone || self.end.is_some_and(|end| now >= end) {
+            return Progress::Done;
+        }
+        if more {
+            return Progress::Again;
+        }
+        let wake = self.bridge.wake(now).map(|wake| wake.at);
+        Progress::Wait(
+            wake.into_iter()
+                .chain([self.since + self.interval()])
+                .chain(self.end)
+                .min(),
+        )
+    }
+
+    fn devices(&self) -> [BorrowedFd<'_>; 2] {
+        let Bridge { left, right, .. } = &self.bridge;
+        [left, right].map(|side| side.port().ring().device().as_fd())
+    }
+}
+
+/// A device and its frames.
+type Open<D> = (D, Vec<<D as Device>::Frame>);
+
+fn run<D>(
+    args: &MiddleboxArgs,
+    left: Open<D>,
+    right: Open<D>,
+    failure: fn(&mut D) -> Option<String>,
+) -> Result<(), Failure>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    let bridge = bridge(args, left, right)?;
+    let idle = if args.busy_poll {
+        Idle::Spin
+    } else {
+        Idle::Sleep
+    };
+    let event_loop = EventLoop::new(Clock::start(), idle)?;
+    stop_on_signals(event_loop.stopper())?;
+    let begun = event_loop.clock().now();
+    let end = args.seconds.map(|time| begun + time);
+    let before = [Box::default(), Box::default()];
+    eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
+    let screen = open_screen(args, event_loop.stopper())?;
+    let mut middlebox = Middlebox {
+        bridge,
+        json: args.json,
+        begun,
+        since: begun,
+        end,
+        gone: false,
+        before,
+        screen,
+    };
+    let ended = event_loop.run_forwarder(&mut middlebox);
+    // The terminal is itself again before anything is printed.
+    middlebox.screen = None;
+    let ended = ended?;
+    middlebox.before = [Box::default(), Box::default()];
+    middlebox.since = begun;
+    middlebox.report("summary", event_loop.clock().now());
+    let Bridge { left, right, .. } = &mut middlebox.bridge;
+    match ended {
+        Ended::Application | Ended::Stopped if !middlebox.gone => Ok(()),
+        _ => {
+            let why = [left, right]
+                .into_iter()
+                .find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
+            Err(Failure::Device(
+                why.unwrap_or_else(|| "it receives no more".to_owned()),
+            ))
+        }
+    }
+}
+
+fn bridge<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>) -> Result<Bridge<D, D>, Failure>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
+    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
+        Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
+    };
+    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
+        Ok(Side::new(
+            device,
+            frames,
+            queue(words)?,
+            args.limit.build()?,
+        ))
+    };
+    Ok(Bridge::new(
+        side(left, &words(&args.to_left))?,
+        side(right, &words(&args.to_right))?,
+        system_seed()?,
+    ))
+}
+
+/// The live view with its port names, if asked for.
+fn open_screen(
+    args: &MiddleboxArgs,
+    stopper: tautline_rt::Stopper,
+) -> Result<Option<(Screen, [String; 2])>, Failure> {
+    let screen = match args.live {
+        true => Screen::open(
+            View::new(format!("{} <-> {}", args.left, args.right)),
+            move || stopper.stop(),
+        )?,
+        false => None,
+    };
+    Ok(screen.map(|screen| {
+        (
+            screen,
+            [
+                format!("to right ({})", args.right),
+                format!("to left ({})", args.left),
+            ],
+        )
+    }))
+}
+
+fn open_packet(args: &MiddleboxArgs, interface: &str) -> Result<Open<PacketDevice>, Failure> {
+    let device = PacketDevice::open(&Config::new(interface))?;
+    let frames = device.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
+    let frames = (0..args.frames).map(|_| HeapFrame::with_len(frames));
+    Ok((device, frames.collect()))
+}
+
+fn open_tap(args: &MiddleboxArgs, interface: &str) -> Result<Open<Tap>, Failure> {
+    Ok((
+        Tap::open(interface)?,
+        (0..args.frames).map(|_| HeapFrame::new()).collect(),
+    ))
+}
+
+#[cfg(feature = "af-xdp")]
+fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
+    use tautline_xdp_io::{Config, Take, XdpDevice};
+    let open = |interface: &str, own: &Option<String>| -> Result<Open<XdpDevice>, Failure> {
+        let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
+        let config = Config {
+            interface: interface.to_owned(),
+            take: Take::Everything,
+            transmit_frames: args.frames,
+            ..Config::default()
+        };
+        let config = config.holding(qdisc.report().packet_limit())?;
+        Ok(XdpDevice::open(config)?)
+    };
+    let words = [
+        Some(&args.qdisc),
+        args.to_right.as_ref(),
+        args.to_left.as_ref(),
+    ];
+    if words
+        .into_iter()
+        .flatten()
+        .any(|words| words.split_whitespace().any(|word| word == "duplicate"))
+    {
+        eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
+    }
+    let left = open(&args.left, &args.to_left)?;
+    let right = open(&args.right, &args.to_right)?;
+    run(args, left, right, |device| {
+        device.failure().map(|failure| failure.to_string())
+    })
+}
+
+#[cfg(not(feature = "af-xdp"))]
+fn with_af_xdp(_args: &MiddleboxArgs) -> Result<(), Failure> {
+    Err(Failure::NoAfXdp)
+}

@@ -1,0 +1,17 @@
+//! The program `tautline`, one module per command under [`command`], and what its commands and this
+//! repository's examples share: options, devices, transfers, reports.
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod check;
+pub mod command;
+pub mod failure;
+pub mod introspection;
+pub mod open;
+pub mod receive;
+pub mod report;
+pub mod send;
+pub mod session;
+pub mod sink;
+pub mod source;
+pub mod trace;
