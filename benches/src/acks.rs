@@ -1,4 +1,4 @@
-//! [`Acks`]: a controller that hears acknowledgements of a steady path, one by one.
+//! [`Acks`]: a controller that hears acknowledgments of a steady path, one by one.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Acks {
         }
     }
 
-    /// One acknowledgement of one segment.
+    /// One acknowledgment of one segment.
     pub fn ack(&mut self) -> Verdict {
         self.now += SPACING;
         self.count += 1;

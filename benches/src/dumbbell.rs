@@ -31,7 +31,7 @@ pub struct Dumbbell {
 /// Packets and bytes delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Packets that left the router by the bottleneck: data, not the acknowledgements that come
+    /// Packets that left the router by the bottleneck: data, not the acknowledgments that come
     /// back.
     pub packets: u64,
     /// Payload that the receiver read after the first second.

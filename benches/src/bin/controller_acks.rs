@@ -1,4 +1,4 @@
-//! So many acknowledgements through one controller, for `scripts/bench-cc` to count instructions
+//! So many acknowledgments through one controller, for `scripts/bench-cc` to count instructions
 //! of: `controller_acks NAME COUNT`.
 #![forbid(unsafe_code)]
 

@@ -43,7 +43,7 @@ impl SegmentId {
 pub struct Owner {
     /// The socket that sent it.
     pub socket: SocketId,
-    /// The segment it carries, or the first of several; `None` for pure acknowledgements, probes
+    /// The segment it carries, or the first of several; `None` for pure acknowledgments, probes
     /// and resets.
     pub segment: Option<SegmentId>,
 }

@@ -345,7 +345,7 @@ impl Controller for Bbr {
     }
 
     /// `bbr_undo_cwnd`: without a loss there is no policer and no explanation for a bandwidth that
-    /// did not grow. The next acknowledgement restores the window, as after any recovery.
+    /// did not grow. The next acknowledgment restores the window, as after any recovery.
     fn on_undo(&mut self, _now: Instant) {
         self.pipe.on_undo();
         self.policer = Policer::Unsuspected;

@@ -75,7 +75,7 @@ pub struct Bbr3 {
     initial_window: Bytes,
     rng: SplitMix64,
     state: State,
-    /// Total delivered at the last acknowledgement.
+    /// Total delivered at the last acknowledgment.
     delivered: Bytes,
     rounds: Rounds,
     full_pipe: FullPipe,
@@ -171,7 +171,7 @@ impl Bbr3 {
         self.full_pipe.reached
     }
 
-    /// Extra window for aggregated acknowledgements.
+    /// Extra window for aggregated acknowledgments.
     pub fn extra_acked(&self) -> Bytes {
         self.aggregation.extra()
     }

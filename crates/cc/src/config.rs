@@ -23,14 +23,14 @@ pub struct Config {
     /// CUBIC's window and 0.8 of Reno's, because a queue that marks is short. Off (the RFC is
     /// experimental, and Linux does not implement it).
     pub abe: bool,
-    /// The transport paces. On. Linux's HyStart then expects a train of acknowledgements twice as
+    /// The transport paces. On. Linux's HyStart then expects a train of acknowledgments twice as
     /// long.
     pub paced: bool,
     /// Clock resolution of [`CubicLinux`](crate::CubicLinux), one jiffy. 1 ms (`CONFIG_HZ=1000`);
     /// zero counts as a nanosecond.
     pub tick: Duration,
     /// Seed of random decisions (BBR's first phase, the time between its probes). One per
-    /// connection; the same seed and the same acknowledgements give the same connection. 0.
+    /// connection; the same seed and the same acknowledgments give the same connection. 0.
     pub seed: u64,
 }
 

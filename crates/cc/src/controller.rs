@@ -17,7 +17,7 @@ use crate::sampler::RateSample;
 /// |---|---|
 /// | the connection opens | [`ecn`](Self::ecn) |
 /// | the algorithm is replaced (`TCP_CONGESTION`) | [`ecn`](Self::ecn), [`adopt`](Self::adopt) |
-/// | an acknowledgement delivers data | [`on_lost`](Self::on_lost) per lost segment, [`on_congestion`](Self::on_congestion) if an episode begins, [`on_ack`](Self::on_ack) |
+/// | an acknowledgment delivers data | [`on_lost`](Self::on_lost) per lost segment, [`on_congestion`](Self::on_congestion) if an episode begins, [`on_ack`](Self::on_ack) |
 /// | the retransmission timer expires | `on_lost` per lost segment, `on_congestion` |
 /// | this host's qdisc drops a segment | `on_lost`, `on_congestion` |
 /// | DSACK, Eifel or F-RTO proves a retransmission spurious | [`on_undo`](Self::on_undo) |
@@ -76,7 +76,7 @@ pub trait Controller: Send {
     /// Window and rate, valid until the next call of another method.
     fn verdict(&self) -> Verdict;
 
-    /// One segment was found lost, by acknowledgements, by a timer or by a drop inside this host.
+    /// One segment was found lost, by acknowledgments, by a timer or by a drop inside this host.
     /// Called for each lost segment, before the [`on_ack`](Self::on_ack) or
     /// [`on_congestion`](Self::on_congestion) of the same event. Default: ignores it, because
     /// `on_congestion` is enough for a window-based controller.
@@ -116,7 +116,7 @@ pub trait Controller: Send {
     }
 }
 
-/// The effects of one acknowledgement. Amounts are in bytes of payload.
+/// The effects of one acknowledgment. Amounts are in bytes of payload.
 ///
 /// A transport other than `tautline-stack` (QUIC, say) starts from [`Ack::new`] and adds the fields
 /// that it knows:
@@ -164,14 +164,14 @@ pub struct Ack {
     pub min_rtt: Duration,
     /// Total delivered so far, for round counting.
     pub delivered: Bytes,
-    /// Delivery-rate sample; `None` if the acknowledgement gave no valid one.
+    /// Delivery-rate sample; `None` if the acknowledgment gave no valid one.
     pub rate: Option<RateSample>,
     /// The window (not the application) limited the sender in the flight that this acknowledges.
     /// Windows grow only then.
     pub cwnd_limited: bool,
-    /// A new round trip began with this acknowledgement.
+    /// A new round trip began with this acknowledgment.
     pub round_start: bool,
-    /// Congestion state of the transport after this acknowledgement.
+    /// Congestion state of the transport after this acknowledgment.
     pub state: CongestionState,
     /// Part of `acked` that arrived with a congestion mark, as far as the peer's echoes say.
     pub marked: Bytes,
@@ -184,7 +184,7 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// An acknowledgement of `acked` bytes that leaves `in_flight` bytes in flight, of a sender
+    /// An acknowledgment of `acked` bytes that leaves `in_flight` bytes in flight, of a sender
     /// that the window limits, outside any episode; no samples.
     pub fn new(now: Instant, acked: Bytes, in_flight: Bytes) -> Self {
         Self {
@@ -263,7 +263,7 @@ pub enum Ecn {
     #[default]
     Classic,
     /// The share of marked bytes: data carries ECT(0), as do retransmissions and pure
-    /// acknowledgements, and echoes follow RFC 8257 §3.2 or AccECN. Only for networks under one
+    /// acknowledgments, and echoes follow RFC 8257 §3.2 or AccECN. Only for networks under one
     /// administration.
     Dctcp,
     /// The share of marked bytes, and the queues of L4S (RFC 9331): data carries ECT(1), and AccECN
@@ -308,7 +308,7 @@ pub struct Congestion {
 /// Kinds of congestion signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Loss found by acknowledgements: fast recovery begins.
+    /// Loss found by acknowledgments: fast recovery begins.
     Loss,
     /// The retransmission timer expired.
     Timeout,

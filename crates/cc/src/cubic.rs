@@ -51,7 +51,7 @@ pub struct CubicLaw<S> {
     /// Plateau of the curve in segments; `None` after a timeout or a slow start without loss, when
     /// the next epoch begins on its plateau.
     plateau: Option<f64>,
-    /// The congestion-avoidance epoch, from its first acknowledgement.
+    /// The congestion-avoidance epoch, from its first acknowledgment.
     epoch: Option<Epoch>,
     /// The initial slow start; `None` once it is over.
     slow_start: Option<S>,
@@ -95,7 +95,7 @@ impl<S: SlowStart> Cubic<S> {
 }
 
 impl<S: SlowStart> CubicLaw<S> {
-    /// An acknowledgement that may open the window.
+    /// An acknowledgment that may open the window.
     fn grow(&mut self, ack: &Ack, before: &Verdict) {
         let mut left = ack.acked;
         if self.window.in_slow_start() {
@@ -160,7 +160,7 @@ impl<S: SlowStart> CubicLaw<S> {
         }
     }
 
-    /// Opens the window to Reno's. One acknowledgement opens it by at most half the bytes that it
+    /// Opens the window to Reno's. One acknowledgment opens it by at most half the bytes that it
     /// covers, as on the curve: the estimate may be far ahead if the window was held back meanwhile.
     fn follow_reno(&mut self, reno_estimate: f64, acked: Bytes) {
         let goal = Bytes::new((reno_estimate * self.window.mss.get() as f64) as u64);

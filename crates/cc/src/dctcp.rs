@@ -23,7 +23,7 @@ pub type Dctcp = WindowController<DctcpLaw>;
 pub struct DctcpLaw {
     window: RenoWindow,
     alpha: MarkShare<10>,
-    /// The observation window, from its first acknowledgement.
+    /// The observation window, from its first acknowledgment.
     observed: Option<Round>,
 }
 

@@ -23,7 +23,7 @@ impl Episode {
         let new = match *self {
             Self::Open | Self::TimedOut { progress: true } => true,
             // The transport reports each episode once, so a second signal of the same kind begins
-            // another one, even without an acknowledgement in between.
+            // another one, even without an acknowledgment in between.
             Self::Reduced { by } => by == signal,
             Self::TimedOut { progress: false } => signal == Signal::Loss,
         };

@@ -144,7 +144,7 @@ mod tests {
         )
     }
 
-    /// A round of `samples` acknowledgements at `rtt_ms`; the last answer.
+    /// A round of `samples` acknowledgments at `rtt_ms`; the last answer.
     fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64, samples: u32) -> Step {
         let steps = (0..samples)
             .map(|i| answer(hystart, &ack(Some(Duration::from_millis(rtt_ms)), i == 0)));

@@ -1,5 +1,5 @@
 //! HyStart as in Linux's CUBIC since 5.16 (`net/ipv4/tcp_cubic.c`, `hystart_update`): leaves slow
-//! start when the acknowledgements of one round form a train as long as the path, or when the delay
+//! start when the acknowledgments of one round form a train as long as the path, or when the delay
 //! grows (Ha and Rhee, "Taming the elephants: new TCP slow start", 2011).
 //!
 //! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen, not with the
@@ -16,9 +16,9 @@ use crate::slow_start::{SlowStart, Step};
 
 /// Smallest window, in segments, at which it leaves slow start (`hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
-/// Acknowledgements closer than this belong to one train (`hystart_ack_delta_us`).
+/// Acknowledgments closer than this belong to one train (`hystart_ack_delta_us`).
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// Aggregation of acknowledgements accounts for at most this part of a train ...
+/// Aggregation of acknowledgments accounts for at most this part of a train ...
 const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
 /// ... and for at most the time that four packets of 64 KiB take to leave (`hystart_ack_delay`).
 const AGGREGATE: Bytes = Bytes::kib(4 * 64);
@@ -43,7 +43,7 @@ pub struct Hystart {
 struct Observed {
     round: Round,
     since: Instant,
-    /// Last acknowledgement of the train that began the round.
+    /// Last acknowledgment of the train that began the round.
     train_end: Instant,
     /// Lowest RTT of the round.
     lowest: Duration,
@@ -61,8 +61,8 @@ impl Hystart {
         }
     }
 
-    /// The train of acknowledgements is as long as the path: a round trip if the sender paces, half
-    /// of one if it sends in bursts, plus an allowance for aggregated acknowledgements.
+    /// The train of acknowledgments is as long as the path: a round trip if the sender paces, half
+    /// of one if it sends in bursts, plus an allowance for aggregated acknowledgments.
     fn train_is_long(
         &self,
         observed: &mut Observed,

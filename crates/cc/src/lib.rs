@@ -1,4 +1,4 @@
-//! Congestion control for any transport: a [`Controller`] learns what acknowledgements delivered and
+//! Congestion control for any transport: a [`Controller`] learns what acknowledgments delivered and
 //! answers with a window and a rate.
 //!
 //! [`Algorithm`] names the controllers of this crate; [`Factory`] makes them, or one of your own,

@@ -1,7 +1,7 @@
 //! [`PacketWindow`]: window and threshold counted in whole packets, as Linux counts them.
 //!
 //! The transport counts bytes. This window turns acknowledged bytes into packets and keeps the
-//! remainder for the next acknowledgement. Its rules are those of
+//! remainder for the next acknowledgment. Its rules are those of
 //! [`Window`](crate::window::Window) in Linux's integers.
 
 use core::time::Duration;

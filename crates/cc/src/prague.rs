@@ -55,7 +55,7 @@ struct Marks {
     alpha: MarkShare<20>,
     /// A mark was seen; until then `alpha` is one.
     seen: bool,
-    /// A mark was signaled that no acknowledgement has accounted for yet.
+    /// A mark was signaled that no acknowledgment has accounted for yet.
     signaled: bool,
     /// The observation window.
     observed: Option<Period>,

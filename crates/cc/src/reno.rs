@@ -106,7 +106,7 @@ impl RenoWindow {
     #[inline]
     pub(crate) fn grow(&mut self, acked: Bytes) {
         let left = self.window.slow_start(acked);
-        // More than a window in one acknowledgement still opens the window by one segment only.
+        // More than a window in one acknowledgment still opens the window by one segment only.
         self.credit += left.min(self.window.cwnd);
         if self.credit >= self.window.cwnd {
             self.credit = self.credit.saturating_sub(self.window.cwnd);

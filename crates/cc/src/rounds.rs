@@ -4,7 +4,7 @@ use tautline_base::Bytes;
 
 use crate::controller::Ack;
 
-/// The data in flight after an acknowledgement.
+/// The data in flight after an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
     /// Total delivered at its end.
@@ -36,7 +36,7 @@ impl Round {
 pub(crate) struct Rounds {
     /// Number of round trips that have begun.
     pub(crate) count: u64,
-    /// The present acknowledgement began one.
+    /// The present acknowledgment began one.
     pub(crate) started: bool,
     /// Total delivered at the beginning of the present one.
     begin: Bytes,

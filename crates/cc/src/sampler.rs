@@ -2,8 +2,8 @@
 //!
 //! Every segment carries a copy of the connection's delivery state at its transmission. When it is
 //! delivered, the difference to the present state is a sample: bytes delivered over an interval. The
-//! interval is the longer of the flight's send time and its acknowledgement time, so aggregated
-//! acknowledgements do not inflate the rate.
+//! interval is the longer of the flight's send time and its acknowledgment time, so aggregated
+//! acknowledgments do not inflate the rate.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::controller::Loss;
 pub struct RateSample {
     /// Delivered over the interval.
     pub delivered: Bytes,
-    /// The interval: the longer of the send and the acknowledgement phase.
+    /// The interval: the longer of the send and the acknowledgment phase.
     pub interval: Duration,
     /// `delivered / interval`.
     pub rate: Rate,
@@ -58,7 +58,7 @@ pub struct Sampler {
     /// Total delivered at the end of the flight that the application limited.
     app_limited_until: Option<Bytes>,
     lost: Bytes,
-    /// The last-sent segment among those that the current acknowledgement delivered.
+    /// The last-sent segment among those that the current acknowledgment delivered.
     newest: Option<SentRate>,
 }
 
@@ -110,9 +110,9 @@ impl Sampler {
         }
     }
 
-    /// Returns the sample of an acknowledgement, after all its segments were reported. `None` if it
+    /// Returns the sample of an acknowledgment, after all its segments were reported. `None` if it
     /// delivered nothing, or if the interval is shorter than `min_rtt`, which only an
-    /// acknowledgement of an earlier copy can cause.
+    /// acknowledgment of an earlier copy can cause.
     pub fn on_ack(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
         if self
             .app_limited_until
@@ -197,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn bunched_acknowledgements_do_not_exceed_the_send_rate() {
+    fn bunched_acknowledgments_do_not_exceed_the_send_rate() {
         let mut sampler = Sampler::default();
         let sent = flight(&mut sampler, 0);
-        // The first acknowledgement restarts both clocks, the other nine come at once.
+        // The first acknowledgment restarts both clocks, the other nine come at once.
         sampler.on_delivered(&sent[0], SEGMENT, ms(19));
         sampler.on_ack(ms(19), RTT);
         for segment in &sent[1..] {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(
             sample.interval,
             Duration::from_millis(19),
-            "acknowledgement phase since the flight began"
+            "acknowledgment phase since the flight began"
         );
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let first = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&first, SEGMENT, ms(10));
         sampler.on_ack(ms(10), RTT);
-        // Paced far apart, while the acknowledgement clock stood at 10 ms.
+        // Paced far apart, while the acknowledgment clock stood at 10 ms.
         let late = sampler.on_send(ms(60), SEGMENT, false);
         let mut sampler = Sampler {
             delivered_at: ms(60),
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_nothing_gives_no_sample() {
+    fn an_acknowledgment_of_nothing_gives_no_sample() {
         let mut sampler = Sampler::default();
         sampler.on_send(ms(0), SEGMENT, true);
         assert_eq!(sampler.on_ack(ms(50), RTT), None);
     }
 
     #[test]
-    fn the_newest_segment_of_an_acknowledgement_gives_the_sample() {
+    fn the_newest_segment_of_an_acknowledgment_gives_the_sample() {
         let mut sampler = Sampler::default();
         let old = sampler.on_send(ms(0), SEGMENT, true);
         let lost = sampler.on_send(ms(1), SEGMENT, false);

@@ -4,7 +4,7 @@ use tautline_base::Bytes;
 
 use crate::controller::{Ack, Verdict};
 
-/// A slow-start algorithm. Called for every acknowledgement of the initial slow start.
+/// A slow-start algorithm. Called for every acknowledgment of the initial slow start.
 pub trait SlowStart: Clone + Send {
     /// Decides about the window. `before`: window and rate in force until now.
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
@@ -15,7 +15,7 @@ pub trait SlowStart: Clone + Send {
     }
 }
 
-/// A slow-start algorithm's answer to an acknowledgement.
+/// A slow-start algorithm's answer to an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Open the window by this many bytes.

@@ -93,7 +93,7 @@ pub struct Cake<P> {
 struct Weighed<P> {
     packet: P,
     weight: u32,
-    /// A TCP acknowledgement and nothing else; not looked for while there is no ACK filter.
+    /// A TCP acknowledgment and nothing else; not looked for while there is no ACK filter.
     pure_ack: bool,
 }
 
@@ -563,14 +563,14 @@ impl<P: Item> Qdisc<P> for Cake<P> {
 }
 
 impl<P: Item> Cake<P> {
-    /// Lets the arrived packet, the last of its queue, supersede an older acknowledgement there.
+    /// Lets the arrived packet, the last of its queue, supersede an older acknowledgment there.
     fn filter_acks(&mut self, place: FlowPosition, now: Instant, drops: &mut Drops<P>) {
         let aggressive = self.config.ack_filter == AckFilter::Aggressive;
         let flow = &mut self.tins[place.tin].flows[place.flow];
         let Some((last, newest)) = self.packets.back(flow.queue) else {
             return;
         };
-        // Without other acknowledgements there is nothing to look for, however many packets the
+        // Without other acknowledgments there is nothing to look for, however many packets the
         // queue has.
         if flow.pure_acks == u32::from(newest.pure_ack) {
             return;

@@ -131,7 +131,7 @@ impl Application<Machine> for Client {
         {
             return Next::Done;
         }
-        // The byte left in the turn before this one; its acknowledgement comes after much else.
+        // The byte left in the turn before this one; its acknowledgment comes after much else.
         let left = info.in_flight.get() > 0;
         if self.sent.is_some() && left && !std::mem::replace(&mut self.delayed, true) {
             self.inbox
@@ -149,7 +149,7 @@ impl Application<Machine> for Client {
 }
 
 #[test]
-fn an_acknowledgement_behind_a_batch_forestalls_the_probe() {
+fn an_acknowledgment_behind_a_batch_forestalls_the_probe() {
     let (left, right): (Queue, Queue) = Default::default();
     let (one, other) = UnixDatagram::pair().expect("descriptors");
     let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");

@@ -122,7 +122,7 @@ fn the_kernel_takes_and_gives_packets_of_several_segments() {
             match there_and_back(&name, [&ends[0], &ends[1]], prefix, offloading) {
                 Err(why) => return println!("skipped: {why}"),
                 Ok([taken, given]) if offloading => {
-                    // Beside data, acknowledgements go each way.
+                    // Beside data, acknowledgments go each way.
                     println!("{SEGMENTS} segments each way in {taken} and {given} packets");
                     assert!(
                         taken < SEGMENTS && given < SEGMENTS,

@@ -51,7 +51,7 @@ pub enum Cause {
     Cwnd,
     /// The peer's receive window, silly-window avoidance included.
     PeerWindow,
-    /// Nagle's algorithm: a small segment waits for the acknowledgement of another.
+    /// Nagle's algorithm: a small segment waits for the acknowledgment of another.
     Nagle,
     /// TCP Small Queues.
     Tsq,

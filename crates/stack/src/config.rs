@@ -170,7 +170,7 @@ pub struct TcpConfig {
     pub receive_start: Bytes,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
-    /// How long an acknowledgement is held back; at least, if `delayed_ack_max` is longer. Default
+    /// How long an acknowledgment is held back; at least, if `delayed_ack_max` is longer. Default
     /// 40 ms (Linux `TCP_DELACK_MIN`).
     pub delayed_ack: Duration,
     /// On paths whose round trip is longer than `delayed_ack`, the delay follows the time between
@@ -178,7 +178,7 @@ pub struct TcpConfig {
     /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
-    /// Joins acknowledgements of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
+    /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`]. The profiles that are compared with recordings of Linux
     /// leave it off: with it 3 of 16 recorded cells leave the kernel's range (drops of BBR over CoDel:
     /// 97, the kernel's are 117).
@@ -210,7 +210,7 @@ pub struct TcpConfig {
     pub backlog: usize,
     /// Opened connections a listener holds for an application that has not yet taken their
     /// [`Accepted`](crate::Event::Accepted) event. When it is full, SYNs and the last
-    /// acknowledgements of handshakes are ignored. Default 4096 (Linux `somaxconn`).
+    /// acknowledgments of handshakes are ignored. Default 4096 (Linux `somaxconn`).
     pub accept_queue: usize,
     /// Whether a listener with a full backlog remembers SYNs in its answers. Default
     /// [`SynCookies::WhenFull`] (Linux `tcp_syncookies` = 1).
@@ -243,7 +243,7 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
-    /// The longest that Linux holds an acknowledgement back (`TCP_DELACK_MAX`).
+    /// The longest that Linux holds an acknowledgment back (`TCP_DELACK_MAX`).
     pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
     /// Initial size of a send buffer in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
@@ -322,7 +322,7 @@ impl Default for Keepalive {
 }
 
 /// SYN cookies: the state of a half-open connection travels in the sequence number (and timestamp)
-/// of the SYN-ACK and comes back with the peer's acknowledgement, so that a flood of SYNs takes no
+/// of the SYN-ACK and comes back with the peer's acknowledgment, so that a flood of SYNs takes no
 /// memory (RFC 4987 §3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SynCookies {
@@ -386,7 +386,7 @@ pub enum MtuProbing {
 /// Local drops that the sending connection is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalDropReporting {
-    /// None: every loss is found by acknowledgements.
+    /// None: every loss is found by acknowledgments.
     Nothing,
     /// Refusals at enqueue, as Linux's return codes do.
     Enqueue,

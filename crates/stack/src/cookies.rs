@@ -9,7 +9,7 @@
 //!
 //! Both hashes are keyed, and the second one's input changes every minute, so a cookie is worthless
 //! after two: 8 of 2³² guesses hit. Linux adds the index of the MSS to H2 instead: there an
-//! acknowledgement a few numbers off redeems as well, and shifts the stream (DIVERGES). Window scale, SACK and ECN travel in the low six bits of our
+//! acknowledgment a few numbers off redeems as well, and shifts the stream (DIVERGES). Window scale, SACK and ECN travel in the low six bits of our
 //! timestamp, if the peer uses timestamps; else they are not used.
 
 use tautline_base::Instant;
@@ -232,7 +232,7 @@ mod tests {
             if other != port {
                 prop_assert_eq!(redeem(&key, &tuple(other), isn, cookie, now), None);
             }
-            // Issue 16.18: an acknowledgement or a segment a few numbers off, or both.
+            // Issue 16.18: an acknowledgment or a segment a few numbers off, or both.
             for by in (1..8u32).flat_map(|by| [by, by.wrapping_neg()]) {
                 prop_assert_eq!(redeem(&key, &tuple(port), isn, cookie.wrapping_add(by), now), None);
                 prop_assert_eq!(redeem(&key, &tuple(port), isn.wrapping_add(by), cookie, now), None);

@@ -172,7 +172,7 @@ impl TimeWaits {
             return Some(Answer::Nothing);
         }
         record.answered = Some(now);
-        Some(Answer::Acknowledge(Box::new(acknowledgement(
+        Some(Answer::Acknowledge(Box::new(acknowledgment(
             tuple,
             &record.remains,
             now,
@@ -208,7 +208,7 @@ impl TimeWaits {
 }
 
 /// The connection's numbers once more.
-fn acknowledgement(tuple: &Tuple, remains: &TimeWaitState, now: Instant) -> TcpHeader {
+fn acknowledgment(tuple: &Tuple, remains: &TimeWaitState, now: Instant) -> TcpHeader {
     TcpHeader {
         source_port: tuple.local_port,
         destination_port: tuple.remote_port,

@@ -291,7 +291,7 @@ fn a_recovery_is_told_of_while_it_lasts() {
     );
 }
 
-/// Fifteen segments at once, and `late` bytes more when the first acknowledgements have come;
+/// Fifteen segments at once, and `late` bytes more when the first acknowledgments have come;
 /// whether the last delivery rate is the application's.
 fn last_rate_is_the_application_s(late: usize) -> bool {
     let (mut pair, client, _) = Pair::connected(

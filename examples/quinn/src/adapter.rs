@@ -14,14 +14,14 @@
 //!   window.
 //! * Spurious losses are not reported: `on_undo` is never called.
 //! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch,
-//!   with that sum. They come after the acknowledgement that revealed them, so [`Ack::lost`] is
-//!   that of the acknowledgement before.
+//!   with that sum. They come after the acknowledgment that revealed them, so [`Ack::lost`] is
+//!   that of the acknowledgment before.
 //! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's
 //!   flow control as such too.
 //! * Marks are an event without a count: controllers that heed the share of marks are refused
 //!   ([`NeedsMarks`](factory::NeedsMarks)).
 //! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between
-//!   acknowledgements, and an end that sent only such datagrams does not notice that it was idle.
+//!   acknowledgments, and an end that sent only such datagrams does not notice that it was idle.
 //! * The MTU may change, the segment size of a controller may not: it stays that of the beginning.
 //!   Only the smallest window follows the MTU.
 
@@ -57,7 +57,7 @@ pub(crate) struct Adapter {
     sent: SentTimes,
     in_flight: Bytes,
     batch: Batch,
-    /// Lost since the last acknowledgement was passed on.
+    /// Lost since the last acknowledgment was passed on.
     lost: Bytes,
     srtt: Duration,
     min_rtt: Option<Duration>,
@@ -70,7 +70,7 @@ pub(crate) struct Adapter {
     idle_since: Option<Instant>,
 }
 
-/// Acknowledgements that came in one packet.
+/// Acknowledgments that came in one packet.
 #[derive(Debug, Default)]
 struct Batch {
     packets: u64,

@@ -63,13 +63,13 @@ impl Handshake {
         if self.by_peer {
             let syn = self.segment(REMOTE, LISTENING, self.isn, None);
             rig.deliver(&syn.to_frame());
-            let acknowledgement = self.segment(
+            let acknowledgment = self.segment(
                 REMOTE,
                 LISTENING,
                 self.isn.wrapping_add(1),
                 Some(rig.flow.host_next),
             );
-            rig.deliver(&acknowledgement.to_frame());
+            rig.deliver(&acknowledgment.to_frame());
         } else {
             rig.connect();
             let (port, expected) = (rig.flow.host_port, rig.flow.host_next);

@@ -77,8 +77,8 @@ pub fn run(input: Input) {
                     ..segment(*port, *isn, 0, 2)
                 };
                 rig.deliver(&syn.to_frame());
-                let acknowledgement = segment(*port, isn.wrapping_add(1), rig.flow.host_next, 16);
-                rig.deliver(&acknowledgement.to_frame());
+                let acknowledgment = segment(*port, isn.wrapping_add(1), rig.flow.host_next, 16);
+                rig.deliver(&acknowledgment.to_frame());
             }
             Step::Call(call) => rig.call(*call),
             Step::Setting(setting) => rig.set(*setting),

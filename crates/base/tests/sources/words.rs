@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 use crate::tree::{Findings, files, sources};
 
 /// Parts of identifiers that have a better word.
-const PARTS: [(&str, &str); 22] = [
+const PARTS: [(&str, &str); 24] = [
     ("card", "nic or device"),
     ("cards", "nics or devices"),
     ("accident", "impairment"),
@@ -33,6 +33,8 @@ const PARTS: [(&str, &str); 22] = [
     ("neighbours", "neighbors"),
     ("serialise", "serialize"),
     ("licence", "license"),
+    ("acknowledgement", "acknowledgment"),
+    ("acknowledgements", "acknowledgments"),
 ];
 
 /// Names of types that mean nothing outside this project, or too many things.
@@ -92,7 +94,7 @@ const FUNCTIONS: [(&str, &str); 22] = [
 ];
 
 /// What prose does not say, as a regular expression, and what it says instead.
-const PHRASES: [(&str, &str); 36] = [
+const PHRASES: [(&str, &str); 37] = [
     (r"\baccidents?\b", "impairment"),
     (r"\bcards?\b", "NIC, device"),
     (r"\bcomplaints?\b|\bcomplains?\b", "ICMP error; reports"),
@@ -147,6 +149,7 @@ const PHRASES: [(&str, &str); 36] = [
     (r"(?i)\bhonour", "honor"),
     (r"(?i)\bfavour", "favor"),
     (r"(?i)\blicences?\b", "license"),
+    (r"(?i)\backnowledgement", "acknowledgment, as RFC 9293"),
     (r"(?i)\bcentres?\b", "center"),
     (r"(?i)\bgrey\b", "gray"),
     (

@@ -66,7 +66,7 @@ impl Aggregation {
         self.excess[0] = self.excess[0].max(excess);
     }
 
-    /// Extra window for aggregated acknowledgements.
+    /// Extra window for aggregated acknowledgments.
     pub(super) fn room(&self, bandwidth: Rate, params: &AggregationParams) -> Bytes {
         let [present, before] = self.excess;
         let room =
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_at_the_bandwidth_begin_a_new_epoch_each() {
+    fn acknowledgments_at_the_bandwidth_begin_a_new_epoch_each() {
         assert_eq!(
             room_after(&[0, 20, 40, 60, 80], 1000),
             [20; 5],

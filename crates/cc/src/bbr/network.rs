@@ -92,7 +92,7 @@ impl Bbr {
     }
 
     /// `bbr_quantization_budget`: adds room for three bursts (one at the sender, one at the
-    /// receiver, one in the network), rounds up to an even number for delayed acknowledgements, and
+    /// receiver, one in the network), rounds up to an even number for delayed acknowledgments, and
     /// adds two segments in the probing phase, so that short paths are probed too.
     fn with_bursts(&self, segments: u64) -> Bytes {
         let bursts = 3 * self.params.burst(self.pacing_rate, self.mss);

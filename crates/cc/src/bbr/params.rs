@@ -28,7 +28,7 @@ pub struct Params {
     pub startup_gain: Gain,
     /// Pacing gain of DRAIN: 88/256 = 0.344, its inverse.
     pub drain_gain: Gain,
-    /// Window gain of PROBE_BW: 2, room for acknowledgements that come late or bunched.
+    /// Window gain of PROBE_BW: 2, room for acknowledgments that come late or bunched.
     pub cwnd_gain: Gain,
     /// Pacing gains of PROBE_BW, in order: 1.25, 0.75, and six times 1. The first probes, the
     /// second drains what it left.
@@ -59,7 +59,7 @@ pub struct Params {
     pub pacing_margin: u32,
     /// Detection of token-bucket policers.
     pub policer: PolicerParams,
-    /// Room for aggregated acknowledgements.
+    /// Room for aggregated acknowledgments.
     pub aggregation: AggregationParams,
 }
 
@@ -80,7 +80,7 @@ pub struct PolicerParams {
     pub hold_rounds: u32,
 }
 
-/// Parameters of the acknowledgement-aggregation estimate (`bbr_update_ack_aggregation`).
+/// Parameters of the acknowledgment-aggregation estimate (`bbr_update_ack_aggregation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationParams {
     /// Share of the estimate that is added to the window: 1. Zero turns it off.

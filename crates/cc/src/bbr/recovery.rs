@@ -10,14 +10,14 @@ use crate::controller::{Ack, CongestionState};
 /// State of loss recovery, and the window to restore.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// State at the last acknowledgement or timeout.
+    /// State at the last acknowledgment or timeout.
     state: CongestionState,
     /// Packet conservation is in effect.
     conserving: bool,
     prior_cwnd: Bytes,
 }
 
-/// The window after an acknowledgement.
+/// The window after an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Fast recovery begins, with a round trip of packet conservation.

@@ -1,4 +1,4 @@
-//! [`Aggregation`]: acknowledged data in excess of the bandwidth, when acknowledgements come in
+//! [`Aggregation`]: acknowledged data in excess of the bandwidth, when acknowledgments come in
 //! bunches, draft-ietf-ccwg-bbr "BBR.extra_acked".
 
 use tautline_base::{Bytes, Instant, Rate};

@@ -34,7 +34,7 @@ impl MinRtt {
             .short
             .is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
         if let Some(rtt) = ack.rtt {
-            // A delayed acknowledgement measures the receiver's delay too.
+            // A delayed acknowledgment measures the receiver's delay too.
             if self
                 .short
                 .is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed))

@@ -43,7 +43,7 @@ pub struct Config {
     pub min_pipe_segments: u64,
     /// Probing cycles over which the highest bandwidth is kept, including the present one. 2.
     pub max_bw_cycles: u64,
-    /// Rounds over which the largest aggregate of acknowledgements is kept once the pipe was full.
+    /// Rounds over which the largest aggregate of acknowledgments is kept once the pipe was full.
     /// 10.
     pub extra_acked_rounds: u64,
     /// Bound of the aggregate, as time at the estimated bandwidth. No bound (Linux: 100 ms).
@@ -58,7 +58,7 @@ pub struct Config {
     pub full_bw_growth: f64,
     /// Rounds of plateau that mean a full pipe. 3.
     pub full_bw_rounds: u32,
-    /// Every acknowledgement can show growth, not only the first of a round. No (Linux: yes).
+    /// Every acknowledgment can show growth, not only the first of a round. No (Linux: yes).
     pub full_bw_every_ack: bool,
     /// Loss events in one round that may end Startup. 6.
     pub startup_losses: u32,

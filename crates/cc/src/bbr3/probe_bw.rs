@@ -1,4 +1,4 @@
-//! ProbeBW: the cycle of probing for bandwidth, and the evaluation of its acknowledgements,
+//! ProbeBW: the cycle of probing for bandwidth, and the evaluation of its acknowledgments,
 //! draft-ietf-ccwg-bbr "ProbeBW".
 
 mod cruise;
@@ -10,7 +10,7 @@ pub(super) mod wait;
 use super::{Bbr3, State};
 use crate::controller::Ack;
 
-/// Part of a probe that the present acknowledgements cover.
+/// Part of a probe that the present acknowledgments cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Feedback {
     /// None.
@@ -82,7 +82,7 @@ impl Bbr3 {
         false
     }
 
-    /// Ends an acceleration; one more round of acknowledgements covers it.
+    /// Ends an acceleration; one more round of acknowledgments covers it.
     pub(super) fn stop_probing(&mut self) {
         self.probe.feedback = Feedback::Stopping;
         self.rounds.restart(self.delivered);

@@ -10,14 +10,14 @@ use crate::sampler::RateSample;
 pub(super) struct Signals {
     /// Something was lost in the present round.
     pub(super) lossy: bool,
-    /// The present acknowledgement ends the round.
+    /// The present acknowledgment ends the round.
     pub(super) round_ends: bool,
     /// Fastest delivery.
     pub(super) bw_latest: Rate,
     /// Largest delivery.
     pub(super) inflight_latest: Bytes,
     /// Loss events. The draft counts runs of lost segments; here, as in Linux, all losses found by
-    /// one acknowledgement are one run.
+    /// one acknowledgment are one run.
     pub(super) loss_events: u32,
     last_event: Option<Instant>,
     /// Total delivered when the round began.
@@ -25,7 +25,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Near the start of an acknowledgement's processing.
+    /// Near the start of an acknowledgment's processing.
     pub(super) fn on_sample(&mut self, sample: Option<&RateSample>, delivered: Bytes) {
         self.round_ends = false;
         let Some(sample) = sample else { return };

@@ -4,7 +4,7 @@ use crate::pacing::{PacingRatios, WindowPacing};
 const MSS: Bytes = Bytes::new(1000);
 const MS: Duration = Duration::from_millis(1);
 
-/// A sender of `window` segments; each acknowledgement covers one.
+/// A sender of `window` segments; each acknowledgment covers one.
 struct Path {
     hystart: Hystart,
     window: u64,
@@ -45,7 +45,7 @@ impl Path {
         )
     }
 
-    /// `acks` acknowledgements `gap` apart with `rtt`; how many came before the way out, if it was
+    /// `acks` acknowledgments `gap` apart with `rtt`; how many came before the way out, if it was
     /// found.
     fn train(&mut self, acks: u64, gap: Duration, rtt: Duration) -> Option<u64> {
         (0..acks).find(|_| {
@@ -84,7 +84,7 @@ fn a_new_round_begins_a_new_train() {
         assert_eq!(
             path.train(20, MS, 20 * MS),
             None,
-            "twenty acknowledgements are one round"
+            "twenty acknowledgments are one round"
         );
     }
 }

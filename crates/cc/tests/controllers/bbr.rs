@@ -108,7 +108,7 @@ fn startup_doubles_the_bandwidth_in_every_round_until_the_pipe_is_full() {
         path.queue_peak.get() / MSS.get()
     );
     // The window of ten, log2(500 / 10) = 5.6 doublings, and two rounds without growth; the third
-    // ends STARTUP. The very first acknowledgement measures nothing but itself.
+    // ends STARTUP. The very first acknowledgment measures nothing but itself.
     assert_eq!(rounds.len() - 1, 9, "{rounds:?}");
     for (measured, ideal) in rounds[1..]
         .iter()
@@ -368,7 +368,7 @@ fn a_timeout_leaves_room_for_one_segment_and_the_window_returns_after_it() {
 }
 
 #[test]
-fn an_undone_loss_gives_the_window_back_with_the_next_acknowledgement() {
+fn an_undone_loss_gives_the_window_back_with_the_next_acknowledgment() {
     let mut path = settled();
     let whole = path.controller.verdict().cwnd;
     let bbr = &mut path.controller;
@@ -502,7 +502,7 @@ fn a_policer_is_found_and_obeyed() {
 }
 
 #[test]
-fn bunched_acknowledgements_open_the_window() {
+fn bunched_acknowledgments_open_the_window() {
     let mut path = settled();
     let (now, cwnd) = (path.now, path.controller.verdict().cwnd);
     let delivered = path.delivered();
@@ -636,7 +636,7 @@ proptest! {
         prop_assert_ne!(path.controller.model().state, "STARTUP");
         let products = (rate * rtt).get() as f64 / (MSS.get() * initial) as f64;
         let bound = products.log2().max(0.0).ceil() + 4.0;
-        // The first acknowledgement begins the first.
+        // The first acknowledgment begins the first.
         prop_assert!(f64::from(rounds - 1) <= bound, "{rounds} begun, {bound} round trips allowed");
     }
 

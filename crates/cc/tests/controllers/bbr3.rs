@@ -145,7 +145,7 @@ fn a6_up_ends_on_loss_when_application_limited() {
     assert_eq!(path.state(), "ProbeBW_UP");
     path.loses_one_in = Some(3);
     // The flight is small: DOWN has nothing to do and gives way to CRUISE in the same
-    // acknowledgement.
+    // acknowledgment.
     assert!(path.run_until(RTT * 4, |path| path.state() == "ProbeBW_CRUISE"));
 }
 
@@ -239,7 +239,7 @@ fn a11_probe_rtt_is_skipped_after_idling() {
 }
 
 #[test]
-fn a12_startup_finds_the_bandwidth_through_bunched_acknowledgements() {
+fn a12_startup_finds_the_bandwidth_through_bunched_acknowledgments() {
     let mut path = path(50, 400);
     path.bunch = ms(20);
     path.reach("Drain");
@@ -257,7 +257,7 @@ fn a12_startup_finds_the_bandwidth_through_bunched_acknowledgements() {
 }
 
 #[test]
-fn a13_cruising_keeps_the_path_busy_through_bunched_acknowledgements() {
+fn a13_cruising_keeps_the_path_busy_through_bunched_acknowledgments() {
     let goodput = |remembered| {
         let params = Params {
             extra_acked_rounds: 10,

@@ -1,4 +1,4 @@
-//! A path with a bottleneck: a paced sender, a buffer that drops its tail, acknowledgements one by
+//! A path with a bottleneck: a paced sender, a buffer that drops its tail, acknowledgments one by
 //! one or in bunches.
 //!
 //! Losses are found when a segment sent three later is acknowledged. What is lost is not sent
@@ -17,7 +17,7 @@ use crate::support::MSS;
 struct Segment {
     number: u64,
     sent_at: Instant,
-    /// When its acknowledgement comes, if it was not dropped.
+    /// When its acknowledgment comes, if it was not dropped.
     acked_at: Instant,
     sent: SentRate,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Path<C> {
     pub(crate) buffer: Bytes,
     /// The application writes no faster.
     pub(crate) app: Option<Rate>,
-    /// Acknowledgements come at multiples of this only.
+    /// Acknowledgments come at multiples of this only.
     pub(crate) bunch: Duration,
     /// Of so many segments, one is lost on the way.
     pub(crate) loses_one_in: Option<u64>,

@@ -30,7 +30,7 @@ fn window_after(flow: &mut Flow<Cubic>, time: Duration) -> f64 {
 #[test]
 fn at_100_ms_the_window_follows_the_cubic() {
     let mut flow = cut_to_70(100 * MS);
-    // Per round trip the window reaches W(t + RTT) of the last acknowledgement but one window's
+    // Per round trip the window reaches W(t + RTT) of the last acknowledgment but one window's
     // worth of lag.
     for (seconds, window) in [(1, 86.68), (1, 95.64), (1, 99.28), (1, 99.99)] {
         let got = window_after(&mut flow, Duration::from_secs(seconds));
@@ -323,7 +323,7 @@ fn conservative_growth_is_a_quarter_per_round() {
         flow.round();
         windows.push(segments(&flow.controller));
     }
-    // 100 → 125 → 156 → 195 → 244 → 305; seven acknowledgements still count in full before the
+    // 100 → 125 → 156 → 195 → 244 → 305; seven acknowledgments still count in full before the
     // alarm.
     for (got, expected) in windows
         .iter()

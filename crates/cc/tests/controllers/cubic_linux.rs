@@ -152,7 +152,7 @@ fn a_pause_halves_the_window_and_shifts_the_epoch() {
 }
 
 #[test]
-fn acknowledgements_of_part_packets_add_up() {
+fn acknowledgments_of_part_packets_add_up() {
     let mut cubic = CubicLinux::new(&config(10));
     for _ in 0..4 {
         cubic.on_ack(&Ack {

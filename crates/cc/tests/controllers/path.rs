@@ -1,5 +1,5 @@
 //! One sender over one bottleneck, segment by segment: paced departures, a tail-drop queue, an
-//! acknowledgement per segment.
+//! acknowledgment per segment.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) struct Path<C> {
 struct Segment {
     number: u64,
     sent: SentRate,
-    /// When its acknowledgement comes, or would have.
+    /// When its acknowledgment comes, or would have.
     returns: Instant,
     lost: bool,
 }
@@ -75,7 +75,7 @@ impl<C: Controller> Path<C> {
         self.sampler.delivered()
     }
 
-    /// Runs for `time`; `watch` looks after every acknowledgement.
+    /// Runs for `time`; `watch` looks after every acknowledgment.
     pub(crate) fn run(&mut self, time: Duration, mut watch: impl FnMut(&Self, &Ack)) {
         let end = self.now + time;
         loop {

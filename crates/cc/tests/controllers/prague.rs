@@ -45,7 +45,7 @@ fn one_reduction_per_round_trip_and_growth_goes_on_meanwhile() {
     flow.rounds(2);
     let before = segments(&flow.controller);
     flow.marked_round(10);
-    // Ten marks: one half. The other ninety acknowledgements opened it by 90 of the 51 or so it
+    // Ten marks: one half. The other ninety acknowledgments opened it by 90 of the 51 or so it
     // then had.
     let after = segments(&flow.controller);
     assert!(
@@ -199,7 +199,7 @@ fn a_loss_halves_also_while_marks_are_answered() {
 }
 
 #[test]
-fn a_signal_without_amounts_is_answered_by_the_next_acknowledgement() {
+fn a_signal_without_amounts_is_answered_by_the_next_acknowledgment() {
     let mut prague = Prague::new(&config(20));
     prague.on_congestion(&signal(NOW, Signal::Ce));
     prague.on_ack(&Ack {

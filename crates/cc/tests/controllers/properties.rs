@@ -10,7 +10,7 @@ use tautline_cc::{
     Sampler, Signal,
 };
 
-/// The rate sample of an acknowledgement, as absurd as the rest.
+/// The rate sample of an acknowledgment, as absurd as the rest.
 #[derive(Clone, Debug)]
 struct Sample {
     delivered: u64,
@@ -111,7 +111,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Applies `event`; the acknowledgement, if it was one.
+/// Applies `event`; the acknowledgment, if it was one.
 fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> Option<Ack> {
     match *event {
         Event::Ack {
@@ -242,7 +242,7 @@ proptest! {
                 // Prague answers marks itself, and they do not stop its growth. Both answer losses
                 // while marks are answered.
                 let marked = algorithm == Algorithm::Prague || algorithm == Algorithm::Dctcp && ack.state == CongestionState::Cwr;
-                prop_assert!(marked || controller.verdict().cwnd >= before, "an acknowledgement closed the window");
+                prop_assert!(marked || controller.verdict().cwnd >= before, "an acknowledgment closed the window");
                 let recovering = recovering && !(algorithm == Algorithm::Prague && ack.state == CongestionState::Cwr);
                 prop_assert!(growth == Bytes::ZERO || ack.cwnd_limited, "not limited by the window");
                 prop_assert!(growth == Bytes::ZERO || !recovering || timed_out, "PRR owns the window");

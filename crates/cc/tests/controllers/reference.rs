@@ -50,7 +50,7 @@ impl Reference {
 
     /// One acknowledged segment `gap` after the one before.
     fn ack(&mut self, gap: f64, rtt: f64, first: bool) {
-        // The epoch begins with its first acknowledgement.
+        // The epoch begins with its first acknowledgment.
         self.t += if first { 0.0 } else { gap };
         let alpha = if self.w_est >= self.cwnd_prior {
             1.0

@@ -42,7 +42,7 @@ fn a_hundred_segments_open_ten_to_seventeen() {
 }
 
 #[test]
-fn slow_start_doubles_per_round_trip_whatever_the_acknowledgements_cover() {
+fn slow_start_doubles_per_round_trip_whatever_the_acknowledgments_cover() {
     for stretch in [1, 2, 10] {
         let mut reno = Reno::new(&config(10));
         for _ in 0..10 / stretch {
@@ -51,7 +51,7 @@ fn slow_start_doubles_per_round_trip_whatever_the_acknowledgements_cover() {
                 ..ack(NOW, RTT)
             });
         }
-        assert_eq!(segments(&reno), 20.0, "acknowledgements of {stretch}");
+        assert_eq!(segments(&reno), 20.0, "acknowledgments of {stretch}");
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn config(segments: u64) -> Config {
     }
 }
 
-/// An acknowledgement of one segment by a sender that the window limits.
+/// An acknowledgment of one segment by a sender that the window limits.
 pub(crate) fn ack(now: Instant, rtt: Duration) -> Ack {
     Ack {
         prior_in_flight: Bytes::ZERO,
@@ -59,7 +59,7 @@ impl<C: Controller> Flow<C> {
         }
     }
 
-    /// Sends one window; its acknowledgements come evenly spread over the following round trip.
+    /// Sends one window; its acknowledgments come evenly spread over the following round trip.
     /// Returns the segments sent.
     pub(crate) fn round(&mut self) -> u64 {
         self.marked_round(0)

@@ -1,7 +1,7 @@
-//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous
+//! [`superseded`]: which TCP acknowledgment in a queue the newest one makes superfluous
 //! (`net/sched/sch_cake.c`).
 //!
-//! On links with much less room upwards than downwards, acknowledgements of a download fill the
+//! On links with much less room upwards than downwards, acknowledgments of a download fill the
 //! queue. Each says all that the ones before it said, and more; so an older one may go, as long as
 //! nothing else is lost with it: data, flags, marks, options.
 
@@ -119,12 +119,12 @@ impl<'a> Segment<'a> {
             .filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
     }
 
-    /// A bare acknowledgement.
+    /// A bare acknowledgment.
     fn is_pure_ack(&self) -> bool {
         self.is_bare && self.flags() & !ECE_CWR == ACK
     }
 
-    /// Whether nothing in its options would be missed if the acknowledgement with these timestamps
+    /// Whether nothing in its options would be missed if the acknowledgment with these timestamps
     /// came instead.
     fn options_may_go(&self, (value, echo): (u32, u32)) -> bool {
         self.options().all(|option| match option {
@@ -143,7 +143,7 @@ impl<'a> Segment<'a> {
     /// cover more.
     fn sack_grows_to(&self, newer: &Self) -> Option<bool> {
         let covered = self.sack().all(|(start, end)| {
-            // A block below the acknowledgement reports a duplicate (DSACK): it must arrive.
+            // A block below the acknowledgment reports a duplicate (DSACK): it must arrive.
             !before(start, self.ack())
                 && newer
                     .sack()
@@ -158,7 +158,7 @@ impl<'a> Segment<'a> {
         covered.then(|| first || sum(&mut newer.sack()) > sum(&mut self.sack()))
     }
 
-    /// Whether `newer` says all that this acknowledgement says, and more: of two equal ones both
+    /// Whether `newer` says all that this acknowledgment says, and more: of two equal ones both
     /// count, as duplicates.
     fn is_superseded_by(&self, newer: &Self) -> bool {
         self.is_pure_ack()
@@ -219,12 +219,12 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
         .map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Whether a packet is a TCP acknowledgement and nothing else.
+/// Whether a packet is a TCP acknowledgment and nothing else.
 pub(super) fn is_pure_ack(packet: &impl Item) -> bool {
     Segment::of(packet).is_some_and(|segment| segment.is_pure_ack())
 }
 
-/// The packet before the acknowledgement that `newest` makes superfluous among `older`, the packets
+/// The packet before the acknowledgment that `newest` makes superfluous among `older`, the packets
 /// ahead of it in its queue; `Some(None)` if that is the first; `None` without one.
 ///
 /// The oldest goes, and only if a second one could; `aggressive` lets a single one go too if the
@@ -257,7 +257,7 @@ pub(super) fn superseded<'a, P: Item + 'a>(
     (single.ecn == newest.flags() & ECE_CWR).then_some(single.before)
 }
 
-/// An acknowledgement that may go.
+/// An acknowledgment that may go.
 struct Candidate {
     at: Index,
     before: Option<Index>,

@@ -258,7 +258,7 @@ fn second_small_write(nodelay: bool) -> Duration {
 }
 
 #[test]
-fn nodelay_does_not_wait_for_acknowledgements() {
+fn nodelay_does_not_wait_for_acknowledgments() {
     let (nagle, nodelay) = (second_small_write(false), second_small_write(true));
     assert!(
         nagle >= Duration::from_millis(100) && nodelay < Duration::from_millis(75),

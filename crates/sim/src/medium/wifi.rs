@@ -72,7 +72,7 @@ struct Made {
     /// The NIC of its frames.
     nic: usize,
     frames: usize,
-    /// Duration with its acknowledgement.
+    /// Duration with its acknowledgment.
     busy: Duration,
 }
 

@@ -16,7 +16,7 @@ use tautline_stack::{Event, TcpConfig};
 /// Length of the first message of a stream.
 const COOKIE: usize = 37;
 /// How long after its TCP has acknowledged the last cookie the server says to begin: the
-/// acknowledgement comes first, while nothing is in flight, or the sender's rounds would be counted
+/// acknowledgment comes first, while nothing is in flight, or the sender's rounds would be counted
 /// from the end of its first flight.
 const WAKING: Duration = Duration::from_micros(1);
 /// Data of one write.

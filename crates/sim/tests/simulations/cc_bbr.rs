@@ -268,7 +268,7 @@ fn after_idling_it_goes_on_at_the_bandwidth() {
     };
     let (bbr, cubic) = (times(Algorithm::Bbr), times(Algorithm::Cubic));
     println!("bbr {bbr:?}, cubic {cubic:?}");
-    // A megabyte takes 418 ms on the link, its acknowledgement 40 ms.
+    // A megabyte takes 418 ms on the link, its acknowledgment 40 ms.
     assert!(bbr.iter().all(|time| *time < ms(530)), "{bbr:?}");
     assert!(
         cubic.iter().all(|time| *time > ms(550)),

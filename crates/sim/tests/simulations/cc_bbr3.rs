@@ -13,7 +13,7 @@ use tautline_cc::{
 use tautline_sim::{Impairments, LinkConfig, Transfer};
 use tautline_stack::TcpConfig;
 
-/// The controller after an acknowledgement.
+/// The controller after an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 struct PortSample {
     at: Instant,

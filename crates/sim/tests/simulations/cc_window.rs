@@ -38,7 +38,7 @@ fn watch_sender(transfer: &Transfer, mut watch: impl FnMut(Instant, &TcpInfo)) {
     });
 }
 
-/// A window of fifty segments that falls to five after a thousand acknowledgements.
+/// A window of fifty segments that falls to five after a thousand acknowledgments.
 #[derive(Clone, Copy)]
 struct Shrinking {
     acks: u32,

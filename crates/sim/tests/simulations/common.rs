@@ -263,7 +263,7 @@ impl Record for Flight {
             _ => {}
         }
         if let (Some(sent), Some(acked)) = (self.sent_to, self.acked_to) {
-            // The acknowledgement of a FIN is one past the data.
+            // The acknowledgment of a FIN is one past the data.
             self.peak = self
                 .peak
                 .max((sent.wrapping_sub(acked) as i32).max(0) as u32);

@@ -1,12 +1,12 @@
-//! [`AckCompression`]: fewer acknowledgements for a flood of segments out of order.
+//! [`AckCompression`]: fewer acknowledgments for a flood of segments out of order.
 
 use std::time::Duration;
 
-/// Once a peer has had three acknowledgements of a hole, those of further segments beyond it are
+/// Once a peer has had three acknowledgments of a hole, those of further segments beyond it are
 /// joined into one (Linux `__tcp_ack_snd_check`, `net/ipv4/tcp_input.c`). Peers without SACK get each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckCompression {
-    /// Most acknowledgements that one stands for. Linux `tcp_comp_sack_nr`: 44.
+    /// Most acknowledgments that one stands for. Linux `tcp_comp_sack_nr`: 44.
     pub most: u8,
     /// Longest it waits. Linux `tcp_comp_sack_delay_ns`: 1 ms.
     pub delay: Duration,

@@ -6,10 +6,10 @@ use std::time::Duration;
 /// proportional rate reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRecovery {
-    /// Probes the tail of a flight when no acknowledgement comes, two round trips after the last
+    /// Probes the tail of a flight when no acknowledgment comes, two round trips after the last
     /// one (RFC 8985 §7). Default on (Linux `tcp_early_retrans` = 3).
     pub tail_loss_probe: bool,
-    /// Longest a peer may hold back its acknowledgement of a lone segment: that much longer the
+    /// Longest a peer may hold back its acknowledgment of a lone segment: that much longer the
     /// probe of one waits. Default 200 ms (Linux `TCP_RTO_MIN`; RFC 8985 §7.2 `WCDelAckT`).
     pub max_ack_delay: Duration,
     /// How much later than one sent after it a segment may arrive before it counts as lost. Default
@@ -79,7 +79,7 @@ pub enum Successive {
     /// were found while the window was being reduced, and are answered (RFC 6675 §5).
     #[default]
     AtNextLoss,
-    /// The next recovery begins with the same acknowledgement, and reduces the window again
+    /// The next recovery begins with the same acknowledgment, and reduces the window again
     /// (Linux).
     AtOnce,
 }

@@ -358,7 +358,7 @@ impl Connection {
         self.state == State::Closed && !self.reset_due
     }
 
-    /// Within what an acknowledgement is delayed. Round trips do not matter to a fixed delay, and
+    /// Within what an acknowledgment is delayed. Round trips do not matter to a fixed delay, and
     /// are not worth their computation.
     pub(super) fn ack_bounds(&self) -> Bounds {
         let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);

@@ -3,7 +3,7 @@
 use tautline_base::Instant;
 
 use super::connection::Connection;
-use super::receiver::Acknowledgement;
+use super::receiver::Acknowledgment;
 use super::send::sooner;
 use super::state::State;
 use crate::socket::CloseReason;
@@ -16,7 +16,7 @@ impl Connection {
     /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let delayed = match self.receiver.owed() {
-            Acknowledgement::By(at) => Some(at),
+            Acknowledgment::By(at) => Some(at),
             _ => None,
         };
         let quiet = self.send.is_quiet();

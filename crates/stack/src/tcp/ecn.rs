@@ -53,7 +53,7 @@ impl EcnState {
     }
 }
 
-/// How urgent an acknowledgement is.
+/// How urgent an acknowledgment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckUrgency {
     /// As ever.
@@ -74,11 +74,11 @@ pub(super) enum SegmentClass {
     NewData,
     /// Data again, only a FIN, or a probe.
     Retransmission,
-    /// Nothing but an acknowledgement. `bare`: without SACK blocks.
+    /// Nothing but an acknowledgment. `bare`: without SACK blocks.
     PureAck {
         bare: bool,
     },
-    /// An acknowledgement of data that arrived before the marks changed, with the flag of that
+    /// An acknowledgment of data that arrived before the marks changed, with the flag of that
     /// time.
     EarlierAck(EarlierAck),
 }
@@ -92,7 +92,7 @@ pub(super) struct EcnFields {
     pub(super) echoed_bytes: Option<EchoedBytes>,
 }
 
-/// Congestion marks that an acknowledgement reports.
+/// Congestion marks that an acknowledgment reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// The network signals congestion.
@@ -244,14 +244,14 @@ impl Ecn {
         }
     }
 
-    /// Another SYN-ACK: our acknowledgement of the first one was lost.
+    /// Another SYN-ACK: our acknowledgment of the first one was lost.
     pub(super) fn on_syn_ack_again(&mut self, codepoint: Codepoint) {
         if let Mode::Accurate(accurate) = &mut self.mode {
             accurate.on_syn_ack(codepoint);
         }
     }
 
-    /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that
+    /// The first acknowledgment at the passive end; `bare`: without data and SACK blocks, so that
     /// it reports the codepoint of the SYN-ACK (RFC 9768 table 4). Our SYN-ACK left without a
     /// codepoint.
     pub(super) fn on_handshake_ack(
@@ -348,7 +348,7 @@ impl Ecn {
         }
     }
 
-    /// An acknowledgement of what came before the marks changed waits to be sent.
+    /// An acknowledgment of what came before the marks changed waits to be sent.
     pub(super) fn earlier(&self) -> Option<EarlierAck> {
         match &self.mode {
             Mode::Classic(classic) => classic.earlier(),
@@ -356,7 +356,7 @@ impl Ecn {
         }
     }
 
-    /// A bare acknowledgement has to go before anything else: only that can tell what the SYN-ACK
+    /// A bare acknowledgment has to go before anything else: only that can tell what the SYN-ACK
     /// carried.
     pub(super) fn owes_reflection(&self) -> bool {
         matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
@@ -372,7 +372,7 @@ impl Ecn {
             Mode::Classic(classic) if data > 0 => {
                 classic.on_data(codepoint, segment.ecn_flags, state)
             }
-            // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one does not count.
+            // RFC 3168 §6.1.4: acknowledgments are not capable, so a mark on one does not count.
             Mode::Classic(_) => return AckUrgency::None,
             Mode::Accurate(accurate) => accurate.on_packets(codepoint, (packets, data), state.owes),
         };
@@ -382,8 +382,8 @@ impl Ecn {
         urgency
     }
 
-    /// Evaluates the ECN feedback in an acknowledgement of our data.
-    pub(super) fn on_acknowledgement(&mut self, segment: &Segment<'_>, newly: NewMarks) -> Marks {
+    /// Evaluates the ECN feedback in an acknowledgment of our data.
+    pub(super) fn on_acknowledgment(&mut self, segment: &Segment<'_>, newly: NewMarks) -> Marks {
         let flags = segment.ecn_flags;
         match &mut self.mode {
             Mode::Classic(_) if flags.ece() => {
@@ -395,7 +395,7 @@ impl Ecn {
             }
             Mode::Off | Mode::Classic(_) => Marks::default(),
             Mode::Accurate(accurate) => {
-                let marked = accurate.on_acknowledgement(flags, segment.echoed_bytes, newly);
+                let marked = accurate.on_acknowledgment(flags, segment.echoed_bytes, newly);
                 self.totals.delivered += marked.packets;
                 self.capable &= accurate.trusted();
                 Marks {

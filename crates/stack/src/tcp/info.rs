@@ -108,7 +108,7 @@ pub struct TcpInfo {
     pub reduction: Option<Reduction>,
     /// Both ends use timestamps.
     pub timestamps: bool,
-    /// The peer takes selective acknowledgements.
+    /// The peer takes selective acknowledgments.
     pub sack: bool,
     /// Shifts of the peer's windows and of ours, if both ends scale them (`snd_wscale`,
     /// `rcv_wscale`).
@@ -119,7 +119,7 @@ pub struct TcpInfo {
     pub timeouts_in_a_row: u32,
     /// Probes of the peer's closed window (`probes`).
     pub window_probes: u32,
-    /// Longest an acknowledgement of ours is held back (`ato`).
+    /// Longest an acknowledgment of ours is held back (`ato`).
     pub delayed_ack: Duration,
     /// Largest segment of the peer (`rcv_mss`).
     pub peer_mss: Bytes,

@@ -7,7 +7,7 @@ use tautline_base::{Instant, SocketId};
 use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::negotiated::{Age, Negotiated};
-use super::receiver::{Acknowledgement, QUICK_ACKS};
+use super::receiver::{Acknowledgment, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
 use crate::seq;
@@ -78,7 +78,7 @@ impl Connection {
                 self.state = State::Established;
                 self.pending.established = true;
                 self.liveness.hear(now);
-                self.process_acknowledgement(1, segment, now);
+                self.process_acknowledgment(1, segment, now);
                 let waits = !self.send.flight.segments.is_empty();
                 self.liveness.note_progress(waits, now);
                 self.receiver.owe_now();
@@ -186,7 +186,7 @@ impl Connection {
         let opened = self.send.update_window(offset, ack, window);
         self.send.on_peer_alive(self.orphan);
         let una = self.send.flight.una();
-        self.process_acknowledgement(ack, segment, now);
+        self.process_acknowledgment(ack, segment, now);
         if opened || self.send.flight.una() > una {
             let waits = !self.send.flight.segments.is_empty();
             self.liveness.note_progress(waits, now);
@@ -194,7 +194,7 @@ impl Connection {
         self.on_own_fin_acked(now);
         let state = AckState {
             next: self.receiver.next(),
-            owes: self.receiver.owed() != Acknowledgement::None,
+            owes: self.receiver.owed() != Acknowledgment::None,
         };
         match self.ecn.on_segment(segment, state) {
             AckUrgency::None => {}
@@ -205,7 +205,7 @@ impl Connection {
         reply
     }
 
-    /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer
+    /// A bare acknowledgment that says nothing new, overtaken on the way: not worth an answer
     /// (Linux). It is no older than a timeout.
     fn is_harmless_duplicate(
         &self,
@@ -271,7 +271,7 @@ impl Connection {
                         && self.send.flight.nxt() == 1 =>
                 {
                     self.complete_open(1);
-                    self.process_acknowledgement(1, segment, now);
+                    self.process_acknowledgment(1, segment, now);
                     self.receiver.owe_now();
                 }
                 _ if !self.ecn.on_syn_again(segment.ecn_flags, segment.codepoint) => {
@@ -292,8 +292,8 @@ impl Connection {
         Reply::None
     }
 
-    /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
-    fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
+    /// Takes an acceptable acknowledgment up to offset `ack`, with its SACK blocks.
+    fn process_acknowledgment(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
         let negotiated = self.negotiated.as_ref();
         let sack = negotiated.is_some_and(|agreed| agreed.sack) && segment.sack[0].is_some();
         let input = AckInput {
@@ -311,7 +311,7 @@ impl Connection {
             bare: segment.payload.is_empty() && !segment.fin,
         };
         if let Some(summary) = self.send.on_ack(&input) {
-            // Flags of the handshake are no echoes, an old acknowledgement is no news.
+            // Flags of the handshake are no echoes, an old acknowledgment is no news.
             let delivery = &summary.delivery;
             let news = !segment.syn && !delivery.opening && ack >= self.send.flight.una();
             let marks = if news {
@@ -320,7 +320,7 @@ impl Connection {
                     bytes: delivery.bytes,
                     segment: self.send.flight.mss(),
                 };
-                self.ecn.on_acknowledgement(segment, newly)
+                self.ecn.on_acknowledgment(segment, newly)
             } else {
                 Marks::default()
             };
@@ -375,7 +375,7 @@ impl Connection {
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {}
             State::Closed => return,
-            // The peer's FIN was taken already: repeat our acknowledgement, for which TIME-WAIT
+            // The peer's FIN was taken already: repeat our acknowledgment, for which TIME-WAIT
             // begins anew.
             state => {
                 self.receiver.owe_now();
@@ -411,7 +411,7 @@ impl Connection {
             .receiver
             .ack_delay(!segment.payload.is_empty(), bounds, now);
         self.prepare_to_receive(segment, fresh, now);
-        // Without SACK each is a duplicate acknowledgement that the peer counts.
+        // Without SACK each is a duplicate acknowledgment that the peer counts.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
         let compression = self.config.ack_compression.filter(|_| sack);
         let srtt = self.send.flight.rtt.srtt();
@@ -427,7 +427,7 @@ impl Connection {
     }
 
     /// Sizes the window before payload is accepted. While segments arrive twice, the peer needs
-    /// every acknowledgement (Linux).
+    /// every acknowledgment (Linux).
     fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
             self.receiver.acknowledge_quickly(QUICK_ACKS);

@@ -60,7 +60,7 @@ impl Liveness {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// The acknowledgement of something new, or an opened window: whatever waits now waits since
+    /// The acknowledgment of something new, or an opened window: whatever waits now waits since
     /// now.
     pub(super) fn note_progress(&mut self, waits: bool, now: Instant) {
         self.waiting_since = waits.then_some(now);

@@ -13,7 +13,7 @@ use crate::wire::Payload;
 
 impl Connection {
     /// The next segment this connection may send: what TCP allows, at the departure the pacer
-    /// grants, within TCP Small Queues. An acknowledgement that is owed does not wait for data.
+    /// grants, within TCP Small Queues. An acknowledgment that is owed does not wait for data.
     ///
     /// `most`: the device takes packets of several segments, of so many in all; then it may be more
     /// than one.
@@ -39,7 +39,7 @@ impl Connection {
         };
         let admitted = planned.and_then(|plan| self.send.admit(plan, &self.tsq, now));
         admitted.or_else(|blocked| {
-            // Acknowledgements leave once our SYN has, and while there is a peer. In SYN-RECEIVED a
+            // Acknowledgments leave once our SYN has, and while there is a peer. In SYN-RECEIVED a
             // segment outside the window is answered (RFC 9293 §3.10.7.4), and a reset in it
             // challenged.
             let may_acknowledge = match self.state {
@@ -75,8 +75,8 @@ impl Connection {
         if !reports && !self.ecn.negotiated() && !self.send.flight.may_have_something_urgent() {
             return None;
         }
-        // ECN feedback that only a bare acknowledgement can carry goes before anything else. SACK
-        // blocks need the room that data would take: such an acknowledgement goes alone, too.
+        // ECN feedback that only a bare acknowledgment can carry goes before anything else. SACK
+        // blocks need the room that data would take: such an acknowledgment goes alone, too.
         let reflection = self.ecn.owes_reflection().then_some(Kind::Ack);
         let feedback = self.ecn.earlier().map(Kind::EarlierAck).or(reflection);
         let feedback = feedback.filter(|_| self.receiver.may_answer());
@@ -101,9 +101,9 @@ impl Connection {
         if matches!(plan.kind, Kind::Ack | Kind::EarlierAck(_)) {
             self.receiver.spend_answer();
         }
-        // An acknowledgement of the past leaves the present one owed, and one that only reports the
+        // An acknowledgment of the past leaves the present one owed, and one that only reports the
         // codepoint of the SYN-ACK leaves the SACK blocks.
-        // Joined acknowledgements wait for one that reports SACK blocks.
+        // Joined acknowledgments wait for one that reports SACK blocks.
         let leaves_owed = match plan.kind {
             Kind::EarlierAck(_) => true,
             Kind::Ack => self.ecn.owes_reflection() && self.receiver.has_reports(),

@@ -31,15 +31,15 @@ const MAX_RANGES: usize = 1024;
 /// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
 /// peer's slow start is not held back.
 pub(super) const QUICK_ACKS: u32 = 16;
-/// Pure acknowledgements that one arrival, one timer or one read may cause, whatever the state of the
+/// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of the
 /// connection says: of what came before marks changed, of the SYN-ACK's codepoint, and of the present.
 const ANSWERS: u8 = 3;
-/// Acknowledgements of segments beyond a hole that are never joined: they begin fast retransmit (RFC
+/// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
 /// 5681 §3.2).
 const REPEATED: u8 = 3;
 /// Received data that a connection may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
-/// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held
+/// How long memory is kept for what may arrive next, beyond the time an acknowledgment may be held
 /// back.
 const KEEP: Duration = Duration::from_secs(1);
 
@@ -60,7 +60,7 @@ pub(super) struct Receiver {
     recent: [Option<NonZeroU64>; SACK_BLOCKS],
     /// Offset of the peer's FIN, once seen.
     fin: Option<u64>,
-    /// Offsets that arrived twice since the last acknowledgement (RFC 2883).
+    /// Offsets that arrived twice since the last acknowledgment (RFC 2883).
     duplicate: Option<Box<Range<u64>>>,
     /// Right edge of the window we advertised last.
     edge: u64,
@@ -70,7 +70,7 @@ pub(super) struct Receiver {
     capacity: u64,
     /// `None` while the connection is quiet.
     sizing: Option<Box<RightSizing>>,
-    acknowledgement: Acknowledgement,
+    acknowledgment: Acknowledgment,
     quick: u32,
     answers: Answers,
     /// Largest segment the peer has sent: the unit in which it fills its window.
@@ -83,7 +83,7 @@ pub(super) struct Receiver {
     pub(super) totals: ReceiveTotals,
 }
 
-/// Counts of acknowledgements.
+/// Counts of acknowledgments.
 #[derive(Debug)]
 struct Answers {
     /// Of segments beyond the present hole, up to [`REPEATED`].
@@ -115,7 +115,7 @@ pub(super) struct ReceiveTotals {
     pub(super) data_received_at: Instant,
 }
 
-/// How acknowledgements of segments out of order are joined.
+/// How acknowledgments of segments out of order are joined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joined {
     /// Most that one stands for.
@@ -124,14 +124,14 @@ pub(super) struct Joined {
     pub(super) by: Instant,
 }
 
-/// Acknowledgement that is owed to the peer.
+/// Acknowledgment that is owed to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Acknowledgement {
+pub(super) enum Acknowledgment {
     /// Nothing.
     None,
-    /// An acknowledgement by then at the latest.
+    /// An acknowledgment by then at the latest.
     By(Instant),
-    /// An acknowledgement now.
+    /// An acknowledgment now.
     Now,
 }
 
@@ -161,7 +161,7 @@ impl Receiver {
             window: capacity,
             capacity,
             sizing: None,
-            acknowledgement: Acknowledgement::None,
+            acknowledgment: Acknowledgment::None,
             quick: QUICK_ACKS,
             answers: Answers::default(),
             peer_segment: 536,
@@ -178,7 +178,7 @@ impl Receiver {
         self.totals.data_received_at = now;
     }
 
-    /// How long the acknowledgement of a segment that arrives now may wait.
+    /// How long the acknowledgment of a segment that arrives now may wait.
     pub(super) fn ack_delay(&mut self, payload: bool, bounds: Bounds, now: Instant) -> Duration {
         if payload {
             self.ack_delay.arrived(now, bounds);
@@ -191,7 +191,7 @@ impl Receiver {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
     }
 
-    /// How acknowledgements of segments out of order are joined: not before the round trip is known,
+    /// How acknowledgments of segments out of order are joined: not before the round trip is known,
     /// which is `srtt` to the sender.
     pub(super) fn joined(
         &self,
@@ -208,12 +208,12 @@ impl Receiver {
         })
     }
 
-    /// The present delay of acknowledgements.
+    /// The present delay of acknowledgments.
     pub(super) fn present_ack_delay(&self, bounds: Bounds) -> Duration {
         self.ack_delay.delay(bounds)
     }
 
-    /// A delayed acknowledgement waited for nothing.
+    /// A delayed acknowledgment waited for nothing.
     pub(super) fn ack_timed_out(&mut self, bounds: Bounds) {
         if self.answers.joined == 0 {
             self.ack_delay.expired(bounds);
@@ -242,7 +242,7 @@ impl Receiver {
 
     /// The `len` numbers from `offset` lie in the receive window, leniently at the left as Linux
     /// does: whatever ends at or after what we last acknowledged may still carry a fresh
-    /// acknowledgement.
+    /// acknowledgment.
     pub(super) fn accepts(&self, offset: u64, len: u64) -> bool {
         let right = self.edge.max(self.next);
         let begins_inside = offset < right || offset == self.next;
@@ -314,7 +314,7 @@ impl Receiver {
     }
 
     /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
-    /// segment if receive offload merged several. An acknowledgement may wait until `deadline`, of
+    /// segment if receive offload merged several. An acknowledgment may wait until `deadline`, of
     /// segments out of order as `joined_by` says.
     pub(super) fn accept(
         &mut self,
@@ -387,7 +387,7 @@ impl Receiver {
         }
     }
 
-    /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
+    /// SACK blocks, or the report of a duplicate, wait for an acknowledgment.
     pub(super) fn has_reports(&self) -> bool {
         !self.ahead.is_empty() || self.duplicate.is_some()
     }
@@ -433,7 +433,7 @@ impl Receiver {
         filled
     }
 
-    /// The acknowledgement of a segment beyond a hole waits for others (Linux
+    /// The acknowledgment of a segment beyond a hole waits for others (Linux
     /// `__tcp_ack_snd_check`), but for the first three of the hole, which prove a loss, and while every
     /// segment is acknowledged at once.
     fn joins(&mut self, joined: Option<Joined>) -> bool {
@@ -444,30 +444,30 @@ impl Receiver {
             self.answers.repeated += 1;
             return false;
         }
-        if self.answers.joined >= most || self.acknowledgement == Acknowledgement::Now {
+        if self.answers.joined >= most || self.acknowledgment == Acknowledgment::Now {
             return false;
         }
         self.answers.joined += 1;
-        self.acknowledgement = match self.acknowledgement {
-            Acknowledgement::By(deadline) => Acknowledgement::By(deadline.min(by)),
-            _ => Acknowledgement::By(by),
+        self.acknowledgment = match self.acknowledgment {
+            Acknowledgment::By(deadline) => Acknowledgment::By(deadline.min(by)),
+            _ => Acknowledgment::By(by),
         };
         true
     }
 
-    /// Joined acknowledgements wait to be sent: they report SACK blocks, which no data carries.
+    /// Joined acknowledgments wait to be sent: they report SACK blocks, which no data carries.
     pub(super) fn has_joined(&self) -> bool {
         self.answers.joined > 0
     }
 
-    /// Notes an acknowledgement: at once for anything but plain in-order data, else every second
+    /// Notes an acknowledgment: at once for anything but plain in-order data, else every second
     /// segment.
     fn owe(&mut self, plain: bool, deadline: Instant) {
         let unacknowledged = self.next - self.acknowledged.min(self.next);
         let at_once = !plain || self.quick > 0 || unacknowledged >= 2 * self.peer_segment;
-        self.acknowledgement = match self.acknowledgement {
-            _ if at_once => Acknowledgement::Now,
-            Acknowledgement::None => Acknowledgement::By(deadline),
+        self.acknowledgment = match self.acknowledgment {
+            _ if at_once => Acknowledgment::Now,
+            Acknowledgment::None => Acknowledgment::By(deadline),
             owed => owed,
         };
     }
@@ -482,48 +482,48 @@ impl Receiver {
         self.quick = self.quick.max(segments);
     }
 
-    /// Demands an acknowledgement at once.
+    /// Demands an acknowledgment at once.
     pub(super) fn owe_now(&mut self) {
-        self.acknowledgement = Acknowledgement::Now;
+        self.acknowledgment = Acknowledgment::Now;
     }
 
-    /// The acknowledgement owed.
-    pub(super) fn owed(&self) -> Acknowledgement {
-        self.acknowledgement
+    /// The acknowledgment owed.
+    pub(super) fn owed(&self) -> Acknowledgment {
+        self.acknowledgment
     }
 
-    /// A delayed acknowledgement whose time has come is owed now. True if there was one.
+    /// A delayed acknowledgment whose time has come is owed now. True if there was one.
     pub(super) fn on_deadline(&mut self, now: Instant) -> bool {
-        let due = matches!(self.acknowledgement, Acknowledgement::By(deadline) if deadline <= now);
+        let due = matches!(self.acknowledgment, Acknowledgment::By(deadline) if deadline <= now);
         if due {
-            self.acknowledgement = Acknowledgement::Now;
+            self.acknowledgment = Acknowledgment::Now;
         }
         due
     }
 
-    /// Something happened that pure acknowledgements may answer.
+    /// Something happened that pure acknowledgments may answer.
     pub(super) fn allow_answers(&mut self) {
         self.answers.left = ANSWERS;
     }
 
-    /// An acknowledgement is owed now, and may leave alone: it need not wait for data.
+    /// An acknowledgment is owed now, and may leave alone: it need not wait for data.
     pub(super) fn may_acknowledge_now(&self) -> bool {
-        self.acknowledgement == Acknowledgement::Now && self.may_answer()
+        self.acknowledgment == Acknowledgment::Now && self.may_answer()
     }
 
-    /// A pure acknowledgement may leave.
+    /// A pure acknowledgment may leave.
     pub(super) fn may_answer(&self) -> bool {
         self.answers.left > 0
     }
 
-    /// A pure acknowledgement leaves.
+    /// A pure acknowledgment leaves.
     pub(super) fn spend_answer(&mut self) {
         self.answers.left = self.answers.left.saturating_sub(1);
     }
 
-    /// A segment with our current acknowledgement number and window left.
+    /// A segment with our current acknowledgment number and window left.
     pub(super) fn acknowledged(&mut self) {
-        self.acknowledgement = Acknowledgement::None;
+        self.acknowledgment = Acknowledgment::None;
         self.acknowledged = self.next;
         self.answers.joined = 0;
         self.duplicate = None;
@@ -675,16 +675,16 @@ mod tests {
 
     const LATER: Instant = Instant::from_secs(9);
 
-    /// Merged segments count as the segments they are: the unit of acknowledgements and windows
-    /// stays one of them, and one acknowledgement answers for all.
+    /// Merged segments count as the segments they are: the unit of acknowledgments and windows
+    /// stays one of them, and one acknowledgment answers for all.
     #[test]
     fn segments_that_come_as_one_are_acknowledged_once() {
         let mut receiver = receiver(1 << 20);
         receiver.quick = 0;
         for (len, owed) in [
-            (1000, Acknowledgement::By(LATER)),
-            (10_000, Acknowledgement::Now),
-            (999, Acknowledgement::By(LATER)),
+            (1000, Acknowledgment::By(LATER)),
+            (10_000, Acknowledgment::Now),
+            (999, Acknowledgment::By(LATER)),
         ] {
             receiver.accept(
                 receiver.next(),
@@ -697,7 +697,7 @@ mod tests {
                 (1000, owed),
                 "{len}"
             );
-            if owed == Acknowledgement::Now {
+            if owed == Acknowledgment::Now {
                 receiver.acknowledged();
             }
         }
@@ -884,21 +884,21 @@ mod tests {
         receiver.acknowledged();
         let segment = vec![0; 1448];
         receiver.accept(1, whole(&segment), false, (LATER, None));
-        assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
+        assert_eq!(receiver.owed(), Acknowledgment::By(LATER));
         receiver.on_deadline(Instant::ZERO);
-        assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
+        assert_eq!(receiver.owed(), Acknowledgment::By(LATER));
         receiver.on_deadline(LATER);
-        assert_eq!(receiver.owed(), Acknowledgement::Now);
+        assert_eq!(receiver.owed(), Acknowledgment::Now);
         receiver.acknowledged();
         for start in [1449, 2897] {
             receiver.accept(start, whole(&segment), false, (LATER, None));
         }
-        assert_eq!(receiver.owed(), Acknowledgement::Now);
+        assert_eq!(receiver.owed(), Acknowledgment::Now);
     }
 
     #[test]
     fn every_segment_is_acknowledged_while_the_window_opens() {
-        let acknowledgements = |start: u64| {
+        let acknowledgments = |start: u64| {
             let mut receiver = Receiver::new(start, 100_000);
             receiver.synchronized();
             receiver.quick = 0;
@@ -907,7 +907,7 @@ mod tests {
             let mut count = 0;
             for segment in 0..20 {
                 receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
-                if receiver.owed() == Acknowledgement::Now {
+                if receiver.owed() == Acknowledgment::Now {
                     receiver.acknowledged();
                     count += 1;
                 }
@@ -915,10 +915,7 @@ mod tests {
             count
         };
         // Ten steps of two segments from 20 000 to 40 000; then every second segment.
-        assert_eq!(
-            (acknowledgements(20_000), acknowledgements(40_000)),
-            (15, 10)
-        );
+        assert_eq!((acknowledgments(20_000), acknowledgments(40_000)), (15, 10));
     }
 
     #[test]
@@ -958,7 +955,7 @@ mod tests {
             (241..261, vec![241..251, 201..261, 101..151]),
         ] {
             receiver.accept(range.start, whole(&text(range)), false, (LATER, None));
-            assert_eq!(receiver.owed(), Acknowledgement::Now);
+            assert_eq!(receiver.owed(), Acknowledgment::Now);
             assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
             receiver.acknowledged();
             assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks[1..]);

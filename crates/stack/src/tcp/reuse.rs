@@ -7,7 +7,7 @@ use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, Opening};
 use super::ecn::SegmentClass;
-use super::receiver::Acknowledgement;
+use super::receiver::Acknowledgment;
 use super::state::State;
 use crate::config::TcpConfig;
 use crate::seq;
@@ -17,7 +17,7 @@ use crate::wire::Segment;
 
 impl Connection {
     /// A connection whose SYN-ACK was a cookie that came back: `syn` is the SYN as the cookie
-    /// remembers it. It waits for the acknowledgement that brought the cookie.
+    /// remembers it. It waits for the acknowledgment that brought the cookie.
     pub(crate) fn from_cookie(
         opening: Opening,
         config: Arc<TcpConfig>,
@@ -58,7 +58,7 @@ impl Connection {
         let done = self.orphan
             && self.state == State::TimeWait
             && self.send.flight.segments.is_empty()
-            && self.receiver.owed() == Acknowledgement::None;
+            && self.receiver.owed() == Acknowledgment::None;
         if done { self.numbers() } else { None }
     }
 

@@ -84,7 +84,7 @@ impl SendHalf {
         self.stream.fin().is_some_and(|fin| self.flight.una() > fin)
     }
 
-    /// Takes an acknowledgement. `None`: nothing is outstanding, and no more is to be done.
+    /// Takes an acknowledgment. `None`: nothing is outstanding, and no more is to be done.
     pub(super) fn on_ack(&mut self, input: &AckInput) -> Option<AckSummary> {
         let offer = Offer {
             moved: self.stream.window.moved(),
@@ -96,7 +96,7 @@ impl SendHalf {
         Some(summary)
     }
 
-    /// Everything that follows from an acknowledgement that reports `marks`.
+    /// Everything that follows from an acknowledgment that reports `marks`.
     pub(super) fn react(&mut self, summary: &AckSummary, marks: Marks) {
         self.flight.react(summary, marks);
         if summary.advanced && self.flight.segments.is_empty() {
@@ -104,7 +104,7 @@ impl SendHalf {
         }
     }
 
-    /// An acknowledgement up to `ack` in the segment at `offset` offers `window` bytes. True if the
+    /// An acknowledgment up to `ack` in the segment at `offset` offers `window` bytes. True if the
     /// peer's closed window opened.
     pub(super) fn update_window(&mut self, offset: u64, ack: u64, window: u64) -> bool {
         let (una, nxt) = (self.flight.una(), self.flight.nxt());
@@ -131,7 +131,7 @@ impl SendHalf {
         }
     }
 
-    /// The stream offset that acknowledgement number `ack` names, if RFC 5961 §5.2 accepts it.
+    /// The stream offset that acknowledgment number `ack` names, if RFC 5961 §5.2 accepts it.
     pub(super) fn acceptable_ack(&self, ack: u32) -> Option<u64> {
         let una = self.flight.una();
         let lowest = una

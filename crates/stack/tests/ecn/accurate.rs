@@ -1,4 +1,4 @@
-//! RFC 9768: the handshake tells what became of its own packets, then every acknowledgement carries
+//! RFC 9768: the handshake tells what became of its own packets, then every acknowledgment carries
 //! a count of marks.
 
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn the_syn_ack_reflects_the_syn() {
 }
 
 #[test]
-fn the_first_acknowledgement_reflects_the_syn_ack_even_before_waiting_data() {
+fn the_first_acknowledgment_reflects_the_syn_ack_even_before_waiting_data() {
     for (ecn, flags) in REFLECTED {
         let (mut peer, syn) = opening(config(EcnMode::AccEcn));
         assert_eq!(syn.flags, SYN | ASKS);
@@ -76,9 +76,9 @@ fn the_first_acknowledgement_reflects_the_syn_ack_even_before_waiting_data() {
 }
 
 /// Issue 16.1: data that came out of order with the SYN-ACK needs SACK blocks, the SYN-ACK's
-/// codepoint an acknowledgement without them: one of each leaves.
+/// codepoint an acknowledgment without them: one of each leaves.
 #[test]
-fn a_hole_behind_the_syn_ack_draws_two_acknowledgements() {
+fn a_hole_behind_the_syn_ack_draws_two_acknowledgments() {
     let (mut peer, _) = opening(config(EcnMode::AccEcn));
     let syn_ack = Segment {
         flags: SYN | ACK | CWR,
@@ -251,7 +251,7 @@ fn marks_are_counted_and_acknowledged_when_they_begin_and_every_second_one() {
 
 /// §3.2.3: what arrived, in bytes.
 #[test]
-fn acknowledgements_carry_the_counts_of_bytes_that_have_changed() {
+fn acknowledgments_carry_the_counts_of_bytes_that_have_changed() {
     let (mut peer, _) = opened_by_peer(config(EcnMode::AccEcn), ASKS, 0, CWR);
     let mut send = |offset, ecn| {
         let answers = peer.send(&Segment {

@@ -21,7 +21,7 @@ fn with_a_window_in_flight() -> Peer {
 fn the_receiver_echoes_a_mark_at_once_and_until_the_reduction_is_announced() {
     let (mut peer, _) = opened_by_peer(config(EcnMode::Accept), ECE | CWR, 0, 0);
     let mut offset = 0;
-    // Past the quick acknowledgements of the start.
+    // Past the quick acknowledgments of the start.
     for _ in 0..40 {
         let segment = Segment {
             ecn: ECT0,
@@ -77,7 +77,7 @@ fn only_fresh_data_is_capable() {
         .find(|segment| segment.seq == peer.host_at(2 * MSS))
         .expect("sent again");
     assert_eq!(again.ecn, 0, "what is sent again is not capable");
-    // A pure acknowledgement.
+    // A pure acknowledgment.
     peer.send(&Segment {
         ecn: ECT0,
         ..peer.data(0, b"data")
@@ -97,7 +97,7 @@ fn one_reduction_per_window_announced_once_on_fresh_data() {
     let before = peer.info();
     assert_eq!((before.cwnd, before.ce_reductions), (Bytes::new(10_000), 0));
     let mut sent = Vec::new();
-    // Every acknowledgement of the window echoes; all of it is one signal.
+    // Every acknowledgment of the window echoes; all of it is one signal.
     for acked in 1..=10 {
         sent.extend(peer.send(&Segment {
             flags: ACK | ECE,
@@ -272,7 +272,7 @@ fn an_echo_during_recovery_makes_the_reduction_final() {
             again.iter().any(|segment| segment.seq == first.seq),
             "taken for lost, and sent again: {again:?}"
         );
-        // The original arrives after all: the acknowledgement echoes its timestamp.
+        // The original arrives after all: the acknowledgment echoes its timestamp.
         let options = timestamp(3, stamp);
         peer.send(&Segment {
             options,

@@ -55,7 +55,7 @@ fn a_change_of_marks_acknowledges_what_was_held_back_with_the_old_flag() {
             .map(|answer| (base.wrapping_sub(answer.ack) / MSS, answer.flags))
             .collect::<Vec<_>>()
     };
-    // Acknowledgements: how many segments behind the latest, and their flags.
+    // Acknowledgments: how many segments behind the latest, and their flags.
     assert_eq!(send(ECT0), [], "held back");
     assert_eq!(
         send(CE),
@@ -93,7 +93,7 @@ fn everything_after_the_handshake_is_capable() {
 }
 
 #[test]
-fn marks_are_counted_by_what_each_acknowledgement_covers() {
+fn marks_are_counted_by_what_each_acknowledgment_covers() {
     let (mut peer, _) = opening(dctcp());
     syn_ack(&mut peer, ECE, 0);
     peer.host_writes(100_000);

@@ -106,7 +106,7 @@ fn syn_ack(peer: &mut Peer, flags: u16, ecn: u8) -> Segment {
     };
     let answers = peer.send(&segment);
     let [answer] = &answers[..] else {
-        panic!("one acknowledgement, not {answers:?}")
+        panic!("one acknowledgment, not {answers:?}")
     };
     answer.clone()
 }

@@ -122,7 +122,7 @@ fn a_path_that_marks_everything_is_slow_and_loses_nothing() {
     }
 }
 
-/// The flags of acknowledgements are cleared on the way: with one flag the echo never comes; a
+/// The flags of acknowledgments are cleared on the way: with one flag the echo never comes; a
 /// count that is always zero shows.
 #[test]
 fn cleared_flags_are_survived_and_noticed_where_they_can_be() {

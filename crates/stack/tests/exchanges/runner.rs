@@ -345,7 +345,7 @@ impl Runner {
         );
     }
 
-    /// The peer sends `segment` in pieces. Nothing but bare acknowledgements may leave meanwhile.
+    /// The peer sends `segment` in pieces. Nothing but bare acknowledgments may leave meanwhile.
     fn stream(&mut self, segment: &Segment) -> Result<(), String> {
         for start in (0..segment.len).step_by(PIECE) {
             let len = PIECE.min(segment.len - start);
@@ -360,9 +360,7 @@ impl Runner {
                 .drain(..)
                 .find(|(_, left)| left.flags != ACK || left.len > 0)
             {
-                return Err(format!(
-                    "expected bare acknowledgements\n       got {other}"
-                ));
+                return Err(format!("expected bare acknowledgments\n       got {other}"));
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// The peer sends this.
     Arrives(Segment),
-    /// The peer sends this in pieces; the acknowledgements it draws are taken as they come.
+    /// The peer sends this in pieces; the acknowledgments it draws are taken as they come.
     Streams(Segment),
     /// The host must have sent this.
     Leaves(Segment),
@@ -190,7 +190,7 @@ fn expectation(text: &str) -> Result<Expectation, String> {
 }
 
 /// `established rtt TIME [win N] [<OPTIONS>]`: a passive open as in every other script, in one
-/// line. The peer's final acknowledgement comes a round trip after its SYN, and the application is
+/// line. The peer's final acknowledgment comes a round trip after its SYN, and the application is
 /// told.
 fn established(text: &str, line: usize, at: &mut Duration) -> Result<Vec<Step>, String> {
     let rest = text

@@ -109,7 +109,7 @@ impl Segment {
             }
         }
         if segment.ack.is_some() != (flags & ACK != 0) {
-            return Err("the flag '.' and an acknowledgement number go together".into());
+            return Err("the flag '.' and an acknowledgment number go together".into());
         }
         Ok(segment)
     }
@@ -121,7 +121,7 @@ impl Segment {
             (self.flags != left.flags, "other flags"),
             (self.seq != left.seq, "another sequence number"),
             (self.len != left.len, "another length"),
-            (self.ack != left.ack, "another acknowledgement number"),
+            (self.ack != left.ack, "another acknowledgment number"),
             (
                 self.window
                     .is_some_and(|window| Some(window) != left.window),

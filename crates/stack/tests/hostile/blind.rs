@@ -7,7 +7,7 @@ use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
 
 use crate::peer::*;
 
-/// Longer than the host waits between two challenge acknowledgements.
+/// Longer than the host waits between two challenge acknowledgments.
 const PAUSE: Duration = Duration::from_millis(600);
 
 fn connected() -> Peer {
@@ -16,7 +16,7 @@ fn connected() -> Peer {
     peer
 }
 
-/// One bare acknowledgement with the connection's own numbers, and nothing else.
+/// One bare acknowledgment with the connection's own numbers, and nothing else.
 #[track_caller]
 fn challenged(peer: &Peer, answers: &[Segment], what: &str) {
     let [answer] = answers else {
@@ -91,7 +91,7 @@ fn a_syn_in_an_open_connection_is_challenged_wherever_it_is() {
 }
 
 #[test]
-fn an_acknowledgement_of_what_was_never_sent_is_challenged_and_its_data_ignored() {
+fn an_acknowledgment_of_what_was_never_sent_is_challenged_and_its_data_ignored() {
     let mut peer = connected();
     for ack in [
         1,
@@ -200,7 +200,7 @@ fn a_half_closed_connection_answers_a_guess_once() {
 
 /// Two ends that each think the other is wrong must fall silent.
 #[test]
-fn bare_acknowledgements_are_not_acknowledged() {
+fn bare_acknowledgments_are_not_acknowledged() {
     let mut peer = connected();
     for _ in 0..100 {
         assert_eq!(peer.send(&peer.ack()), []);
@@ -293,7 +293,7 @@ fn a_stranger_without_a_route_opens_nothing() {
     );
 }
 
-/// A listener's handshake ends with an acknowledgement. A SYN that acknowledges as well is no part
+/// A listener's handshake ends with an acknowledgment. A SYN that acknowledges as well is no part
 /// of it, and must not open a connection of which no application is notified.
 #[test]
 fn a_syn_that_acknowledges_completes_no_passive_open() {

@@ -305,7 +305,7 @@ fn time_wait_lasts_its_time_whatever_comes() {
     assert_eq!(answers[0].flags, RST, "forgotten");
 }
 
-/// Our last acknowledgement was lost: the FIN comes again, is acknowledged, and the time begins
+/// Our last acknowledgment was lost: the FIN comes again, is acknowledged, and the time begins
 /// anew. A flood gets two answers a second.
 #[test]
 fn a_fin_again_is_acknowledged_and_a_flood_is_not() {
@@ -317,7 +317,7 @@ fn a_fin_again_is_acknowledged_and_a_flood_is_not() {
     };
     let answers = peer.send(&fin);
     let [answer] = &answers[..] else {
-        panic!("one acknowledgement, not {answers:?}")
+        panic!("one acknowledgment, not {answers:?}")
     };
     assert_eq!(
         (answer.flags, answer.seq, answer.ack),

@@ -1,4 +1,4 @@
-//! SYNs and acknowledgements without end (RFC 4987): memory stays bounded, the
+//! SYNs and acknowledgments without end (RFC 4987): memory stays bounded, the
 //! host answers little, and others still connect.
 
 use std::net::Ipv4Addr;
@@ -213,7 +213,7 @@ fn a_cookie_for_a_peer_without_timestamps_remembers_its_segment_size_alone() {
     }
 }
 
-/// The acknowledgement may be lost: the first data brings the cookie as well.
+/// The acknowledgment may be lost: the first data brings the cookie as well.
 #[test]
 fn data_redeems_a_cookie() {
     let mut peer = full(small());
@@ -312,7 +312,7 @@ fn every_connection_can_be_a_cookies() {
     assert_eq!(peer.host_writes(5_200).len(), 4);
 }
 
-/// An application that does not take its connections: SYNs and last acknowledgements wait, and
+/// An application that does not take its connections: SYNs and last acknowledgments wait, and
 /// nothing is lost.
 #[test]
 fn a_full_accept_queue_lets_handshakes_wait() {
@@ -339,7 +339,7 @@ fn a_full_accept_queue_lets_handshakes_wait() {
         peer.send(&ack);
     }
     assert_eq!(peer.pair.hosts[HOST].stats().accept_queue_full, 3);
-    // Half open when the queue fills: its acknowledgement is ignored, not refused.
+    // Half open when the queue fills: its acknowledgment is ignored, not refused.
     let mut peer = Peer::stranger(TcpConfig {
         accept_queue: 1,
         ..TcpConfig::default()

@@ -234,7 +234,7 @@ impl Peer {
         })
     }
 
-    /// A bare acknowledgement of the host's SYN: the template of what the peer sends.
+    /// A bare acknowledgment of the host's SYN: the template of what the peer sends.
     pub(crate) fn ack(&self) -> Segment {
         Segment {
             source_port: PEER_PORT,
@@ -270,7 +270,7 @@ impl Peer {
         }
     }
 
-    /// An acknowledgement of the host's stream up to `offset`.
+    /// An acknowledgment of the host's stream up to `offset`.
     pub(crate) fn acknowledges(&self, offset: u32) -> Segment {
         Segment {
             ack: self.host_at(offset),

@@ -35,13 +35,13 @@ fn every_second_byte_costs_little_and_loses_nothing() {
     assert_eq!(peer.host_reads(), (text(0..BYTES), Recv::Empty));
 }
 
-/// Issue 16.12: Linux's profile joins the acknowledgements of a flood beyond a hole, 44 into one, but
+/// Issue 16.12: Linux's profile joins the acknowledgments of a flood beyond a hole, 44 into one, but
 /// for those of the start of the connection and the first three of the hole. The last of them leaves
 /// within a millisecond and reports the flood's end.
 #[test]
-fn acknowledgements_of_a_flood_are_joined() {
+fn acknowledgments_of_a_flood_are_joined() {
     const SEGMENTS: u32 = 400;
-    let acknowledgements = |ack_compression| {
+    let acknowledgments = |ack_compression| {
         let config = TcpConfig {
             ack_compression,
             ..TcpConfig::default()
@@ -62,8 +62,8 @@ fn acknowledgements_of_a_flood_are_joined() {
         }
         (count, last.len())
     };
-    assert_eq!(acknowledgements(None), (SEGMENTS as usize, 0));
-    let (at_once, late) = acknowledgements(Some(AckCompression::LINUX));
+    assert_eq!(acknowledgments(None), (SEGMENTS as usize, 0));
+    let (at_once, late) = acknowledgments(Some(AckCompression::LINUX));
     assert_eq!(late, 1);
     let joined = (SEGMENTS as usize - 16 - 3) / 45;
     assert!((joined..=joined + 16 + 3).contains(&at_once), "{at_once}");

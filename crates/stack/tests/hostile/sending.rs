@@ -121,9 +121,9 @@ fn what_was_reported_and_thrown_away_is_sent_again() {
     assert_eq!(acknowledged, 5_000);
 }
 
-/// Savage 1999: an acknowledgement per byte must not open the window faster than one per segment.
+/// Savage 1999: an acknowledgment per byte must not open the window faster than one per segment.
 #[test]
-fn the_window_grows_by_bytes_and_not_by_acknowledgements() {
+fn the_window_grows_by_bytes_and_not_by_acknowledgments() {
     let window_after = |steps: u32| {
         let mut peer = connected(Vec::new());
         peer.host_writes(200_000);
@@ -135,7 +135,7 @@ fn the_window_grows_by_bytes_and_not_by_acknowledgements() {
     let (honest, divided) = (window_after(10), window_after(2_000));
     assert!(
         divided <= honest,
-        "{divided} for 2000 acknowledgements, {honest} for 10"
+        "{divided} for 2000 acknowledgments, {honest} for 10"
     );
 }
 
@@ -159,7 +159,7 @@ fn acknowledging_ahead_of_the_data_gains_nothing() {
 /// With SACK they say nothing. Without it each stands for a segment that arrived (RFC 3042, RFC
 /// 5681 §3.2), but not for more than were outstanding.
 #[test]
-fn duplicate_acknowledgements_let_out_no_flood() {
+fn duplicate_acknowledgments_let_out_no_flood() {
     for (options, most) in [(Vec::new(), 10), (sack_permitted(), 2)] {
         let mut peer = connected(options);
         peer.host_writes(200_000);
@@ -199,7 +199,7 @@ fn a_window_that_shrinks_below_the_flight_does_no_harm() {
     assert_eq!(offsets(&peer, &sent).first(), Some(&10_000));
 }
 
-/// RFC 5681 §2: an acknowledgement that changes the window is no duplicate; a peer that reads
+/// RFC 5681 §2: an acknowledgment that changes the window is no duplicate; a peer that reads
 /// slowly sends many.
 #[test]
 fn window_updates_are_no_duplicates() {

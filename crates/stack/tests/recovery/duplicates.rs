@@ -54,7 +54,7 @@ fn a_late_duplicate_undoes_it_too() {
     assert_eq!((info.spurious, info.ssthresh.get()), (1, u64::MAX));
 }
 
-/// Eifel: the acknowledgement of the head echoes a timestamp from before it was sent again.
+/// Eifel: the acknowledgment of the head echoes a timestamp from before it was sent again.
 #[test]
 fn an_old_echo_undoes_it() {
     for (late, spurious) in [(true, 1), (false, 0)] {

@@ -71,7 +71,7 @@ fn numbers(peer: &Peer, segments: &[Segment]) -> Vec<u32> {
         .collect()
 }
 
-/// An acknowledgement of the first `count` segments that reports others, given as ranges of their
+/// An acknowledgment of the first `count` segments that reports others, given as ranges of their
 /// numbers.
 fn sacks(peer: &Peer, count: u32, blocks: &[(u32, u32)]) -> Segment {
     let blocks: Vec<_> = blocks

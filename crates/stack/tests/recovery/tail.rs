@@ -16,8 +16,8 @@ fn with_rtt(loss_recovery: LossRecovery, millis: u64) -> Peer {
     peer
 }
 
-/// Ten segments are written; the last one is lost, and the acknowledgement of the ninth is held
-/// back by the peer. How long after the last acknowledgement the host sends the lost one again, and
+/// Ten segments are written; the last one is lost, and the acknowledgment of the ninth is held
+/// back by the peer. How long after the last acknowledgment the host sends the lost one again, and
 /// what it took for it.
 fn tail_loss(loss_recovery: LossRecovery) -> (Duration, tautline_stack::TcpInfo) {
     let mut peer = with_rtt(loss_recovery, 40);

@@ -20,7 +20,7 @@ fn timed_out(loss_recovery: LossRecovery) -> Peer {
     peer
 }
 
-/// All that was sent is only late. The first acknowledgement lets out two new segments; the next is
+/// All that was sent is only late. The first acknowledgment lets out two new segments; the next is
 /// of data sent once.
 #[test]
 fn a_spurious_timeout_costs_one_retransmission_and_no_window() {

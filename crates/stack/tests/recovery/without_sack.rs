@@ -21,10 +21,10 @@ fn duplicates_let_out_new_data_and_then_the_lost_segment() {
     assert_eq!(peer.info().fast_recoveries, 1);
 }
 
-/// RFC 6582 §3.2: a partial acknowledgement names the next hole; the window is reduced once; the
+/// RFC 6582 §3.2: a partial acknowledgment names the next hole; the window is reduced once; the
 /// end is where the recovery began.
 #[test]
-fn partial_acknowledgements_repair_one_hole_after_the_other() {
+fn partial_acknowledgments_repair_one_hole_after_the_other() {
     let mut peer = connected();
     peer.host_writes(30 * MSS as usize);
     for _ in 0..3 {

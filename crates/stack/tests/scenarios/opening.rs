@@ -223,7 +223,7 @@ fn the_backlog_bounds_half_open_connections() {
             },
         )
         .expect("free");
-    // The clients' final acknowledgements never arrive.
+    // The clients' final acknowledgments never arrive.
     pair.filter =
         Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(flags, _)| flags & SYN != 0));
     for _ in 0..50 {

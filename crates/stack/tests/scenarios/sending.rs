@@ -147,7 +147,7 @@ fn a_full_segment_with_a_fin_survives_a_timeout() {
 }
 
 #[test]
-fn an_acknowledgement_does_not_wait_for_paced_data() {
+fn an_acknowledgment_does_not_wait_for_paced_data() {
     let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
     let sent = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
     let count = sent.clone();
@@ -170,13 +170,13 @@ fn an_acknowledgement_does_not_wait_for_paced_data() {
     let (before, bare) = sent.get();
     assert!(
         before > 1 && bare == 0,
-        "{before} segments, {bare} acknowledgements"
+        "{before} segments, {bare} acknowledgments"
     );
     pair.run_for(2 * tick);
     assert_eq!(
         sent.get(),
         (before, 1),
-        "the acknowledgement leaves at once, no data with it"
+        "the acknowledgment leaves at once, no data with it"
     );
     pair.run_for(DELAY / 2);
     assert!(

@@ -62,7 +62,7 @@ fn a_half_closed_connection_still_receives_and_a_half_closed_peer_still_gets() {
         seq: peer.at(1),
         ..peer.acknowledges(11)
     });
-    assert_eq!(sockets(&peer), 0, "LAST-ACK ends with the acknowledgement");
+    assert_eq!(sockets(&peer), 0, "LAST-ACK ends with the acknowledgment");
 }
 
 /// Figure 13 of RFC 9293.

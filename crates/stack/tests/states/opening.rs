@@ -54,9 +54,9 @@ fn syns_that_cross_open_one_connection() {
     peer.still_works_at(0);
 }
 
-/// The peer's SYN-ACK may be lost: its acknowledgement, or its data, completes the opening as well.
+/// The peer's SYN-ACK may be lost: its acknowledgment, or its data, completes the opening as well.
 #[test]
-fn a_crossing_that_loses_the_syn_ack_is_completed_by_an_acknowledgement() {
+fn a_crossing_that_loses_the_syn_ack_is_completed_by_an_acknowledgment() {
     let (mut peer, _) = connecting(TcpConfig::default());
     peer.send(&Segment {
         flags: SYN,
@@ -93,7 +93,7 @@ fn a_reset_refuses_a_crossing_too() {
 fn in_syn_sent_only_what_fits_counts() {
     let (mut peer, _) = connecting(TcpConfig::default());
     let right = peer.host_at(0);
-    // An acknowledgement of something else is answered with a reset of that number, whatever else
+    // An acknowledgment of something else is answered with a reset of that number, whatever else
     // it says.
     for ack in [
         right.wrapping_sub(1),
@@ -121,7 +121,7 @@ fn in_syn_sent_only_what_fits_counts() {
             "a reset is not answered"
         );
     }
-    // A reset without a right acknowledgement may be anybody's.
+    // A reset without a right acknowledgment may be anybody's.
     assert_eq!(
         peer.send(&Segment {
             flags: RST,

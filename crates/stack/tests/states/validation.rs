@@ -70,7 +70,7 @@ fn paws_forgets_what_is_stale() {
 }
 
 #[test]
-fn an_overtaken_bare_acknowledgement_is_not_answered() {
+fn an_overtaken_bare_acknowledgment_is_not_answered() {
     // A duplicate that says nothing new passes; one with another window, or far too old, is
     // challenged.
     for (late, window, answered) in [(100, WINDOW, 0), (100, WINDOW - 1, 1), (100_000, WINDOW, 1)] {
@@ -225,7 +225,7 @@ fn where_else_a_reset_counts() {
 /// RFC 5961 §5.2: not older than the largest window, and never older than what was acknowledged at
 /// all.
 #[test]
-fn acknowledgements_are_believed_within_a_window_below() {
+fn acknowledgments_are_believed_within_a_window_below() {
     let config = TcpConfig {
         nagle: false,
         pacing: tautline_stack::Pacing::Off,

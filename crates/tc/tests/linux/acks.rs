@@ -1,4 +1,4 @@
-//! Traces of acknowledgements, for CAKE's ACK filter: what receivers of TCP send while their link
+//! Traces of acknowledgments, for CAKE's ACK filter: what receivers of TCP send while their link
 //! towards the sender is full.
 
 use crate::frame::{ACK, CWR, ECE, Flow, Frame, PSH, Tcp};
@@ -15,9 +15,9 @@ pub(crate) enum Acks {
     Sack,
     /// ECE and CWR come and go.
     Echo,
-    /// Data segments, window updates and repeated acknowledgements between them.
+    /// Data segments, window updates and repeated acknowledgments between them.
     Data,
-    /// Bursts of acknowledgements and pauses, some pushed.
+    /// Bursts of acknowledgments and pauses, some pushed.
     Bursts,
 }
 
@@ -47,7 +47,7 @@ impl Acks {
         format!("acks-{}", format!("{self:?}").to_lowercase())
     }
 
-    /// Acknowledgements for `millis` of time: 2.5 times as many as 1 Mbit/s carries, and bulk data
+    /// Acknowledgments for `millis` of time: 2.5 times as many as 1 Mbit/s carries, and bulk data
     /// at a third of it.
     pub(crate) fn trace(self, millis: u32) -> Vec<Arrival> {
         let mut rng = Rng::new(100 + self as u64);
@@ -135,7 +135,7 @@ impl Acks {
 }
 
 impl Receiver {
-    /// A hole is open one time in two: then the acknowledgement stands still and the blocks beyond
+    /// A hole is open one time in two: then the acknowledgment stands still and the blocks beyond
     /// it grow.
     fn sack(&mut self, tcp: &mut Tcp, rng: &mut Rng) {
         if self.holes.is_empty() {

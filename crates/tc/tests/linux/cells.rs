@@ -8,7 +8,7 @@ use crate::trace::{Arrival, Traffic, job};
 pub(crate) enum Input {
     /// UDP of the usual kinds.
     Udp(Traffic),
-    /// Acknowledgements of TCP.
+    /// Acknowledgments of TCP.
     Acks(Acks),
 }
 

@@ -74,7 +74,7 @@ impl Path {
 }
 
 #[test]
-fn acknowledgements_open_the_window_and_a_limit_of_the_application_does_not() {
+fn acknowledgments_open_the_window_and_a_limit_of_the_application_does_not() {
     for (app_limited, packets) in [(false, 20), (true, 10)] {
         let mut path = Path::new(Algorithm::Reno);
         path.send(1, 10);

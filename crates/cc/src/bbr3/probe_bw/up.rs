@@ -62,7 +62,7 @@ impl Bbr3 {
     }
 
     fn is_time_to_go_down(&mut self, ack: &Ack) -> bool {
-        // Flight before this acknowledgement: after it there is room again, and the bound would
+        // Flight before this acknowledgment: after it there is room again, and the bound would
         // never be reached.
         let reached = |longterm: Bytes| self.in_network(ack, ack.prior_in_flight) >= longterm;
         if self.probe.too_high && self.bounds.longterm.is_some_and(reached) {

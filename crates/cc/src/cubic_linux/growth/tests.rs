@@ -107,7 +107,7 @@ fn reno_opens_by_eight_fifteenths_and_goes_on_beyond_the_old_window() {
         now += MS * 40;
         reno.push(growth.epoch.expect("it began").reno);
     }
-    // Every 131 (= 70 × 15 / 8) acknowledgements count one packet.
+    // Every 131 (= 70 × 15 / 8) acknowledgments count one packet.
     assert_eq!(reno.first(), Some(&70));
     assert!(
         (i64::try_from(reno[74]).unwrap() - (70 + 75 * 70 / 131)).abs() <= 1,

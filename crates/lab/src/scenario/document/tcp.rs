@@ -32,7 +32,7 @@ pub struct Tcp {
     pub receive_start: Option<Size>,
     /// Nagle's algorithm. Default on.
     pub nagle: Option<bool>,
-    /// Longest an acknowledgement is held back. Default 40 ms.
+    /// Longest an acknowledgment is held back. Default 40 ms.
     pub delayed_ack: Option<Time>,
 }
 

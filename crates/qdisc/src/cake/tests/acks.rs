@@ -97,7 +97,7 @@ impl Segment {
     }
 }
 
-/// The places in line of the acknowledgements that the filter drops.
+/// The places in line of the acknowledgments that the filter drops.
 fn dropped(words: &str, segments: &[Segment]) -> Vec<u32> {
     let (mut queue, mut drops) = (cake(words), Drops::new());
     for (id, segment) in (0..).zip(segments) {
@@ -126,7 +126,7 @@ const AGGRESSIVE: &str = "ack-filter-aggressive";
 
 /// The oldest goes once a second could; aggressive, at once.
 #[test]
-fn an_older_acknowledgement_is_superseded() {
+fn an_older_acknowledgment_is_superseded() {
     for link in [Link::Ipv4, Link::Ipv6, Link::TaggedIpv4, Link::Ipv6InIpv4] {
         let acks: Vec<Segment> = (1..=4)
             .map(|step| Segment {
@@ -146,7 +146,7 @@ fn an_older_acknowledgement_is_superseded() {
     );
 }
 
-/// A segment with data supersedes acknowledgements too, but is not superseded.
+/// A segment with data supersedes acknowledgments too, but is not superseded.
 #[test]
 fn data_supersedes_and_stays() {
     let data = |number| Segment {
@@ -161,7 +161,7 @@ fn data_supersedes_and_stays() {
     );
 }
 
-/// Equal acknowledgements are duplicates that the sender counts; newer ones are not superseded by
+/// Equal acknowledgments are duplicates that the sender counts; newer ones are not superseded by
 /// older.
 #[test]
 fn duplicates_and_newer_ones_stay() {
@@ -199,7 +199,7 @@ fn other_flows_stay() {
 
 /// Flags besides ACK, and ECE and CWR, say something of their own.
 #[test]
-fn only_pure_acknowledgements_go() {
+fn only_pure_acknowledgments_go() {
     for bit in [
         0x001, 0x002, 0x004, 0x008, 0x020, 0x100, 0x200, 0x400, 0x800,
     ] {
@@ -412,9 +412,9 @@ fn what_is_no_whole_segment_is_left_alone() {
     assert_eq!(drops.len(), 1);
 }
 
-/// Effect: on a thin link the acknowledgements of a download stay few, with the filter.
+/// Effect: on a thin link the acknowledgments of a download stay few, with the filter.
 #[test]
-fn a_thin_link_carries_fewer_acknowledgements() {
+fn a_thin_link_carries_fewer_acknowledgments() {
     let sent = |words: &str| {
         let words = std::format!("besteffort bandwidth 64kbit {words}");
         let (mut queue, mut drops) = (cake(&words), Drops::new());
@@ -439,9 +439,9 @@ fn a_thin_link_carries_fewer_acknowledgements() {
     );
 }
 
-/// With `ingress` a dropped acknowledgement is charged to the shaper.
+/// With `ingress` a dropped acknowledgment is charged to the shaper.
 #[test]
-fn ingress_charges_dropped_acknowledgements() {
+fn ingress_charges_dropped_acknowledgments() {
     let opens = |words: &str| {
         let words = std::format!("besteffort bandwidth 1mbit ack-filter-aggressive {words}");
         let (mut queue, mut drops) = (cake(&words), Drops::new());
@@ -467,7 +467,7 @@ proptest! {
         queue.inner().verify();
     }
 
-    /// The last acknowledgement, and with it the highest number, always arrives; so do all
+    /// The last acknowledgment, and with it the highest number, always arrives; so do all
     /// duplicates of it.
     #[test]
     fn the_highest_number_arrives(numbers in proptest::collection::vec(0..50u32, 1..60), aggressive: bool) {

@@ -20,7 +20,7 @@ pub struct WifiConfig {
     pub aggregate: Aggregate,
     /// Parameters of contention.
     pub access: Access,
-    /// Rate of acknowledgements, 6 to 54 Mbit/s. Default 24 Mbit/s, the highest mandatory rate.
+    /// Rate of acknowledgments, 6 to 54 Mbit/s. Default 24 Mbit/s, the highest mandatory rate.
     pub control_rate: Rate,
     /// Adds 16 bytes of CCMP (WPA2) to each frame. Default true.
     pub encrypted: bool,
@@ -137,7 +137,7 @@ impl WifiConfig {
         })
     }
 
-    /// Duration of SIFS and the acknowledgement of `frames` frames: an ACK of 14 bytes, or a Block
+    /// Duration of SIFS and the acknowledgment of `frames` frames: an ACK of 14 bytes, or a Block
     /// ACK of 32 bytes for several frames.
     pub fn response(&self, frames: usize) -> Duration {
         self.access.sifs + control(if frames > 1 { 32 } else { 14 }, self.control_rate)

@@ -9,7 +9,7 @@ pub struct WifiStats {
     pub transmissions: u64,
     /// Number of collisions.
     pub collisions: u64,
-    /// Time that the channel was busy, acknowledgements included.
+    /// Time that the channel was busy, acknowledgments included.
     pub busy: Duration,
 }
 
@@ -22,7 +22,7 @@ pub struct AirStats {
     pub failed: u64,
     /// Frames lost at the retry limit.
     pub lost: u64,
-    /// Airtime, acknowledgements included.
+    /// Airtime, acknowledgments included.
     pub airtime: Duration,
 }
 

@@ -269,7 +269,7 @@ fn a_cell_carries_what_its_cable_would() {
     assert!(wifi.nic_stats(0).expect("A's").mean_size() > 1.5);
     assert!(
         wifi.nic_stats(1).expect("B's").transmissions() > 100,
-        "acknowledgements"
+        "acknowledgments"
     );
     assert!(network.medium(1).is_none());
 }

@@ -16,8 +16,8 @@ const FIRST_BYTES: ByteCounts = ByteCounts {
 };
 /// The field is so many values wide.
 const WIDTH: u64 = 8;
-/// Marks since the last acknowledgement that force one: while data waits to be acknowledged, and
-/// else, when the answer may be to acknowledgements alone (RFC 9768 §3.2.2.5.1).
+/// Marks since the last acknowledgment that force one: while data waits to be acknowledged, and
+/// else, when the answer may be to acknowledgments alone (RFC 9768 §3.2.2.5.1).
 const FORCES_ACK: u64 = 2;
 const FORCES_ACK_OF_ACKS: u64 = 3;
 
@@ -33,7 +33,7 @@ pub(super) struct Accurate {
 struct Arrived {
     /// Marked packets (r.cep).
     packets: u64,
-    /// The same when an acknowledgement last left.
+    /// The same when an acknowledgment last left.
     told: u64,
     /// Bytes of payload by codepoint (r.e0b, r.ceb, r.e1b).
     bytes: ByteCounts,
@@ -41,7 +41,7 @@ struct Arrived {
     told_bytes: ByteCounts,
     /// The last packet was marked.
     last_marked: bool,
-    /// Codepoint of the peer's SYN-ACK, until a bare acknowledgement has reported it.
+    /// Codepoint of the peer's SYN-ACK, until a bare acknowledgment has reported it.
     reflect: Option<Ecn>,
     /// A CE mark on a SYN-ACK was counted; only one ever is.
     counted_syn_ack: bool,
@@ -80,7 +80,7 @@ struct ByteCounts {
     ect1: u64,
 }
 
-/// Packets and bytes that an acknowledgement newly delivered.
+/// Packets and bytes that an acknowledgment newly delivered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewMarks {
     /// Packets.
@@ -130,7 +130,7 @@ impl Accurate {
         }
     }
 
-    /// The bare acknowledgement that completes the handshake says that the SYN-ACK was marked.
+    /// The bare acknowledgment that completes the handshake says that the SYN-ACK was marked.
     pub(super) fn syn_ack_was_marked(&mut self) {
         self.echoed.packets += 1;
     }
@@ -151,13 +151,13 @@ impl Accurate {
         };
     }
 
-    /// A bare acknowledgement has to report the codepoint of the SYN-ACK.
+    /// A bare acknowledgment has to report the codepoint of the SYN-ACK.
     pub(super) fn owes_reflection(&self) -> bool {
         self.arrived.reflect.is_some()
     }
 
     /// Packets other than a SYN arrived, as one, with `data` bytes of payload; `owes`: an
-    /// acknowledgement waits to be sent.
+    /// acknowledgment waits to be sent.
     pub(super) fn on_packets(
         &mut self,
         codepoint: Ecn,
@@ -206,7 +206,7 @@ impl Accurate {
         }
     }
 
-    /// The option of a pure acknowledgement: every count that has ever changed, when one has since
+    /// The option of a pure acknowledgment: every count that has ever changed, when one has since
     /// it was last told; all of them with the first word (RFC 9768 §3.2.3.3).
     pub(super) fn option(&self) -> Option<EchoedBytes> {
         let Arrived {
@@ -228,7 +228,7 @@ impl Accurate {
         self.arrived.told = self.arrived.packets;
     }
 
-    /// A pure acknowledgement with these flags and this option left. Whether or not it was bare, the
+    /// A pure acknowledgment with these flags and this option left. Whether or not it was bare, the
     /// codepoint of the SYN-ACK is reported no more.
     pub(super) fn sent_pure_ack(&mut self) {
         self.sent();
@@ -236,8 +236,8 @@ impl Accurate {
         self.arrived.reflect = None;
     }
 
-    /// Reads an acknowledgement: what the peer has newly seen marked.
-    pub(super) fn on_acknowledgement(
+    /// Reads an acknowledgment: what the peer has newly seen marked.
+    pub(super) fn on_acknowledgment(
         &mut self,
         flags: EcnFlags,
         option: Option<EchoedBytes>,
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_and_every_second_mark_ask_for_an_acknowledgement() {
+    fn a_change_and_every_second_mark_ask_for_an_acknowledgment() {
         let mut receiver = Accurate::new();
         assert_eq!(
             receiver.on_packets(Ecn::Ect0, (1, 1000), false),
@@ -378,7 +378,7 @@ mod tests {
             AckUrgency::None,
             "marks end: no news"
         );
-        // Marked acknowledgements: every third one is answered, so that two ends never answer each
+        // Marked acknowledgments: every third one is answered, so that two ends never answer each
         // other's answers for long.
         let answers = [Ecn::Ce; 6].map(|codepoint| {
             let urgency = receiver.on_packets(codepoint, (1, 0), false);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_syn_ack_is_told_of_in_the_first_bare_acknowledgement_and_counts_once() {
+    fn the_syn_ack_is_told_of_in_the_first_bare_acknowledgment_and_counts_once() {
         let mut client = Accurate::new();
         client.on_syn_ack(Ecn::Ce);
         client.on_syn_ack(Ecn::Ce);
@@ -420,7 +420,7 @@ mod tests {
         let mut sender = Accurate::new();
         assert_eq!(
             sender
-                .on_acknowledgement(EcnFlags::NONE, None, newly(2))
+                .on_acknowledgment(EcnFlags::NONE, None, newly(2))
                 .packets,
             0
         );
@@ -429,7 +429,7 @@ mod tests {
         let mut sender = Accurate::new();
         assert_eq!(
             sender
-                .on_acknowledgement(EcnFlags::NONE, None, newly(3))
+                .on_acknowledgment(EcnFlags::NONE, None, newly(3))
                 .packets,
             3
         );
@@ -451,7 +451,7 @@ mod tests {
                     receiver.on_packets(if *mark { Ecn::Ce } else { Ecn::Ect1 }, (1, 1000), true);
                     marked += u64::from(*mark);
                 }
-                sender.on_acknowledgement(receiver.flags(true), None, newly(now.len() as u64));
+                sender.on_acknowledgment(receiver.flags(true), None, newly(now.len() as u64));
                 receiver.sent_pure_ack();
                 prop_assert_eq!(sender.echoed.packets - FIRST_COUNT, marked);
             }
@@ -482,7 +482,7 @@ mod tests {
                     receiver.on_packets(if *mark { Ecn::Ce } else { Ecn::Ect1 }, (1, 1000), true);
                     marked += u64::from(*mark);
                 }
-                let heard = sender.on_acknowledgement(receiver.flags(true), receiver.option(), newly(now.len() as u64));
+                let heard = sender.on_acknowledgment(receiver.flags(true), receiver.option(), newly(now.len() as u64));
                 receiver.sent_pure_ack();
                 told += heard.bytes.get();
                 prop_assert_eq!((sender.echoed.packets - FIRST_COUNT, told), (marked, 1000 * marked));
@@ -529,7 +529,7 @@ mod tests {
         });
         assert_eq!(
             sender
-                .on_acknowledgement(EcnFlags::from_bits(6), zero, newly(9))
+                .on_acknowledgment(EcnFlags::from_bits(6), zero, newly(9))
                 .packets,
             9,
             "the safe reading of the flags"
@@ -544,7 +544,7 @@ mod tests {
             ce: Some(8_000_000),
             ect1: None,
         });
-        let marked = sender.on_acknowledgement(EcnFlags::from_bits(6), lie, newly(2));
+        let marked = sender.on_acknowledgment(EcnFlags::from_bits(6), lie, newly(2));
         assert_eq!(
             marked,
             Marked {

@@ -8,7 +8,7 @@ use tautline_base::Ecn;
 use super::AckUrgency;
 use crate::wire::EcnFlags;
 
-/// Acknowledgements of the past that may wait to be sent; marks that come and go more often than
+/// Acknowledgments of the past that may wait to be sent; marks that come and go more often than
 /// that between two polls blur.
 const MOST_EARLIER: usize = 64;
 
@@ -32,7 +32,7 @@ enum Echo {
     },
 }
 
-/// An acknowledgement of what came before the marks changed.
+/// An acknowledgment of what came before the marks changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EarlierAck {
     /// Offset it acknowledges.
@@ -46,7 +46,7 @@ pub(crate) struct EarlierAck {
 pub(crate) struct AckState {
     /// The next offset expected, before the data.
     pub(crate) next: u64,
-    /// An acknowledgement waits to be sent.
+    /// An acknowledgment waits to be sent.
     pub(crate) owes: bool,
 }
 
@@ -79,7 +79,7 @@ impl Classic {
             Echo::UntilCwr { marked } => {
                 // The reduction is older than a mark on the packet that announces it.
                 let urgency = match (flags.cwr(), codepoint == Ecn::Ce) {
-                    // After a reduction the window may be so small that a held back acknowledgement
+                    // After a reduction the window may be so small that a held back acknowledgment
                     // stalls it.
                     (true, _) => AckUrgency::Now,
                     (false, true) if !*marked => AckUrgency::Quick,
@@ -103,7 +103,7 @@ impl Classic {
         }
     }
 
-    /// The oldest acknowledgement of the past that waits.
+    /// The oldest acknowledgment of the past that waits.
     pub(super) fn earlier(&self) -> Option<EarlierAck> {
         match &self.echo {
             Echo::UntilCwr { .. } => None,

@@ -1,7 +1,7 @@
-//! How long an acknowledgement is held back: about as long as the next segment takes to come
+//! How long an acknowledgment is held back: about as long as the next segment takes to come
 //! (Linux's `ato`, `tcp_event_data_recv`).
 //!
-//! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgement
+//! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgment
 //! whose wait was in vain doubles the next wait, up to a round trip; arrivals in quick succession
 //! shorten it again.
 
@@ -22,7 +22,7 @@ pub(in crate::tcp) struct Bounds {
     pub(in crate::tcp) rto: Duration,
 }
 
-/// The delay of one receiver's acknowledgements.
+/// The delay of one receiver's acknowledgments.
 #[derive(Debug, Default)]
 pub(super) struct AckDelay {
     /// The last arrival, and the delay by then; `None` before the first, and of a delay that is
@@ -50,14 +50,14 @@ impl AckDelay {
         }
     }
 
-    /// Nothing came: an acknowledgement was sent because its time was up.
+    /// Nothing came: an acknowledgment was sent because its time was up.
     pub(super) fn expired(&mut self, bounds: Bounds) {
         if let Some((_, delay)) = self.arrival.as_deref_mut() {
             *delay = delay.saturating_mul(2).min(bounds.rto);
         }
     }
 
-    /// How long the next acknowledgement may wait.
+    /// How long the next acknowledgment may wait.
     pub(super) fn delay(&self, bounds: Bounds) -> Duration {
         let delay = self
             .arrival

@@ -9,7 +9,7 @@ use tautline_base::Instant;
 /// Bytes the application reads in a round trip, and the window that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RightSizing {
-    /// Round trips as they look from here: from an acknowledgement to the data that it let out.
+    /// Round trips as they look from here: from an acknowledgment to the data that it let out.
     rtt: Option<Duration>,
     /// Our timestamp that was echoed last: one sample each.
     echoed: Option<u32>,

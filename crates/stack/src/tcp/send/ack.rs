@@ -1,4 +1,4 @@
-//! [`AckInput`]: an acknowledgement as it arrives; [`AckSummary`]: its meaning for the sender.
+//! [`AckInput`]: an acknowledgment as it arrives; [`AckSummary`]: its meaning for the sender.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::flight::Delivery;
 use super::flight::recovery::Proof;
 use crate::wire::SACK_BLOCKS;
 
-/// An acceptable acknowledgement, as stream offsets.
+/// An acceptable acknowledgment, as stream offsets.
 #[derive(Clone, Debug)]
 pub(in crate::tcp) struct AckInput {
     pub(in crate::tcp) now: Instant,
@@ -22,10 +22,10 @@ pub(in crate::tcp) struct AckInput {
     pub(in crate::tcp) bare: bool,
 }
 
-/// The stream and the peer's window when an acknowledgement arrives.
+/// The stream and the peer's window when an acknowledgment arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// The acknowledgement moved the right edge of the peer's window.
+    /// The acknowledgment moved the right edge of the peer's window.
     pub(super) moved: bool,
     /// The largest window the peer has offered.
     pub(super) largest: u64,
@@ -33,7 +33,7 @@ pub(super) struct Offer {
     pub(super) more: bool,
 }
 
-/// An acknowledgement, as far as the sender is concerned.
+/// An acknowledgment, as far as the sender is concerned.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct AckSummary {
     pub(super) now: Instant,
@@ -43,7 +43,7 @@ pub(in crate::tcp) struct AckSummary {
     pub(super) advanced: bool,
     /// There is new data that the peer has room for.
     pub(super) more: bool,
-    /// A duplicate acknowledgement: no data, no window, nothing delivered.
+    /// A duplicate acknowledgment: no data, no window, nothing delivered.
     pub(super) repeats: bool,
     pub(super) duplicate: Option<Duplicate>,
     pub(in crate::tcp) delivery: Delivery,

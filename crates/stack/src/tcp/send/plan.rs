@@ -28,9 +28,9 @@ pub(crate) enum Kind {
     New,
     /// A lost segment again.
     Retransmit(SegmentId),
-    /// A pure acknowledgement.
+    /// A pure acknowledgment.
     Ack,
-    /// A pure acknowledgement of what arrived before the marks changed.
+    /// A pure acknowledgment of what arrived before the marks changed.
     EarlierAck(EarlierAck),
     /// A zero-window probe.
     Probe,
@@ -108,7 +108,7 @@ pub(crate) enum Blocked {
     Cwnd,
     /// The peer's window is closed, or too small to be worth a segment (RFC 9293 §3.8.6.2.1).
     PeerWindow,
-    /// Nagle's algorithm waits for an acknowledgement.
+    /// Nagle's algorithm waits for an acknowledgment.
     Nagle,
     /// The qdisc refused the previous segment.
     Refused,

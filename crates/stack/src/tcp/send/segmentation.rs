@@ -1,5 +1,5 @@
 //! How many segments leave in one packet where the device takes several (TSO): sized by the pacing
-//! rate, within both windows, and worth waiting for if the next acknowledgement makes it more
+//! rate, within both windows, and worth waiting for if the next acknowledgment makes it more
 //! (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`).
 //!
 //! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary
@@ -16,7 +16,7 @@ use super::planning::SendContext;
 use crate::tsq::TsqLimit;
 
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next
-/// acknowledgement is farther away than that.
+/// acknowledgment is farther away than that.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// With this part of the window free there is no waiting (Linux `tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
@@ -96,7 +96,7 @@ impl SendHalf {
                 Blocked::PeerWindow
             });
         }
-        // Two packets at least fill the window, so that there are acknowledgements to go by (Linux
+        // Two packets at least fill the window, so that there are acknowledgments to go by (Linux
         // `tcp_cwnd_test`).
         let half = (window / 2).max(mss);
         let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
@@ -113,7 +113,7 @@ impl SendHalf {
         })
     }
 
-    /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near,
+    /// Whether a packet of only `room` bytes should wait for the next acknowledgment: it is near,
     /// and will make room for more.
     fn should_wait(&self, room: u64, now: Instant) -> bool {
         let window = self

@@ -94,7 +94,7 @@ impl SendHalf {
         room
     }
 
-    /// The same when something was sent: without a bound on unsent data only acknowledgements make
+    /// The same when something was sent: without a bound on unsent data only acknowledgments make
     /// room.
     pub(in crate::tcp) fn has_room_after_sending(&mut self, memory_pressure: bool) -> bool {
         self.flight.config().notsent_lowat.is_some() && self.has_room_again(memory_pressure)

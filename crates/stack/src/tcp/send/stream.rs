@@ -77,7 +77,7 @@ pub(in crate::tcp) struct PeerWindow {
     edge: u64,
     /// The largest offer so far.
     largest: u64,
-    /// Sequence and acknowledgement offsets of the segment that last updated it.
+    /// Sequence and acknowledgment offsets of the segment that last updated it.
     updated_by: (u64, u64),
     /// The latest segment moved the edge.
     moved: bool,

@@ -1,4 +1,4 @@
-//! An acknowledgement's effect on the sender, in the order of Linux's `tcp_ack`
+//! An acknowledgment's effect on the sender, in the order of Linux's `tcp_ack`
 //! (`net/ipv4/tcp_input.c`): scoreboard, RTT, loss detection, recovery, rate sample, controller,
 //! timers. Sending comes last, elsewhere.
 
@@ -71,7 +71,7 @@ impl Flight {
         Some(summary)
     }
 
-    /// Everything that follows from an acknowledgement that reports `marks`.
+    /// Everything that follows from an acknowledgment that reports `marks`.
     pub(in crate::tcp) fn react(&mut self, summary: &AckSummary, marks: Marks) {
         let (now, delivery) = (summary.now, &summary.delivery);
         if marks.congestion {
@@ -140,7 +140,7 @@ impl Flight {
             && self.recovery.tail == TailProbe::None
     }
 
-    /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once
+    /// An acknowledgment that covers a retransmission says nothing by itself: what was sent once
     /// waited at the receiver behind the hole (Karn). The timestamp it echoes tells, in
     /// milliseconds, when it was caused (RFC 7323 §4).
     fn sample_rtt(&mut self, summary: &AckSummary) {
@@ -182,7 +182,7 @@ impl Flight {
         let delivered = self.congestion.sampler.delivered();
         let round_start =
             rate.is_some_and(|sample| sample.prior_delivered >= self.congestion.usage.round_end);
-        // Selective acknowledgements before a loss is sure do not open the window: in place of each
+        // Selective acknowledgments before a loss is sure do not open the window: in place of each
         // one segment may leave, not two (RFC 3042 §2, RFC 5681 §3.2), unless the path is known to
         // reorder (Linux). Controllers that need no window count everything.
         let opens = delivery.cumulative

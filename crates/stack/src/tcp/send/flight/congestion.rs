@@ -44,7 +44,7 @@ impl Congestion {
         self.verdict = self.controller.verdict();
     }
 
-    /// A segment of `len` bytes is lost. The acknowledgement or timeout that revealed it follows,
+    /// A segment of `len` bytes is lost. The acknowledgment or timeout that revealed it follows,
     /// with the verdict.
     pub(super) fn on_lost(&mut self, sent: &SentRate, len: Bytes, now: Instant) {
         let loss = self.sampler.on_lost(sent, len, now);

@@ -73,7 +73,7 @@ impl Recovery {
         self.undo.is_some_and(|undo| undo.all_duplicated())
     }
 
-    /// An acknowledgement proves that what it acknowledges only came late.
+    /// An acknowledgment proves that what it acknowledges only came late.
     pub(super) fn is_late(&self, proof: Proof) -> bool {
         self.undo.is_some_and(|undo| undo.is_late(proof))
     }
@@ -112,7 +112,7 @@ impl Recovery {
         }
     }
 
-    /// Bytes were delivered. Without SACK an acknowledgement that revealed the `next_hole` lets the
+    /// Bytes were delivered. Without SACK an acknowledgment that revealed the `next_hole` lets the
     /// segment there leave in any case (RFC 6582 §3.2 step 3).
     pub(super) fn on_delivered(&mut self, ack: PrrAck, next_hole: bool) {
         if let Phase::Recovery(episode) = &mut self.phase {
@@ -211,9 +211,9 @@ impl Phase {
 pub(in crate::tcp) enum Frto {
     /// It is known, or not asked.
     Off,
-    /// The head was sent again; the next acknowledgement may tell (step 2).
+    /// The head was sent again; the next acknowledgment may tell (step 2).
     Listening,
-    /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgement
+    /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgment
     /// comes (step 3).
     TryingNew,
 }
@@ -256,7 +256,7 @@ impl Episode {
         self.high = high;
     }
 
-    /// An acknowledgement during the episode; the answer is the window.
+    /// An acknowledgment during the episode; the answer is the window.
     pub(in crate::tcp) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
         self.reduction.on_ack(ack)
     }
@@ -311,7 +311,7 @@ impl Undo {
         self.unexplained == Some(0)
     }
 
-    /// Data believed lost is acknowledged, and no retransmission caused that: the acknowledgement
+    /// Data believed lost is acknowledged, and no retransmission caused that: the acknowledgment
     /// echoes a timestamp older than our first one (Eifel detection, RFC 3522), or nothing was sent
     /// again.
     pub(in crate::tcp) fn is_late(&self, proof: Proof) -> bool {
@@ -334,7 +334,7 @@ impl Undo {
     }
 }
 
-/// Evidence of spurious retransmissions in an acknowledgement.
+/// Evidence of spurious retransmissions in an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Proof {
     /// It delivered something that was believed lost and not sent again.

@@ -127,8 +127,8 @@ impl Flight {
         self.recovery.phase = Phase::Open;
     }
 
-    /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn
-    /// the oldest, and so does a partial acknowledgement in recovery (RFC 6582 §3.2).
+    /// Without SACK, as many duplicate acknowledgments as the path displaces segments by condemn
+    /// the oldest, and so does a partial acknowledgment in recovery (RFC 6582 §3.2).
     fn mark_head_lost_without_sack(&mut self, summary: &AckSummary) -> Bytes {
         let repairing = self.recovery.phase.repairs();
         let mut head_lost = summary.advanced && repairing;

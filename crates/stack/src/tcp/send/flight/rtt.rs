@@ -100,7 +100,7 @@ impl RttEstimator {
         s.variance = s.variance.max(s.largest);
     }
 
-    /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next.
+    /// The samples of an acknowledgment up to offset `una` have been taken; `next` is sent next.
     /// Perhaps a round is over.
     pub(crate) fn acknowledged(&mut self, una: u64, next: u64) {
         let Some(s) = &mut self.smoothed else { return };

@@ -65,7 +65,7 @@ impl Record {
     }
 }
 
-/// The arrival of an acknowledgement.
+/// The arrival of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Arrival {
     pub(in crate::tcp) now: Instant,
@@ -77,7 +77,7 @@ pub(in crate::tcp) struct Arrival {
     pub(in crate::tcp) min_rtt: Duration,
 }
 
-/// Segments and bytes that one acknowledgement delivered.
+/// Segments and bytes that one acknowledgment delivered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::tcp) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
@@ -102,10 +102,10 @@ pub(in crate::tcp) struct Delivery {
     newest: Option<Instant>,
     /// Most that had been delivered in all when one of them was sent.
     pub(in crate::tcp) sent_when: Bytes,
-    /// Our SYN was among them: the acknowledgement belongs to the handshake.
+    /// Our SYN was among them: the acknowledgment belongs to the handshake.
     pub(in crate::tcp) opening: bool,
     /// One segment alone, sent once, and cumulatively: perhaps the receiver held its
-    /// acknowledgement back.
+    /// acknowledgment back.
     pub(in crate::tcp) alone: bool,
 }
 
@@ -254,7 +254,7 @@ impl Segments {
     }
 
     /// Bytes that proportional rate reduction counts as delivered at a peer without SACK: a
-    /// duplicate acknowledgement (`repeats`) stands for a segment of `mss` bytes, which is not
+    /// duplicate acknowledgment (`repeats`) stands for a segment of `mss` bytes, which is not
     /// counted again when it is acknowledged (RFC 9937 §6.1).
     pub(in crate::tcp) fn assume_delivered(
         &mut self,
@@ -271,7 +271,7 @@ impl Segments {
         delivery.bytes.saturating_sub(Bytes::new(before))
     }
 
-    /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived
+    /// A duplicate acknowledgment of a peer without SACK: some segment of `size` bytes has arrived
     /// beyond the hole (RFC 3042). False if that is one more than can be.
     pub(in crate::tcp) fn add_reno_sack(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
@@ -500,7 +500,7 @@ impl Segments {
             .is_some_and(|at| self.mark_lost(at, losses))
     }
 
-    /// Takes a cumulative acknowledgement of everything below `una`.
+    /// Takes a cumulative acknowledgment of everything below `una`.
     pub(in crate::tcp) fn acknowledge(
         &mut self,
         una: u64,
@@ -532,7 +532,7 @@ impl Segments {
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
         delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
-        // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
+        // A partial acknowledgment of a segment (a middlebox resegmented) shortens it.
         if self
             .records
             .front()
@@ -569,7 +569,7 @@ impl Segments {
         let mut blocks = blocks.clone().map(|block| {
             block.filter(|block| una < block.start && block.start < block.end && block.end <= nxt)
         });
-        // The newest comes first. Taken in that order, two blocks of one acknowledgement would look
+        // The newest comes first. Taken in that order, two blocks of one acknowledgment would look
         // like reordering.
         blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
         for block in blocks.into_iter().flatten() {
@@ -725,7 +725,7 @@ impl Segments {
         }
     }
 
-    /// The oldest segment is lost: without SACK, three duplicate acknowledgements or a partial one
+    /// The oldest segment is lost: without SACK, three duplicate acknowledgments or a partial one
     /// in recovery tell (RFC 6582).
     pub(in crate::tcp) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let len = self.records.front().map_or(0, Record::len);
@@ -783,7 +783,7 @@ impl Segments {
         self.rack.duplicated();
     }
 
-    /// The reordering window follows what an acknowledgement told (RFC 8985 §6.2 step 4).
+    /// The reordering window follows what an acknowledgment told (RFC 8985 §6.2 step 4).
     pub(in crate::tcp) fn adapt_window(
         &mut self,
         delivery: &Delivery,

@@ -30,7 +30,7 @@ impl Flight {
 
     /// The lowest lost segment again, if the congestion window has room.
     pub(in crate::tcp::send) fn next_retransmission(&self) -> Option<Plan> {
-        // The acknowledgement of forward RTO recovery's new data decides, once there is some.
+        // The acknowledgment of forward RTO recovery's new data decides, once there is some.
         let trial_sent =
             matches!(self.recovery.phase, Phase::Loss { high, .. } if self.nxt() != high);
         if self.refused || (self.recovery.is_trying_new_data() && trial_sent) {

@@ -1,6 +1,6 @@
 //! Tail loss probes (RFC 8985 §7 with Linux's timeouts, `tcp_schedule_loss_probe`): when no
-//! acknowledgement comes for two round trips, the last segment is sent again, or a new one, so that
-//! an acknowledgement reveals the loss and no timeout is needed.
+//! acknowledgment comes for two round trips, the last segment is sent again, or a new one, so that
+//! an acknowledgment reveals the loss and no timeout is needed.
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Signal;
@@ -15,7 +15,7 @@ use crate::tcp::send::plan::Plan;
 impl Flight {
     /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing
     /// of it is known to be lost or to have overtaken anything, and the last probe is answered. It
-    /// runs for two round trips, and the time that an acknowledgement may be held back; never longer
+    /// runs for two round trips, and the time that an acknowledgment may be held back; never longer
     /// than the retransmission timeout.
     #[inline]
     pub(in crate::tcp) fn schedule_tail_probe(&mut self, now: Instant) {
@@ -57,7 +57,7 @@ impl Flight {
 
     /// `plan` was sent, or sent `again` with that timestamp of ours. Anything but the probe that was
     /// due shows that none could be sent. A probe restarts the retransmission timer, or the timeout
-    /// would overtake its acknowledgement (RFC 8985 §7.3).
+    /// would overtake its acknowledgment (RFC 8985 §7.3).
     pub(in crate::tcp) fn note_tail_probe(&mut self, plan: &Plan, again: Option<u32>) {
         if self.recovery.tail != TailProbe::Due {
             return;

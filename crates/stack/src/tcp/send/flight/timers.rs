@@ -37,7 +37,7 @@ pub(in crate::tcp) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Op
 }
 
 impl Flight {
-    /// The reordering window and the wait for the tail's acknowledgement end, if it is time.
+    /// The reordering window and the wait for the tail's acknowledgment end, if it is time.
     pub(in crate::tcp) fn on_deadline(&mut self, now: Instant) {
         if self.timers.reorder.is_some_and(|at| at <= now) {
             self.find_losses(Bytes::ZERO, false, self.segments.recoverable(), now);

@@ -14,16 +14,16 @@ pub struct Reduction {
     pub divisor: Bytes,
 }
 
-/// Input of an acknowledgement.
+/// Input of an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct PrrAck {
-    /// Delivered by this acknowledgement.
+    /// Delivered by this acknowledgment.
     pub(in crate::tcp) delivered: Bytes,
     /// In flight after it.
     pub(in crate::tcp) in_flight: Bytes,
     /// Where the window is to end.
     pub(in crate::tcp) ssthresh: Bytes,
-    /// The acknowledgement advanced SND.UNA and revealed no further loss.
+    /// The acknowledgment advanced SND.UNA and revealed no further loss.
     pub(in crate::tcp) safe: bool,
     pub(in crate::tcp) mss: Bytes,
 }
@@ -39,7 +39,7 @@ impl Reduction {
         }
     }
 
-    /// An acknowledgement; the answer is the window.
+    /// An acknowledgment; the answer is the window.
     pub(super) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
         let PrrAck {
             delivered,
@@ -84,8 +84,8 @@ mod tests {
     const MSS: u64 = 1000;
 
     /// Runs a recovery of `flight` segments of which the first `lost` are lost; one SACK per
-    /// acknowledgement, two of them before the episode, no limited transmit. Returns the segments
-    /// sent per acknowledgement, and the flight at the end.
+    /// acknowledgment, two of them before the episode, no limited transmit. Returns the segments
+    /// sent per acknowledgment, and the flight at the end.
     fn recovery(flight: u64, lost: u64, ssthresh: u64, divisor: u64) -> (Vec<u64>, u64) {
         let mut reduction = Reduction::new(Bytes::new(divisor * MSS));
         let mut in_flight = (flight - lost - 3) * MSS;

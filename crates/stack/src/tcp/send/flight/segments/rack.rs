@@ -65,7 +65,7 @@ pub(in crate::tcp) struct ReorderingWindow {
 
 impl Rack {
     /// The newest copy of a segment was delivered, given as its departure and end. `rtt`: since the
-    /// latest departure that the same acknowledgement reports. It counts although a segment that
+    /// latest departure that the same acknowledgment reports. It counts although a segment that
     /// was sent later has been delivered before (RFC 8985 §6.2 step 2).
     pub(super) fn advance(&mut self, segment: (Instant, u64), rtt: Duration) {
         self.rtt = rtt;

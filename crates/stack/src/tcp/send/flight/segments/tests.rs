@@ -29,7 +29,7 @@ fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
     sampler.on_send(at, Bytes::new(1000), false)
 }
 
-/// An acknowledgement without timestamps.
+/// An acknowledgment without timestamps.
 fn plain(now: Instant) -> Arrival {
     Arrival {
         now,
@@ -128,7 +128,7 @@ fn a_lost_segment_waits_for_its_copy_to_leave_the_host() {
     assert_eq!(segments.next_lost(), None);
 }
 
-/// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no
+/// The head is sent again at 100 ms; an acknowledgment of its original comes 45 ms later, no
 /// sooner than a round trip. If it were taken for the retransmission's, everything sent before 100
 /// ms would count as lost.
 #[test]
