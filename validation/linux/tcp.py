@@ -10,8 +10,7 @@ A cell is CC-FLOWS-QDISC-MBIT-RTT-SECONDS, e.g. cubic-1-fq_codel-10-20-30. RIG i
 lies on the way back. Hosts send full segments one by one: no offloads, no discipline, no device that would hold TCP back.
 
 Columns: cell, seed, goodput Mbit/s, median and 95 % round trip of the echoes in ms, median backlog in bytes, drops, marks,
-mean time between reductions of the (first) window in s, retransmissions. Echoes, backlog and reductions leave the first two
-seconds out.
+mean of the summed windows of all flows in bytes, retransmissions. Echoes, backlog and windows leave the first two seconds out.
 """
 import csv
 import json
@@ -62,17 +61,12 @@ def share(values, percent):
     return values[min(len(values) - 1, percent * len(values) // 100)] if values else 0
 
 
-def reductions(windows):
-    """Mean time between falls of the window by more than an eighth, from one for each tenth of a second."""
-    at = [i / 10 for i in range(1, len(windows)) if windows[i] < windows[i - 1] * 7 / 8 and i / 10 > SKIP]
-    return (at[-1] - at[0]) / (len(at) - 1) if len(at) > 2 else 0
-
-
 def figures(folder, flows):
     result = json.load(open(f"{folder}/iperf.json"))
     if "end" not in result or "sum_sent" not in result["end"]:
         raise RuntimeError(result.get("error", "iperf3 gave no result"))
-    streams = [interval["streams"][0]["snd_cwnd"] for interval in result["intervals"]]
+    windows = [sum(stream["snd_cwnd"] for stream in interval["streams"]) for interval in result["intervals"]]
+    windows = windows[int(SKIP * 10):]
     pattern = re.compile(r"\[([\d.]+)\].*time=([\d.]+)")
     echoes = [(float(m[1]), float(m[2])) for m in map(pattern.match, open(f"{folder}/ping.txt")) if m]
     begin = echoes[0][0] + 0.5 + SKIP
@@ -90,7 +84,7 @@ def figures(folder, flows):
     drops = int(leaf[-1][6])
     return [
         f"{result['end']['sum_received']['bits_per_second'] / 1e6:.3f}", f"{share(delays, 50):.3f}", f"{share(delays, 95):.3f}",
-        share(backlog, 50), drops, marks, f"{reductions(streams):.3f}", result["end"]["sum_sent"]["retransmits"],
+        share(backlog, 50), drops, marks, f"{sum(windows) / len(windows):.0f}", result["end"]["sum_sent"]["retransmits"],
     ]
 
 

@@ -179,9 +179,7 @@ pub struct TcpConfig {
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
-    /// Linux's is [`AckCompression::LINUX`]. The profiles that are compared with recordings of Linux
-    /// leave it off: with it 3 of 16 recorded cells leave the kernel's range (drops of BBR over CoDel:
-    /// 97, the kernel's are 117).
+    /// Linux's is [`AckCompression::LINUX`].
     pub ack_compression: Option<AckCompression>,
     /// Timeouts of one segment before the connection is given up. Default 15 (Linux
     /// `tcp_retries2`).

@@ -3,7 +3,9 @@
 use tautline_base::Bytes;
 use tautline_cc::pacing::PacingRatios;
 use tautline_cc::{Algorithm, Config, Factory};
-use tautline_stack::{EcnMode, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{
+    AckCompression, EcnMode, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit,
+};
 
 use crate::scenario::document::{EcnWord, PacingWord, Profile, Tcp};
 
@@ -93,6 +95,7 @@ fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
         tso_rtt_log: if before_5_18 { 0 } else { own.tso_rtt_log },
         send_overhead: LINUX_SEND_OVERHEAD,
         loss_recovery: LossRecovery::linux(),
+        ack_compression: Some(AckCompression::LINUX),
         ..own
     }
 }

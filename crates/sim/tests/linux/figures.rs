@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Results of one run. Echoes, backlog and reductions leave the first [`SKIP`] out.
+/// Results of one run. Echoes, backlog and windows leave the first [`SKIP`] out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     /// Payload in Mbit/s.
@@ -16,8 +16,8 @@ pub(crate) struct Figures {
     pub(crate) backlog: f64,
     /// Packets the queue dropped.
     pub(crate) drops: f64,
-    /// Mean seconds between reductions of the first flow's window; 0 for fewer than three.
-    pub(crate) period: f64,
+    /// Mean of the sum of all flows' windows, in bytes.
+    pub(crate) cwnd: f64,
 }
 
 /// Warm-up, not measured.
@@ -44,7 +44,7 @@ impl Recordings {
                 backlog,
                 drops,
                 _marks,
-                period,
+                cwnd,
                 _retransmits,
             ] = numbers[..]
             else {
@@ -56,7 +56,7 @@ impl Recordings {
                 rtt_95,
                 backlog,
                 drops,
-                period,
+                cwnd,
             };
             cells.entry(cell.into()).or_default().push(figures);
         }
@@ -78,15 +78,8 @@ pub(crate) fn share(mut values: Vec<f64>, percent: usize) -> f64 {
         .unwrap_or_default()
 }
 
-/// Mean seconds between falls of a window by more than an eighth, from one look each tenth of a
-/// second.
-pub(crate) fn period(windows: &[u64]) -> f64 {
-    let skip = SKIP.as_secs() as usize * 10;
-    let falls: Vec<_> = (1..windows.len())
-        .filter(|&i| i > skip && windows[i] < windows[i - 1] * 7 / 8)
-        .collect();
-    match falls[..] {
-        [first, _, .., last] => (last - first) as f64 / 10.0 / (falls.len() - 1) as f64,
-        _ => 0.0,
-    }
+/// Mean of `windows`, one for each tenth of a second, without the warm-up.
+pub(crate) fn mean_window(windows: &[u64]) -> f64 {
+    let measured = &windows[(SKIP.as_secs() as usize * 10).min(windows.len())..];
+    measured.iter().sum::<u64>() as f64 / measured.len().max(1) as f64
 }

@@ -12,10 +12,10 @@ use tautline_cc::{Algorithm, Config, Factory};
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, SinkConfig, When};
 use tautline_sim::topology::HostNode;
 use tautline_sim::{Applications, LinkConfig, Network, NicConfig};
-use tautline_stack::{LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{AckCompression, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use crate::cell::Cell;
-use crate::figures::{Figures, SKIP, period, share};
+use crate::figures::{Figures, SKIP, mean_window, share};
 use crate::iperf::Iperf;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
@@ -127,13 +127,14 @@ pub(crate) fn run_with(
         let queued = network.link(0).backlog().bytes.get();
         if look.is_multiple_of(WINDOW) {
             let sender = network.endpoint(0);
-            let window = sender
+            let each: Vec<_> = sender
                 .apps
                 .connections(&sender.host)
-                .next()
-                .map_or(0, |(_, info)| info.cwnd.get());
-            windows.push(window);
-            series.push(((LOOK * look).as_secs_f64(), window, queued));
+                .map(|(_, info)| info.cwnd.get())
+                .collect();
+            windows.push(each.iter().sum());
+            let first = each.first().copied().unwrap_or_default();
+            series.push(((LOOK * look).as_secs_f64(), first, queued));
         }
         if seen(&look) {
             backlog.push(queued as f64);
@@ -158,7 +159,7 @@ pub(crate) fn run_with(
         rtt_95: share(delays, 95),
         backlog: share(backlog, 50),
         drops: network.link(0).stats().drops() as f64,
-        period: period(&windows),
+        cwnd: mean_window(&windows),
     };
     (figures, series)
 }
@@ -181,6 +182,7 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         tsq: TsqLimit::Off,
         send_overhead: SEND_OVERHEAD,
         loss_recovery: LossRecovery::linux(),
+        ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()
     }
 }

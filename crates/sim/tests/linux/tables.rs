@@ -7,7 +7,7 @@ use crate::figures::{Figures, Recordings, share};
 use crate::ours;
 
 pub(crate) const HEAD: &str = "\
-| cell | seeds | goodput, Mbit/s | RTT median, ms | RTT 95 %, ms | backlog median, bytes | drops | s between reductions | |
+| cell | seeds | goodput, Mbit/s | RTT median, ms | RTT 95 %, ms | backlog median, bytes | drops | cwnd, mean of the sum, bytes | |
 |---|---|---|---|---|---|---|---|---|";
 
 /// One figure of one cell: the kernel's mean and its 5 to 95 % range over seeds, our mean.
@@ -100,7 +100,12 @@ fn row(cell: &str, kernel: &[Figures]) -> Row {
                 }
             },
         ),
-        measure(kernel, &ours, |figures| figures.period, |mean| mean * 0.05),
+        measure(
+            kernel,
+            &ours,
+            |figures| figures.cwnd,
+            |mean| (mean * 0.05).max(FRAMES),
+        ),
     ];
     Row {
         cell: cell.into(),
@@ -138,7 +143,7 @@ impl fmt::Display for Row {
             "| {} | {}, {} |",
             self.cell, self.seeds[0], self.seeds[1]
         )?;
-        for (measure, digits) in self.measures.iter().zip([2, 2, 2, 0, 0, 2]) {
+        for (measure, digits) in self.measures.iter().zip([2, 2, 2, 0, 0, 0]) {
             let [middle, low, high] = measure.kernel;
             write!(f, " {middle:.digits$}")?;
             if low < high {

@@ -13,6 +13,9 @@ pub struct AckCompression {
     /// Nor longer than this part of a round trip, in percent. Linux: 5, since
     /// `tcp_comp_sack_rtt_percent` 33.
     pub rtt_percent: u8,
+    /// Added to the delay. Linux lets the timer expire that much later, to join it with others, and
+    /// an idle kernel does (`tcp_comp_sack_slack_ns`): 100 µs.
+    pub slack: Duration,
 }
 
 impl AckCompression {
@@ -21,5 +24,6 @@ impl AckCompression {
         most: 44,
         delay: Duration::from_millis(1),
         rtt_percent: 5,
+        slack: Duration::from_micros(100),
     };
 }

@@ -415,7 +415,7 @@ impl Connection {
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
         let compression = self.config.ack_compression.filter(|_| sack);
         let srtt = self.send.flight.rtt.srtt();
-        let joined = compression.and_then(|rule| self.receiver.joined(rule, srtt, now));
+        let joined = compression.map(|rule| self.receiver.joined(rule, srtt, now));
         let payload = (segment.payload, segment.size as u64);
         let accepted = self
             .receiver

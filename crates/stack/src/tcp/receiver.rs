@@ -34,6 +34,8 @@ pub(super) const QUICK_ACKS: u32 = 16;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of the
 /// connection says: of what came before marks changed, of the SYN-ACK's codepoint, and of the present.
 const ANSWERS: u8 = 3;
+/// SACK blocks that joined acknowledgments may report (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+const EXPECTED_BLOCKS: usize = 2;
 /// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
 /// 5681 §3.2).
 const REPEATED: u8 = 3;
@@ -191,21 +193,21 @@ impl Receiver {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
     }
 
-    /// How acknowledgments of segments out of order are joined: not before the round trip is known,
-    /// which is `srtt` to the sender.
+    /// How acknowledgments of segments out of order are joined. `srtt`: the sender's round trip,
+    /// zero before it is known.
     pub(super) fn joined(
         &self,
         compression: AckCompression,
         srtt: Duration,
         now: Instant,
-    ) -> Option<Joined> {
+    ) -> Joined {
         let srtt = Some(srtt).filter(|srtt| !srtt.is_zero());
-        let rtt = self.rtt().into_iter().chain(srtt).min()?;
-        let part = rtt * u32::from(compression.rtt_percent) / 100;
-        Some(Joined {
+        let rtt = self.rtt().into_iter().chain(srtt).min();
+        let part = rtt.unwrap_or_default() * u32::from(compression.rtt_percent) / 100;
+        Joined {
             most: compression.most,
-            by: now + part.min(compression.delay),
-        })
+            by: now + part.min(compression.delay) + compression.slack,
+        }
     }
 
     /// The present delay of acknowledgments.
@@ -334,6 +336,7 @@ impl Receiver {
         let range = offset.max(self.next)..end.min(limit);
         self.note_duplicate(offset..end);
         let in_order = offset <= self.next;
+        let crowds = self.crowds(&range);
         self.peer_segment = self.peer_segment.max(size);
         self.keep_until = deadline + KEEP;
         if payload.len() as u64 * 2 > self.peer_segment {
@@ -359,7 +362,7 @@ impl Receiver {
         if self.next > next {
             self.answers.repeated = 0;
         }
-        if in_order || fin || self.duplicate.is_some() || !self.joins(joined_by) {
+        if in_order || fin || crowds || self.duplicate.is_some() || !self.joins(joined_by) {
             let plain = in_order && !filled_gap && !fin && !payload.is_empty();
             self.owe(plain, deadline);
         }
@@ -431,6 +434,19 @@ impl Receiver {
             self.next += 1;
         }
         filled
+    }
+
+    /// Joined acknowledgments leave now: `range` touches neither of the two latest SACK blocks, and
+    /// an option that has many blocks to report omits some (Linux `tcp_sack_compress_send_ack`, called
+    /// above `TCP_SACK_BLOCKS_EXPECTED`).
+    fn crowds(&self, range: &Range<u64>) -> bool {
+        self.answers.joined > 0
+            && self
+                .sack_blocks()
+                .take(EXPECTED_BLOCKS)
+                .filter(|block| range.start > block.end || range.end < block.start)
+                .count()
+                == EXPECTED_BLOCKS
     }
 
     /// The acknowledgment of a segment beyond a hole waits for others (Linux
