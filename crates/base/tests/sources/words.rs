@@ -33,8 +33,8 @@ const PARTS: [(&str, &str); 24] = [
     ("neighbours", "neighbors"),
     ("serialise", "serialize"),
     ("licence", "license"),
-    ("acknowledgment", "acknowledgment"),
-    ("acknowledgments", "acknowledgments"),
+    ("acknowledgement", "acknowledgment"),
+    ("acknowledgements", "acknowledgments"),
 ];
 
 /// Names of types that mean nothing outside this project, or too many things.
@@ -149,7 +149,7 @@ const PHRASES: [(&str, &str); 37] = [
     (r"(?i)\bhonour", "honor"),
     (r"(?i)\bfavour", "favor"),
     (r"(?i)\blicences?\b", "license"),
-    (r"(?i)\backnowledgment", "acknowledgment, as RFC 9293"),
+    (r"(?i)\backnowledgement", "acknowledgment, as RFC 9293"),
     (r"(?i)\bcentres?\b", "center"),
     (r"(?i)\bgrey\b", "gray"),
     (
