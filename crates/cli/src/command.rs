@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`send`], [`receive`] | a transfer over this stack |
 //! | [`middlebox`] | a qdisc each way between two interfaces |
+//! | `doctor` | what the machine can do |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
+mod doctor;
 pub mod middlebox;
 mod paperwork;
 pub mod receive;
@@ -32,6 +34,7 @@ enum Command {
     Middlebox(middlebox::MiddleboxArgs),
     #[cfg(feature = "lab")]
     Lab(tautline_lab::Cli),
+    Doctor(doctor::Doctor),
     Completions(paperwork::Completions),
     Man(paperwork::Man),
 }
@@ -45,6 +48,7 @@ impl Tautline {
             Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
             #[cfg(feature = "lab")]
             Command::Lab(lab) => lab.run(),
+            Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => {
                 completions.print();
                 ExitCode::SUCCESS

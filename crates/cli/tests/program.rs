@@ -65,3 +65,22 @@ fn a_command_line_that_cannot_work_is_one_line() {
         assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
     }
 }
+
+#[test]
+fn doctor_has_a_finding_per_line_and_a_status() {
+    let output = tautline(&["doctor", "--json"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let findings: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let missing = findings.iter().any(|finding| finding["level"] == "missing");
+    assert_eq!(output.status.code(), Some(i32::from(missing)));
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding["subject"] == "kernel")
+    );
+    let absent = tautline(&["doctor", "--iface", "no-such-if"]);
+    assert_eq!(absent.status.code(), Some(1));
+}

@@ -1,0 +1,178 @@
+//! `tautline doctor`: the ways to the network that this machine offers, what keeps it from the others,
+//! and what would change that.
+//!
+//! Facts come from `/proc` and `/sys`, and from `ip` and `ethtool` where those are installed; each
+//! absent source is a finding of its own. Nothing is opened or changed, except with `--bind`.
+
+mod interface;
+mod system;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::report::print_json;
+
+/// Says what this machine can do and why not. Status 1 if something does not work.
+#[derive(Args, Debug)]
+pub(super) struct Doctor {
+    /// Only this interface; may be given several times. Default: all but loopback
+    #[arg(long, value_name = "NAME")]
+    iface: Vec<String>,
+    /// Bind an AF_XDP socket to queue 0 of each --iface for a moment, with and without copies. Some
+    /// drivers reset the link for it
+    #[arg(long, requires = "iface")]
+    bind: bool,
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(&self) -> ExitCode {
+        let machine = Machine { root: "/".into() };
+        let mut findings = system::examine(&machine);
+        let named = self.iface.clone();
+        let interfaces = if named.is_empty() {
+            machine.interfaces()
+        } else {
+            named
+        };
+        for interface in &interfaces {
+            findings.extend(interface::examine(&machine, interface));
+            if self.bind {
+                findings.extend(interface::bind(interface));
+            }
+        }
+        for finding in &findings {
+            finding.print(self.json);
+        }
+        ExitCode::from(u8::from(
+            findings.iter().any(|found| found.level == Level::Missing),
+        ))
+    }
+}
+
+/// How a finding affects the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// It works.
+    Ok,
+    /// It works, and may surprise.
+    Note,
+    /// It does not work.
+    Missing,
+}
+
+/// One fact, and the remedy if it is no good one.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Finding {
+    level: Level,
+    /// The part of the machine: `memlock`, `interface eth0`.
+    subject: String,
+    fact: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Finding {
+    fn ok(subject: impl Into<String>, fact: impl Into<String>) -> Self {
+        Self {
+            level: Level::Ok,
+            subject: subject.into(),
+            fact: fact.into(),
+            remedy: None,
+        }
+    }
+
+    fn note(
+        subject: impl Into<String>,
+        fact: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Note,
+            remedy: Some(remedy.into()),
+            ..Self::ok(subject, fact)
+        }
+    }
+
+    fn missing(
+        subject: impl Into<String>,
+        fact: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Missing,
+            ..Self::note(subject, fact, remedy)
+        }
+    }
+
+    fn print(&self, json: bool) {
+        if json {
+            return print_json(self);
+        }
+        let mark = match self.level {
+            Level::Ok => "ok",
+            Level::Note => "note",
+            Level::Missing => "MISSING",
+        };
+        println!("{mark:<8}{:<20}{}", self.subject, self.fact);
+        if let Some(remedy) = &self.remedy {
+            println!("{:<28}-> {remedy}", "");
+        }
+    }
+}
+
+/// The file system that facts are read from: `/`, or a copy in tests.
+struct Machine {
+    root: PathBuf,
+}
+
+impl Machine {
+    /// A file's text without the newline at its end; nothing if it cannot be read.
+    fn read(&self, path: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.root.join(path)).ok()?;
+        Some(text.trim_end().to_owned())
+    }
+
+    fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// File names in a directory, sorted.
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join(path));
+        let mut names: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn interfaces(&self) -> Vec<String> {
+        let mut names = self.list("sys/class/net");
+        names.retain(|name| name != "lo");
+        names
+    }
+}
+
+/// Standard output of another program; nothing if it is not installed or fails.
+fn output_of(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let output = Command::new(program).args(arguments).output()?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        let text = String::from_utf8_lossy(&output.stderr);
+        Err(io::Error::other(text.trim().to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
