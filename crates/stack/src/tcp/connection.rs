@@ -251,14 +251,9 @@ impl Connection {
                 _ => Ok(Recv::Empty),
             };
         }
-        let scale = self
-            .negotiated
-            .as_ref()
-            .map_or(0, |negotiated| negotiated.own_scale);
-        if self.receiver.window_reopened(scale) && !self.receiver.finished() {
-            self.receiver.allow_answers();
-            self.receiver.owe_now();
-        }
+        let negotiated = self.negotiated.as_ref();
+        self.receiver
+            .announce_window(negotiated.map_or(0, |agreed| agreed.own_scale));
         Ok(Recv::Data(count))
     }
 

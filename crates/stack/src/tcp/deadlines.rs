@@ -28,7 +28,6 @@ impl Connection {
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
         if self.receiver.on_deadline(now) {
-            self.receiver.allow_answers();
             self.receiver.ack_timed_out(self.ack_bounds());
         }
         self.send.flight.on_deadline(now);

@@ -77,11 +77,10 @@ impl Connection {
         }
         // ECN feedback that only a bare acknowledgment can carry goes before anything else. SACK
         // blocks need the room that data would take: such an acknowledgment goes alone, too.
-        let reflection = self.ecn.owes_reflection().then_some(Kind::Ack);
-        let feedback = self.ecn.earlier().map(Kind::EarlierAck).or(reflection);
-        let feedback = feedback.filter(|_| self.receiver.may_answer());
-        let sack = (reports && self.receiver.may_acknowledge_now()).then_some(Kind::Ack);
-        match feedback.or(sack) {
+        let earlier = self.ecn.earlier().map(Kind::EarlierAck);
+        let alone = (self.ecn.owes_reflection() && self.receiver.may_answer())
+            || (reports && self.receiver.may_acknowledge_now());
+        match earlier.or(alone.then_some(Kind::Ack)) {
             Some(ack) => Some(self.send.bare(ack)),
             None => self.send.next_urgent(context),
         }
@@ -98,7 +97,8 @@ impl Connection {
 
     /// Accounts for `plan`, which now is a packet. Returns the number of its first segment.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
-        if matches!(plan.kind, Kind::Ack | Kind::EarlierAck(_)) {
+        // Acknowledgments of the past count for themselves: each arrival adds one at most.
+        if plan.kind == Kind::Ack {
             self.receiver.spend_answer();
         }
         // An acknowledgment of the past leaves the present one owed, and one that only reports the

@@ -32,8 +32,8 @@ const MAX_RANGES: usize = 1024;
 /// peer's slow start is not held back.
 pub(super) const QUICK_ACKS: u32 = 16;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of the
-/// connection says: of what came before marks changed, of the SYN-ACK's codepoint, and of the present.
-const ANSWERS: u8 = 3;
+/// connection says: of the SYN-ACK's codepoint, and of the present.
+const ANSWERS: u8 = 2;
 /// SACK blocks that joined acknowledgments may report (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const EXPECTED_BLOCKS: usize = 2;
 /// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
@@ -498,7 +498,8 @@ impl Receiver {
         self.quick = self.quick.max(segments);
     }
 
-    /// Demands an acknowledgment at once.
+    /// An acknowledgment is owed now. For the caller an arrival, which [allows
+    /// answers](Self::allow_answers): nothing wakes one that may not leave.
     pub(super) fn owe_now(&mut self) {
         self.acknowledgment = Acknowledgment::Now;
     }
@@ -512,7 +513,8 @@ impl Receiver {
     pub(super) fn on_deadline(&mut self, now: Instant) -> bool {
         let due = matches!(self.acknowledgment, Acknowledgment::By(deadline) if deadline <= now);
         if due {
-            self.acknowledgment = Acknowledgment::Now;
+            self.allow_answers();
+            self.owe_now();
         }
         due
     }
@@ -620,9 +622,17 @@ impl Receiver {
         }
     }
 
-    /// Whether reading has opened the window so much that the peer should know: it at least
-    /// doubled, by two segments or half the buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
-    pub(super) fn window_reopened(&self, scale: u8) -> bool {
+    /// The application has read: the peer should know if that opened the window so much that it at
+    /// least doubled, by two segments or half the buffer (silly-window avoidance, RFC 9293
+    /// §3.8.6.2.2).
+    pub(super) fn announce_window(&mut self, scale: u8) {
+        if self.window_reopened(scale) && !self.finished() {
+            self.allow_answers();
+            self.owe_now();
+        }
+    }
+
+    fn window_reopened(&self, scale: u8) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
         let free = self
             .window

@@ -70,6 +70,36 @@ fn a_change_of_marks_acknowledges_what_was_held_back_with_the_old_flag() {
     assert_eq!(peer.info().received_ce, 5);
 }
 
+/// Marks that change with every segment of a batch are acknowledged one by one: the last of these
+/// acknowledgments, of what has arrived, is not left behind, because nothing would wake it.
+#[test]
+fn a_batch_with_many_changes_of_marks_is_acknowledged_whole() {
+    let (mut peer, _) = opened_by_peer(dctcp(), ECE | CWR, 0, 0);
+    for offset in 0..40 {
+        peer.send(&peer.data(offset * MSS, &[1; 1000]));
+    }
+    peer.run_for(Duration::from_millis(50));
+    let segments = 10;
+    for number in 0..segments {
+        let segment = Segment {
+            ecn: if number % 2 == 0 { ECT0 } else { CE },
+            ..peer.data((40 + number) * MSS, &[1; 1000])
+        };
+        peer.pair.inject(HOST, &segment.to_frame());
+    }
+    let answers = peer.run_for(Duration::from_millis(200));
+    let base = peer.at(40 * MSS);
+    let covered = |answer: &Segment| answer.ack.wrapping_sub(base) / MSS;
+    assert_eq!(
+        answers.iter().map(covered).collect::<Vec<_>>(),
+        (1..=segments).collect::<Vec<_>>()
+    );
+    for answer in &answers {
+        let echo = if covered(answer) % 2 == 0 { ECE } else { 0 };
+        assert_eq!(answer.flags, ACK | echo, "up to {}", covered(answer));
+    }
+}
+
 /// As Linux for controllers that need ECN: switches of such networks drop what they cannot mark.
 #[test]
 fn everything_after_the_handshake_is_capable() {

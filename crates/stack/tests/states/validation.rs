@@ -273,3 +273,24 @@ fn a_segment_without_ack_reset_or_syn_is_dropped() {
     }
     peer.still_works_at(0);
 }
+
+/// However few acknowledgments one arrival may cause: reads come without any.
+#[test]
+fn every_read_that_doubles_the_window_is_told() {
+    let config = TcpConfig {
+        receive_buffer: tautline_base::Bytes::new(8_000),
+        ..TcpConfig::default()
+    };
+    let mut peer = Peer::connected(config, mss(1000));
+    for segment in 0..8 {
+        peer.send(&peer.data(segment * 1000, &[1; 1000]));
+    }
+    for (read, window) in [(2_000, 2_000), (2_000, 4_000), (4_000, 8_000)] {
+        let mut buffer = vec![0; read];
+        let host = &mut peer.pair.hosts[HOST];
+        assert_eq!(host.recv(peer.socket, &mut buffer), Ok(Recv::Data(read)));
+        let answers = peer.run_for(Duration::from_millis(1));
+        let windows: Vec<_> = answers.iter().map(|answer| answer.window).collect();
+        assert_eq!(windows, [window]);
+    }
+}

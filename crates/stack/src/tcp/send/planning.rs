@@ -256,3 +256,95 @@ impl SendHalf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{MtuProbing, TcpConfig};
+    use crate::tcp::Tuple;
+    use crate::tcp::ecn::Marks;
+    use crate::tcp::send::{AckInput, AppData, Numbers, SendOptions};
+    use crate::wire::SACK_BLOCKS;
+
+    const NOW: Instant = Instant::from_secs(1);
+
+    /// Past the handshake, with segments of 1460 bytes and an unscaled window in the SYN.
+    fn opened(window: u16, config: TcpConfig) -> SendHalf {
+        let numbers = Numbers {
+            isn: 0,
+            timestamp_offset: 0,
+        };
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let tuple = Tuple {
+            local: address,
+            remote: address,
+            local_port: 1,
+            remote_port: 2,
+        };
+        let mut half = SendHalf::new(numbers, &tuple, 1500, Arc::new(config));
+        let syn = half.next_syn().expect("nothing is sent");
+        half.commit_new(&syn, NOW);
+        let options = SendOptions {
+            sack: false,
+            most: 1460,
+            headers: 40,
+        };
+        half.open(options, false);
+        half.stream.window.update_from_syn(window);
+        acknowledge(&mut half);
+        half
+    }
+
+    fn acknowledge(half: &mut SendHalf) {
+        let input = AckInput {
+            now: NOW,
+            ack: half.flight.nxt(),
+            sack: [const { None }; SACK_BLOCKS],
+            echo: None,
+            bare: true,
+        };
+        if let Some(summary) = half.on_ack(&input) {
+            half.react(&summary, Marks::default());
+        }
+        half.flight.restart(NOW);
+    }
+
+    proptest! {
+        /// With nothing in flight the probe timer follows from [`Blocked::PeerWindow`]: that must be
+        /// the peer's doing, not a segment size of our own.
+        #[test]
+        fn only_the_peers_window_makes_a_segment_too_small_to_send(
+            first in 0u16..20_000,
+            then in 0u16..20_000,
+            (sent, written) in (0usize..20_000, 0usize..20_000),
+            probing in prop::sample::select(vec![MtuProbing::Off, MtuProbing::Always]),
+            (finishes, nagle) in any::<(bool, bool)>(),
+        ) {
+            let config = TcpConfig { nagle, mtu_probing: probing, ..TcpConfig::default() };
+            let mut half = opened(first, config);
+            let context = SendContext { open: true, in_order: true, classic_ecn: false, now: NOW };
+            half.write(AppData::Zeros(sent), false);
+            while let Ok(plan) = half.next_data(None, &context) {
+                half.commit_new(&plan, NOW);
+            }
+            acknowledge(&mut half);
+            let nxt = half.flight.nxt();
+            half.update_window(1, nxt, then.into());
+            half.write(AppData::Zeros(written), false);
+            if finishes {
+                half.stream.finish();
+            }
+            prop_assert!(half.flight.segments.is_empty());
+            if half.next_data(None, &context) == Err(Blocked::PeerWindow) {
+                let window = half.stream.window.edge().saturating_sub(nxt);
+                let unsent = half.stream.buffer.end() - nxt;
+                prop_assert!(window < half.flight.mss() && window < unsent, "{window} of {unsent}");
+            }
+        }
+    }
+}
