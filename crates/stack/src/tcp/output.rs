@@ -80,7 +80,7 @@ impl Connection {
         let earlier = self.ecn.earlier().map(Kind::EarlierAck);
         let alone = (self.ecn.owes_reflection() && self.receiver.may_answer())
             || (reports && self.receiver.may_acknowledge_now());
-        match earlier.or(alone.then_some(Kind::Ack)) {
+        match earlier.or_else(|| alone.then_some(Kind::Ack)) {
             Some(ack) => Some(self.send.bare(ack)),
             None => self.send.next_urgent(context),
         }
