@@ -1,7 +1,9 @@
 //! [`Application`]: a program on a host, driven by an event loop or by a simulation.
 
-use tautline_base::Instant;
-use tautline_stack::Event;
+use tautline_base::{Device, Instant, Packet, Wake};
+use tautline_bql::Limit;
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Event, Host, Tracer};
 
 /// A program on a host `H`.
 pub trait Application<H> {
@@ -22,4 +24,33 @@ pub enum Next {
     At(Instant),
     /// The application is done; the loop returns.
     Done,
+}
+
+/// Delivers events, runs the application's turn, polls; repeats while the poll brings events.
+/// The middle of each turn of a loop that drives a host: after the receive, before the wait.
+pub fn serve<Q, D, T, L, A>(
+    host: &mut Host<Q, D, T, L>,
+    application: &mut A,
+    now: Instant,
+) -> (Option<Wake>, Next)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+    A: Application<Host<Q, D, T, L>>,
+{
+    let mut pending = host.next_event();
+    loop {
+        while let Some(event) = pending {
+            application.on_event(host, event, now);
+            pending = host.next_event();
+        }
+        let next = application.turn(host, now);
+        let wake = host.poll(now);
+        pending = host.next_event();
+        if pending.is_none() || next == Next::Done {
+            return (wake, next);
+        }
+    }
 }

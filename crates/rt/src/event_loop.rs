@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tautline_base::{Device, Instant, Packet, Wake};
+use tautline_base::{Device, Instant, Packet};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Host, Tracer};
 
-use crate::application::{Application, Next};
+use crate::application::{Application, Next, serve};
 use crate::clock::Clock;
 use crate::event_fd::EventFd;
 use crate::wait::Waiter;
@@ -293,34 +293,6 @@ impl EventLoop {
             self.event_fd.clear();
         }
         Ok(!ready.failed)
-    }
-}
-
-/// Delivers events, runs the application's turn, polls; repeats while the poll brings events.
-fn serve<Q, D, T, L, A>(
-    host: &mut Host<Q, D, T, L>,
-    application: &mut A,
-    now: Instant,
-) -> (Option<Wake>, Next)
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-    A: Application<Host<Q, D, T, L>>,
-{
-    let mut pending = host.next_event();
-    loop {
-        while let Some(event) = pending {
-            application.on_event(host, event, now);
-            pending = host.next_event();
-        }
-        let next = application.turn(host, now);
-        let wake = host.poll(now);
-        pending = host.next_event();
-        if pending.is_none() || next == Next::Done {
-            return (wake, next);
-        }
     }
 }
 

@@ -30,6 +30,8 @@ pub mod packet_device;
 pub mod signals;
 #[cfg(target_os = "linux")]
 pub mod tap;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod tun_fd;
 #[cfg(target_os = "linux")]
 mod virtio;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -38,8 +40,8 @@ pub mod wait;
 pub use application::{Application, Next};
 pub use clock::Clock;
 pub use handle::{
-    ByWords, Interest, ListenerGroup, Ready, Sockets, StackHandle, TcpListener, TcpStream,
-    UdpSocket,
+    ByWords, Interest, ListenerGroup, Ready, Sockets, StackHandle, TcpListener, TcpRequest,
+    TcpStream, UdpSocket,
 };
 pub use tautline_stack::ListenAt;
 
@@ -51,6 +53,7 @@ pub use self::{
     event_loop::{Ended, EventLoop, Forwarder, Idle, Progress, Stopper},
     host_thread::HostThread,
     signals::stop_on_signals,
+    tun_fd::TunFd,
 };
 #[cfg(target_os = "linux")]
 pub use {

@@ -1,4 +1,4 @@
-//! [`Tap`]: a TAP interface, whose far end is the kernel. Works where AF_XDP does not, at a system
+//! [`Tap`]: a TAP or TUN interface, whose far end is the kernel. Works where AF_XDP does not, at a system
 //! call per packet.
 //!
 //! With [`Tap::open_offloading`] a packet may stand for several TCP segments, both ways, and
@@ -9,19 +9,20 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use tautline_base::{HeapFrame, Offload, Packet, Tso};
+use tautline_base::{HeapFrame, Medium, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
 use crate::virtio::{header_of, unit_of};
 
-/// A TAP interface as a device. Unless it offloads, the kernel finishes checksums and cuts large
+/// A TAP or TUN interface as a device. Unless it offloads, the kernel finishes checksums and cuts large
 /// packets before they get here.
 pub type Tap = FrameDevice<TapIo>;
 
-/// The descriptor of a TAP interface.
+/// The descriptor of a TAP or TUN interface.
 pub struct TapIo {
     device: SyncDevice,
+    medium: Medium,
     /// A `virtio` header precedes each packet.
     offloading: bool,
 }
@@ -37,8 +38,8 @@ pub enum TapError {
     NoDriver,
     /// The process may not open the driver or the interface.
     #[error(
-        "no permission to open TAP interface `{interface}`: run as root, grant CAP_NET_ADMIN, or let root make it for you once: \
-         `ip tuntap add dev {interface} mode tap user $USER`"
+        "no permission to open interface `{interface}`: run as root, grant CAP_NET_ADMIN, or let root make it for you once: \
+         `ip tuntap add dev {interface} mode tap user $USER` (`mode tun` for TUN)"
     )]
     NoPermission {
         /// The name asked for.
@@ -46,7 +47,7 @@ pub enum TapError {
     },
     /// Another process has it.
     #[error(
-        "TAP interface `{interface}` is in use by another process: end that one, or choose another name"
+        "interface `{interface}` is in use by another process: end that one, or choose another name"
     )]
     Busy {
         /// The name asked for.
@@ -54,7 +55,7 @@ pub enum TapError {
     },
     /// The name is taken by something that is not a TAP interface, or no interface can be named so.
     #[error(
-        "`{interface}` is no TAP interface: `ip -d link show {interface}` says what it is; choose another name"
+        "`{interface}` is no TAP or TUN interface of that kind: `ip -d link show {interface}` says what it is; choose another name"
     )]
     NotTap {
         /// The name asked for.
@@ -73,7 +74,7 @@ pub enum TapError {
         limit: usize,
     },
     /// Any other error of the kernel.
-    #[error("cannot open TAP interface `{interface}`: {source}")]
+    #[error("cannot open interface `{interface}`: {source}")]
     Os {
         /// The name asked for.
         interface: String,
@@ -90,7 +91,7 @@ impl Tap {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn open(interface: &str) -> Result<Self, TapError> {
-        Self::attach(interface, false)
+        Self::attach(interface, Medium::Ethernet, false)
     }
 
     /// The same, and packets may stand for several TCP segments both ways: what the kernel sends
@@ -100,28 +101,48 @@ impl Tap {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn open_offloading(interface: &str) -> Result<Self, TapError> {
-        Self::attach(interface, true)
+        Self::attach(interface, Medium::Ethernet, true)
     }
 
-    fn attach(interface: &str, offloading: bool) -> Result<Self, TapError> {
-        const LIMIT: usize = HeapFrame::LEN - 14;
+    /// As [`open`](Self::open) or [`open_offloading`](Self::open_offloading), a TUN interface: its
+    /// frames are IP packets ([`Medium::Ip`]).
+    ///
+    /// # Errors
+    /// [`TapError`], each with its remedy.
+    pub fn open_tun(interface: &str, offloading: bool) -> Result<Self, TapError> {
+        Self::attach(interface, Medium::Ip, offloading)
+    }
+
+    fn attach(interface: &str, medium: Medium, offloading: bool) -> Result<Self, TapError> {
+        let layer = match medium {
+            Medium::Ethernet => Layer::L2,
+            Medium::Ip => Layer::L3,
+        };
+        let limit = HeapFrame::LEN - medium.link_header();
         let because = |error| explain(interface, error);
         if !Path::new("/dev/net/tun").exists() {
             return Err(TapError::NoDriver);
         }
         let builder = DeviceBuilder::new()
             .name(interface)
-            .layer(Layer::L2)
+            .layer(layer)
             .inherit_enable_state()
             .offload(offloading);
         let device = builder.build_sync().map_err(because)?;
         device.set_nonblocking(true).map_err(because)?;
         match usize::from(device.mtu().map_err(because)?) {
-            mtu if mtu <= LIMIT => Ok(Self::new(TapIo { device, offloading }, mtu)),
+            mtu if mtu <= limit => {
+                let io = TapIo {
+                    device,
+                    medium,
+                    offloading,
+                };
+                Ok(Self::new(io, mtu))
+            }
             mtu => Err(TapError::MtuTooLarge {
                 interface: interface.to_owned(),
                 mtu,
-                limit: LIMIT,
+                limit,
             }),
         }
     }
@@ -148,6 +169,10 @@ impl FrameIo for TapIo {
 
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
         self.device.recv(frame)
+    }
+
+    fn medium(&self) -> Medium {
+        self.medium
     }
 
     fn tso(&self) -> Option<Tso> {
@@ -203,6 +228,8 @@ mod tests {
         assert!(
             message(rustix::io::Errno::BUSY.raw_os_error()).contains("in use by another process")
         );
-        assert!(message(rustix::io::Errno::INVAL.raw_os_error()).contains("no TAP interface"));
+        assert!(
+            message(rustix::io::Errno::INVAL.raw_os_error()).contains("no TAP or TUN interface")
+        );
     }
 }

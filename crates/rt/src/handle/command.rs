@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tautline_base::SocketId;
-use tautline_stack::{Replaced, SocketOption, TcpConfig, TcpInfo, UdpInfo};
+use tautline_stack::{HostStats, Rejection, Replaced, SocketOption, TcpConfig, TcpInfo, UdpInfo};
 use tautline_tc::Tree;
 
 use super::notify::Notified;
@@ -20,6 +20,9 @@ use super::{StackHandle, connection, listener_host, udp_host};
 #[derive(Debug)]
 pub(super) enum Command {
     Connect(Box<Connect>),
+    /// Answer a request by a SYN-ACK, or by a refusal.
+    Accept(SocketId, Box<connection::HostEnd>),
+    Reject(SocketId, Rejection),
     Listen(Box<listener_host::HostEnd>),
     BindUdp(Box<udp_host::Bind>),
     ConnectUdp(SocketId, SocketAddr, Reply<()>),
@@ -30,11 +33,13 @@ pub(super) enum Command {
     Serve(SocketId),
     Set(SocketId, SocketOption),
     TcpInfo(SocketId, Reply<TcpInfo>),
+    HostStats(Reply<(HostStats, usize, u64)>),
 }
 
 /// A request to open a connection.
 #[derive(Debug)]
 pub(super) struct Connect {
+    pub(super) local: Option<SocketAddr>,
     pub(super) tcp: TcpConfig,
     pub(super) end: connection::HostEnd,
 }

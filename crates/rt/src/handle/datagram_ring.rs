@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Remote address, unless it is that of a connected socket, and length of a datagram.
-type Header = (Option<SocketAddr>, usize);
+/// Remote address, unless it is that of a connected socket, and the address here, unless it is the
+/// socket's.
+pub(super) type Ends = (Option<SocketAddr>, Option<SocketAddr>);
+/// Ends and length of a datagram.
+type Header = (Ends, usize);
 
 /// The sending end.
 #[derive(Debug)]
@@ -40,11 +43,11 @@ impl DatagramSender {
     }
 
     /// Appends a datagram. Returns false, without effect, if it does not fit.
-    pub(super) fn push(&mut self, peer: Option<SocketAddr>, data: &[u8]) -> bool {
+    pub(super) fn push(&mut self, ends: Ends, data: &[u8]) -> bool {
         // The bytes first: a receiver that sees the header must find them.
         self.fits(data.len())
             && self.bytes.push_entire_slice(data).is_ok()
-            && self.headers.push((peer, data.len())).is_ok()
+            && self.headers.push((ends, data.len())).is_ok()
     }
 
     /// Whether the receiving end was dropped.
@@ -54,17 +57,17 @@ impl DatagramSender {
 }
 
 impl DatagramReceiver {
-    /// Copies the first datagram to `out`, truncated to fit. Returns its remote address, its length
-    /// and the number of bytes copied.
-    pub(super) fn peek(&mut self, out: &mut [u8]) -> Option<(Option<SocketAddr>, usize, usize)> {
-        let (peer, len) = *self.headers.peek().ok()?;
+    /// Copies the first datagram to `out`, truncated to fit. Returns its ends and the number of bytes
+    /// copied.
+    pub(super) fn peek(&mut self, out: &mut [u8]) -> Option<(Ends, usize)> {
+        let (ends, len) = *self.headers.peek().ok()?;
         let chunk = self.bytes.read_chunk(len).ok()?;
         let (front, back) = chunk.as_slices();
         let count = len.min(out.len());
         let split = count.min(front.len());
         out[..split].copy_from_slice(&front[..split]);
         out[split..count].copy_from_slice(&back[..count - split]);
-        Some((peer, len, count))
+        Some((ends, count))
     }
 
     /// Removes the first datagram.

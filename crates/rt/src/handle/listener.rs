@@ -9,8 +9,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_stack::{ListenAt, TcpConfig};
 
 use super::command::{Command, SocketRef};
-use super::connection::AppEnd;
-use super::listener_host::{AcceptQueue, HostEnd, Shared};
+use super::listener_host::{AcceptQueue, Arrived, HostEnd, Shared};
+use super::request::TcpRequest;
 use super::waiters::Waiters;
 use super::{StackHandle, TcpStream};
 
@@ -26,11 +26,16 @@ pub struct TcpListener {
 
 /// A connection that is not accepted yet. Dropping it sends a reset.
 #[derive(Debug)]
-struct Waiting(Option<TcpStream>);
+enum Waiting {
+    Stream(Option<TcpStream>),
+    Request(Option<TcpRequest>),
+}
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(stream) = self.0.take() {
+        if let Self::Stream(stream) = self
+            && let Some(stream) = stream.take()
+        {
             stream.abort();
         }
     }
@@ -44,9 +49,14 @@ struct Accepted {
 }
 
 impl AcceptQueue for Accepted {
-    fn push(&mut self, end: AppEnd) -> bool {
-        let stream = TcpStream::new(end, &self.stack);
-        self.queue.push(Waiting(Some(stream))).is_ok()
+    fn push(&mut self, arrived: Arrived) -> bool {
+        let waiting = match arrived {
+            Arrived::Connection(end) => Waiting::Stream(Some(TcpStream::new(end, &self.stack))),
+            Arrived::Request(id, local, peer) => {
+                Waiting::Request(Some(TcpRequest::new(id, local, peer, &self.stack)))
+            }
+        };
+        self.queue.push(waiting).is_ok()
     }
 
     fn is_released(&self) -> bool {
@@ -145,7 +155,54 @@ impl TcpListener {
         self.socket.acceptor.poll(context, || self.take())
     }
 
+    /// The next SYN at a listener with
+    /// [`TcpConfig::deferred_accept`]: the application decides whether it becomes a connection.
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub async fn request(&self) -> io::Result<TcpRequest> {
+        self.socket.acceptor.wait(|| self.take_request()).await
+    }
+
+    /// As [`request`](Self::request). Wakes the last task that called.
+    pub fn poll_request(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpRequest>> {
+        self.socket.acceptor.poll(context, || self.take_request())
+    }
+
+    fn take_request(&self) -> Option<io::Result<TcpRequest>> {
+        loop {
+            match self.next()? {
+                Ok(mut waiting) => {
+                    if let Waiting::Request(request) = &mut waiting
+                        && let Some(request) = request.take()
+                    {
+                        return Some(Ok(request));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// The next connection. SYNs of a deferred listener are reset.
     pub(super) fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
+        loop {
+            match self.next()? {
+                Ok(mut waiting) => {
+                    if let Waiting::Stream(stream) = &mut waiting
+                        && let Some(stream) = stream.take()
+                    {
+                        let peer = stream.peer_addr();
+                        return Some(peer.map(|peer| (stream, peer)));
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    fn next(&self) -> Option<io::Result<Waiting>> {
         // Read before the queue: the end is declared after the last connection.
         let end = self.socket.end.get();
         let next = self
@@ -153,11 +210,8 @@ impl TcpListener {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        match next.ok().and_then(|mut waiting| waiting.0.take()) {
-            Some(stream) => {
-                let peer = stream.peer_addr();
-                Some(peer.map(|peer| (stream, peer)))
-            }
+        match next.ok() {
+            Some(waiting) => Some(Ok(waiting)),
             None => end.map(|why| Err((*why).into())),
         }
     }

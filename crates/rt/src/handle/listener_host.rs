@@ -12,10 +12,18 @@ use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
 use super::{Config, Failure};
 
+/// An arrival at a listener.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    Connection(AppEnd),
+    /// A SYN that waits for an answer, its local address and its peer.
+    Request(SocketId, SocketAddr, SocketAddr),
+}
+
 /// The connections that the application has not accepted yet.
 pub(super) trait AcceptQueue: Debug + Send {
     /// Returns false, and resets the connection, if the queue is full.
-    fn push(&mut self, end: AppEnd) -> bool;
+    fn push(&mut self, arrived: Arrived) -> bool;
 
     /// Whether the application has dropped the listener.
     fn is_released(&self) -> bool;
@@ -83,10 +91,22 @@ impl HostEnd {
         let (app, end) = connection::pair(&self.config, peer, &self.tcp);
         end.set_socket(socket, Some(local));
         end.opened();
-        self.queue.push(app).then(|| {
+        self.queue.push(Arrived::Connection(app)).then(|| {
             self.shared.acceptor.wake();
             end
         })
+    }
+
+    /// Queues a SYN for the application. False if the accept queue is full.
+    pub(super) fn push_request(
+        &mut self,
+        request: SocketId,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> bool {
+        let is_queued = self.queue.push(Arrived::Request(request, local, peer));
+        self.shared.acceptor.wake();
+        is_queued
     }
 }
 

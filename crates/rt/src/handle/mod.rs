@@ -24,18 +24,20 @@ mod oneshot;
 mod options;
 pub mod readiness;
 pub mod rebuild;
+pub mod request;
 pub mod sockets;
 pub mod stream;
 pub mod udp;
 mod udp_host;
 mod waiters;
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::task::Waker;
 
-use tautline_stack::{TcpConfig, UdpConfig};
+use tautline_stack::{HostStats, TcpConfig, UdpConfig};
 
 pub use failure::Failure;
 pub use group::ListenerGroup;
@@ -43,11 +45,13 @@ pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use listener::TcpListener;
 pub use readiness::{Interest, Ready};
 pub use rebuild::{ByWords, Fixed, Rebuild};
+pub use request::TcpRequest;
 pub use sockets::Sockets;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 
 use command::Command;
+use oneshot::oneshot;
 
 /// How sockets behave that are opened through a [`StackHandle`].
 #[derive(Clone, Debug)]
@@ -107,6 +111,16 @@ impl StackHandle {
     /// How sockets opened through this handle behave.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The host's counters, its sockets, and the bytes in their buffers.
+    ///
+    /// # Errors
+    /// [`Failure::HostGone`].
+    pub async fn stats(&self) -> io::Result<(HostStats, usize, u64)> {
+        let (reply, receiver) = oneshot();
+        self.command(Command::HostStats(reply));
+        Ok(receiver.received().await?)
     }
 
     /// Puts a command into the queue and wakes the host's thread. A command that finds the thread

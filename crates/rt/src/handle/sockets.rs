@@ -1,13 +1,13 @@
 //! [`Sockets`]: the host's side of all handles. The cost of a turn is linear in the number of
 //! sockets with work.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::mpsc::Receiver;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Event, Host, Tracer};
+use tautline_stack::{CloseReason, Event, Host, Tracer};
 
 use super::command::{Command, Connect};
 use super::connection::{self, Fate};
@@ -103,8 +103,8 @@ impl<B> Sockets<B> {
     {
         match command {
             Command::Connect(connect) => {
-                let Connect { tcp, end } = *connect;
-                match host.connect(end.shared.peer, tcp, now) {
+                let Connect { local, tcp, end } = *connect;
+                match host.connect_from(local, end.shared.peer, tcp, now) {
                     Ok(id) => {
                         end.set_socket(id, host.local(id));
                         self.insert(id, End::Connection(end));
@@ -113,6 +113,17 @@ impl<B> Sockets<B> {
                     Err(error) => end.shared.fail(Failure::Connect(error)),
                 }
             }
+            Command::Accept(request, end) => match host.accept(request, now) {
+                Ok(id) => {
+                    end.set_socket(id, host.local(id));
+                    self.insert(id, End::Connection(*end));
+                    self.serve(id, host, now);
+                }
+                // It has expired, or its listener was closed.
+                Err(_) => end.shared.fail(Failure::Closed(CloseReason::Local)),
+            },
+            // Fails only if the request has expired.
+            Command::Reject(request, how) => drop(host.reject(request, how, now)),
             Command::Listen(end) => match host.listen(end.at, end.tcp.clone()) {
                 Ok(id) => {
                     end.bound(id);
@@ -122,6 +133,29 @@ impl<B> Sockets<B> {
                 Err(error) => end.end(Failure::Listen(error)),
             },
             Command::BindUdp(bind) => self.bind_udp(*bind, host, now),
+            Command::Serve(id) => {
+                match self.end(id) {
+                    Some(End::Connection(end)) => end.clear_notification(),
+                    Some(End::Listener(end)) => end.clear_notification(),
+                    Some(End::Udp(end)) => end.clear_notification(),
+                    None => return,
+                }
+                self.serve(id, host, now);
+            }
+            query => self.answer(query, host, now),
+        }
+    }
+
+    /// Answers a command that changes no socket of the table.
+    fn answer<Q, D, T, L>(&mut self, query: Command, host: &mut Host<Q, D, T, L>, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+        B: Rebuild<Q>,
+    {
+        match query {
             Command::Qdisc(tree, reply) => {
                 let replaced = self
                     .rebuild
@@ -136,15 +170,15 @@ impl<B> Sockets<B> {
             // Fails only if the connection is over.
             Command::Set(id, option) => drop(host.set_option(id, option)),
             Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
-            Command::Serve(id) => {
-                match self.end(id) {
-                    Some(End::Connection(end)) => end.clear_notification(),
-                    Some(End::Listener(end)) => end.clear_notification(),
-                    Some(End::Udp(end)) => end.clear_notification(),
-                    None => return,
-                }
-                self.serve(id, host, now);
+            Command::HostStats(reply) => {
+                reply.send(Ok((
+                    host.stats(),
+                    host.socket_count(),
+                    host.buffer_memory(),
+                )));
             }
+            // The others are `handle_command`'s.
+            _ => {}
         }
     }
 
@@ -160,10 +194,16 @@ impl<B> Sockets<B> {
         L: Limit,
     {
         let udp_host::Bind { local, udp, end } = bind;
-        match host.udp().bind(local, udp) {
+        let bound = match local {
+            Some(local) => host.udp().bind(local, udp),
+            None => host.udp().bind_everywhere(udp),
+        };
+        match bound {
             Ok(id) => {
                 let longest = [true, false].map(|v4| host.udp().longest_datagram(v4));
-                end.bound(id, host.udp().local(id).unwrap_or(local), longest.into());
+                let everywhere = (Ipv6Addr::UNSPECIFIED, 0).into();
+                let local = host.udp().local(id).unwrap_or(everywhere);
+                end.bound(id, local, longest.into());
                 self.insert(id, End::Udp(Box::new(end)));
                 self.serve(id, host, now);
             }
@@ -229,6 +269,28 @@ impl<B> Sockets<B> {
         }
     }
 
+    /// Hands a SYN to the application of its listener. One that finds the queue full is dropped.
+    fn request<Q, D, T, L>(
+        &mut self,
+        listener: SocketId,
+        request: SocketId,
+        host: &mut Host<Q, D, T, L>,
+        now: Instant,
+    ) where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        let Some(End::Listener(listener)) = self.end(listener) else {
+            return;
+        };
+        let ends = host.local(request).zip(host.peer(request));
+        if !ends.is_some_and(|(local, peer)| listener.push_request(request, local, peer)) {
+            host.close(request, now);
+        }
+    }
+
     fn insert(&mut self, id: SocketId, end: End) {
         let index = id.index as usize;
         if self.slots.len() <= index {
@@ -290,8 +352,9 @@ where
                 socket
             }
             Event::Readable(id) | Event::Writable(id) => id,
-            // Nobody answers it.
-            Event::Requested { request, .. } => return host.close(request, now),
+            Event::Requested { listener, request } => {
+                return self.request(listener, request, host, now);
+            }
             // Pings have no handle.
             Event::Pong { .. } | Event::PingFailed { .. } => return,
         };

@@ -68,11 +68,31 @@ impl TcpStream {
         remote: impl Into<SocketAddr>,
         tcp: TcpConfig,
     ) -> io::Result<Self> {
+        Self::connect_from(stack, None, remote, tcp).await
+    }
+
+    /// As [`connect_with`](Self::connect_with) from `local`, an address that the host has or
+    /// [owns](tautline_stack::HostConfig::owned); port 0 stands for any free port, `None` for the
+    /// address that suits `remote`.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); also a `local` that is not the host's, or in use.
+    pub async fn connect_from(
+        stack: &StackHandle,
+        local: Option<SocketAddr>,
+        remote: impl Into<SocketAddr>,
+        tcp: TcpConfig,
+    ) -> io::Result<Self> {
         let (app, end) = pair(stack.config(), remote.into(), &tcp);
         let stream = Self::new(app, stack);
-        stack.command(Command::Connect(Box::new(Connect { tcp, end })));
-        stream.write.opened().await?;
+        stack.command(Command::Connect(Box::new(Connect { local, tcp, end })));
+        stream.opened().await?;
         Ok(stream)
+    }
+
+    /// Waits until the handshake has ended.
+    pub(super) async fn opened(&self) -> io::Result<()> {
+        self.write.opened().await
     }
 
     /// Waits until data, the end of the stream or an error can be read. Any number of tasks may

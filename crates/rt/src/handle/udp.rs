@@ -54,6 +54,24 @@ impl UdpSocket {
         local: impl Into<SocketAddr>,
         udp: UdpConfig,
     ) -> io::Result<Self> {
+        Self::bind_at(stack, Some(local.into()), udp).await
+    }
+
+    /// A socket for what is sent to any address and port of the host that no other socket has;
+    /// [`recv_between`](Self::recv_between) and [`send_between`](Self::send_between) name both ends
+    /// of each datagram.
+    ///
+    /// # Errors
+    /// [`Failure`]: there is one, or the host is gone.
+    pub async fn bind_everywhere(stack: &StackHandle, udp: UdpConfig) -> io::Result<Self> {
+        Self::bind_at(stack, None, udp).await
+    }
+
+    async fn bind_at(
+        stack: &StackHandle,
+        local: Option<SocketAddr>,
+        udp: UdpConfig,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (sender, outgoing) =
             datagram_ring(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
@@ -70,11 +88,7 @@ impl UdpSocket {
             outgoing,
             incoming,
         };
-        stack.command(Command::BindUdp(Box::new(Bind {
-            local: local.into(),
-            udp,
-            end,
-        })));
+        stack.command(Command::BindUdp(Box::new(Bind { local, udp, end })));
         let shared = &socket.socket;
         let bound = || match shared.end.get() {
             Some(why) => Some(Err(io::Error::from(*why))),
@@ -157,6 +171,55 @@ impl UdpSocket {
     pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         let to = to.into();
         self.socket.writer.wait(|| self.put(data, Some(to))).await
+    }
+
+    /// Sends a datagram from `from`, any address and port of the host, to `to`.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to).
+    pub async fn send_between(
+        &self,
+        data: &[u8],
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> io::Result<usize> {
+        let put = || self.put_between(data, Some(from), Some(to));
+        self.socket.writer.wait(put).await
+    }
+
+    /// As [`send_between`](Self::send_between). The last task that called is woken.
+    pub fn poll_send_between(
+        &self,
+        context: &mut Context<'_>,
+        data: &[u8],
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        let put = || self.put_between(data, Some(from), Some(to));
+        self.socket.writer.poll(context, put)
+    }
+
+    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied, the sender and the
+    /// destination that it wanted.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_between(
+        &self,
+        out: &mut [u8],
+    ) -> io::Result<(usize, SocketAddr, SocketAddr)> {
+        let take = || self.take_between(out, true);
+        self.socket.reader.wait(take).await
+    }
+
+    /// As [`recv_between`](Self::recv_between). The last task that called is woken.
+    pub fn poll_recv_between(
+        &self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr, SocketAddr)>> {
+        let take = || self.take_between(out, true);
+        self.socket.reader.poll(context, take)
     }
 
     /// As [`send`](Self::send), without waiting.
@@ -324,6 +387,15 @@ impl UdpSocket {
     }
 
     fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<(usize, SocketAddr)>> {
+        let taken = self.take_between(out, pop)?;
+        Some(taken.map(|(count, from, _)| (count, from)))
+    }
+
+    fn take_between(
+        &self,
+        out: &mut [u8],
+        pop: bool,
+    ) -> Option<io::Result<(usize, SocketAddr, SocketAddr)>> {
         let socket = &self.socket;
         if let Some(error) = socket.take_error() {
             return Some(Err(error.into()));
@@ -331,7 +403,7 @@ impl UdpSocket {
         // Read before the ring: the end is declared after the last datagram.
         let end = socket.end.get();
         let mut incoming = lock(&self.incoming);
-        let Some((Some(from), _, count)) = incoming.peek(out) else {
+        let Some(((Some(from), Some(to)), count)) = incoming.peek(out) else {
             return end.map(|why| Err((*why).into()));
         };
         if pop {
@@ -340,10 +412,19 @@ impl UdpSocket {
                 socket.notify_host();
             }
         }
-        Some(Ok((count, from)))
+        Some(Ok((count, from, to)))
     }
 
     fn put(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
+        self.put_between(data, None, to)
+    }
+
+    fn put_between(
+        &self,
+        data: &[u8],
+        from: Option<SocketAddr>,
+        to: Option<SocketAddr>,
+    ) -> Option<io::Result<usize>> {
         let socket = &self.socket;
         if let Some(why) = socket.end.get().copied().or_else(|| socket.take_error()) {
             return Some(Err(why.into()));
@@ -367,7 +448,7 @@ impl UdpSocket {
         if let Some(why) = refused {
             return Some(Err(Failure::Send(why).into()));
         }
-        lock(&self.outgoing).push(to, data).then(|| {
+        lock(&self.outgoing).push((to, from), data).then(|| {
             socket.notify_host();
             Ok(data.len())
         })

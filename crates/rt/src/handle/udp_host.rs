@@ -78,7 +78,8 @@ impl Shared {
 /// A request to bind a socket.
 #[derive(Debug)]
 pub(super) struct Bind {
-    pub(super) local: SocketAddr,
+    /// `None`: every address and port.
+    pub(super) local: Option<SocketAddr>,
     pub(super) udp: UdpConfig,
     pub(super) end: HostEnd,
 }
@@ -137,8 +138,8 @@ impl HostEnd {
         // Read before the ring: the application pushed the last datagram before it dropped the ring.
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
-        while let Some((to, _, count)) = self.outgoing.peek(scratch) {
-            match host.udp().send_to(socket, &scratch[..count], to) {
+        while let Some(((to, from), count)) = self.outgoing.peek(scratch) {
+            match host.udp().send_from(socket, &scratch[..count], from, to) {
                 // A `Writable` event follows.
                 Err(SendError::Full) => break,
                 // The error of an earlier datagram; this one is tried again.
@@ -190,9 +191,10 @@ impl HostEnd {
             }
             match host.udp().recv_from(socket, &mut scratch[..longest]) {
                 Ok(UdpRecv::Datagram(datagram)) => {
-                    moved |= self
-                        .incoming
-                        .push(Some(datagram.from), &scratch[..datagram.len])
+                    moved |= self.incoming.push(
+                        (Some(datagram.from), Some(datagram.to)),
+                        &scratch[..datagram.len],
+                    )
                 }
                 Ok(UdpRecv::Failed(why)) => self.shared.set_error(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,

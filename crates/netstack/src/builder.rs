@@ -1,0 +1,169 @@
+//! [`Builder`]: the settings of a stack.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+
+use tautline_base::Bytes;
+use tautline_rt::handle::Config;
+use tautline_stack::{Cidr, HostConfig, Limits, Pacing, TcpConfig, UdpConfig};
+use tautline_tc::Tree;
+
+use crate::Netstack;
+use crate::device::Device;
+use crate::settings::Settings;
+
+/// A stack's settings, from [`Netstack::builder`]. Without any it stands for every address of both
+/// families.
+#[derive(Debug)]
+pub struct Builder<D> {
+    device: D,
+    host: HostConfig,
+    qdisc: String,
+    sockets: Config,
+    limits: Limits,
+    frames: usize,
+}
+
+impl<D: Device> Builder<D> {
+    pub(crate) fn new(device: D) -> Self {
+        const RING: NonZeroUsize = NonZeroUsize::new(16 << 10).expect("not zero");
+        // The standard library keys each hasher from the system's generator.
+        let seed = RandomState::new().hash_one(std::process::id());
+        let tcp = TcpConfig {
+            // A task cannot time departures: see `tcp`.
+            pacing: Pacing::Off,
+            ..TcpConfig::default()
+        };
+        Self {
+            device,
+            host: HostConfig::over_ip(seed),
+            qdisc: "fq_codel".into(),
+            sockets: Config {
+                tcp,
+                send_ring: RING,
+                receive_ring: RING,
+                ..Config::default()
+            },
+            limits: Limits {
+                memory: Bytes::mib(64),
+                ..Limits::default()
+            },
+            frames: 1024,
+        }
+    }
+
+    /// Also has `address`, in the network of its prefix. With an address, and without
+    /// [`owns`](Self::owns), it has only its addresses: the shape of a VPN's client.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<Cidr>) -> Self {
+        self.host = self.host.address(address);
+        self
+    }
+
+    /// Stands for every address of `prefix`. Default, unless it has an [`address`](Self::address):
+    /// all of both families.
+    #[must_use]
+    pub fn owns(mut self, prefix: impl Into<Cidr>) -> Self {
+        self.host = self.host.owns(prefix);
+        self
+    }
+
+    /// The way to other networks on a device that carries Ethernet frames.
+    #[must_use]
+    pub fn gateway(mut self, via: impl Into<IpAddr>) -> Self {
+        self.host = self.host.gateway(via);
+        self
+    }
+
+    /// The hardware address on a device that carries Ethernet frames. Default 02:00:00:00:00:01.
+    #[must_use]
+    pub fn mac(mut self, mac: [u8; 6]) -> Self {
+        self.host.mac = mac;
+        self
+    }
+
+    /// The queueing discipline in front of the device, in `tc`'s words. Default `fq_codel`.
+    #[must_use]
+    pub fn qdisc(mut self, words: impl Into<String>) -> Self {
+        self.qdisc = words.into();
+        self
+    }
+
+    /// The stack's end of every connection. Default: [`TcpConfig::default`] without pacing, since
+    /// the timers of tokio measure milliseconds; over a [`Tun`](crate::device::Tun), whose stack has
+    /// a thread of its own, pacing is worth turning on.
+    #[must_use]
+    pub fn tcp(mut self, tcp: TcpConfig) -> Self {
+        self.sockets.tcp = tcp;
+        self
+    }
+
+    /// The stack's end of [`UdpIncoming`](crate::UdpIncoming): how much may wait in it.
+    #[must_use]
+    pub fn udp(mut self, udp: UdpConfig) -> Self {
+        self.sockets.udp = udp;
+        self
+    }
+
+    /// Bytes of the two rings between each connection and its application. Default 16 KiB each.
+    #[must_use]
+    pub fn rings(mut self, bytes: NonZeroUsize) -> Self {
+        (self.sockets.send_ring, self.sockets.receive_ring) = (bytes, bytes);
+        self
+    }
+
+    /// The ceiling for the buffers of all connections. Default 64 MiB; the crate's documentation says
+    /// what happens beyond.
+    #[must_use]
+    pub fn memory(mut self, most: Bytes) -> Self {
+        self.limits.memory = most;
+        self
+    }
+
+    /// Other bounds. Their `memory` replaces the [ceiling](Self::memory).
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Frames for packets on their way to the device. Default 1024; each takes the MTU, 2 KiB at
+    /// least.
+    #[must_use]
+    pub fn frames(mut self, count: NonZeroUsize) -> Self {
+        self.frames = count.get();
+        self
+    }
+
+    /// Starts the stack.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) with the error in the words of the qdisc; those
+    /// of the device; or if there is no runtime of tokio.
+    pub fn build(self) -> io::Result<Netstack> {
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let tree: Tree = self.qdisc.parse().map_err(|error| {
+            let words = &self.qdisc;
+            invalid(format!("qdisc `{words}`: {error}"))
+        })?;
+        let qdisc = tree.build().map_err(|error| invalid(error.to_string()))?;
+        let mut host = self.host;
+        if host.mac == [0; 6] {
+            host.mac = [2, 0, 0, 0, 0, 1];
+        }
+        if host.addresses.is_empty() && host.owned.is_empty() {
+            host = host.owns(Cidr::ALL_IPV4).owns(Cidr::ALL_IPV6);
+        }
+        let settings = Settings {
+            host,
+            qdisc,
+            sockets: self.sockets,
+            limits: self.limits,
+            frames: self.frames,
+        };
+        let (handle, driver) = self.device.start(settings)?;
+        Ok(Netstack::new(handle, driver))
+    }
+}

@@ -1,0 +1,36 @@
+//! A TCP/IP stack for tunnels, proxies, VPNs and sandboxes: packets of a TUN device or a microVM on
+//! one side, tokio streams on the other.
+//!
+#![doc = include_str!("../README.md")]
+//!
+//! # Shapes
+//! - **A proxy** stands for every destination: [`Netstack::tcp_incoming`] hands out each SYN with the
+//!   address that its peer wanted, and answers once the upstream connection stands or has failed.
+//! - **A VPN client** is one end: give the stack its [address](Builder::address) and
+//!   [connect](Netstack::connect) through the tunnel.
+//! - **A sandbox** speaks Ethernet over a socket: [`device::FrameStream`] and [`device::FrameSocket`]
+//!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
+//!
+//! # Memory
+//! A connection has no buffers of its own beyond two rings ([`Builder::rings`]) until data waits in
+//! it. Then they grow with the path's product of rate and delay, all of them together to the
+//! [ceiling](Builder::memory) at most. Beyond the ceiling those connections are reset that have been
+//! closed, or held back by their peer's window, for longest; the others get little send buffer, and
+//! what arrives for connections that hold much is dropped, to be retransmitted. SYNs that wait for an
+//! answer are [bounded](tautline_stack::Limits::requests).
+#![forbid(unsafe_code)]
+
+mod builder;
+pub mod device;
+mod driver;
+mod incoming;
+mod report;
+mod settings;
+mod stack;
+
+pub use builder::Builder;
+pub use incoming::{TcpIncoming, UdpIncoming};
+pub use report::Report;
+pub use stack::Netstack;
+pub use tautline_rt::{TcpRequest, TcpStream};
+pub use tautline_stack::{Cidr, Rejection, TcpConfig};

@@ -1,0 +1,15 @@
+//! [`Settings`]: a stack's settings as a driver takes them.
+
+use tautline_base::{HeapFrame, Packet};
+use tautline_rt::handle::Config;
+use tautline_stack::{HostConfig, Limits};
+use tautline_tc::DynQdisc;
+
+/// The settings of [`Builder`](crate::Builder), verified.
+pub struct Settings {
+    pub(crate) host: HostConfig,
+    pub(crate) qdisc: Box<dyn DynQdisc<Packet<HeapFrame>>>,
+    pub(crate) sockets: Config,
+    pub(crate) limits: Limits,
+    pub(crate) frames: usize,
+}

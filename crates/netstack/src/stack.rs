@@ -1,0 +1,97 @@
+//! [`Netstack`]: a running stack.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr};
+
+use tautline_rt::{StackHandle, TcpListener, TcpStream, UdpSocket};
+use tautline_stack::{ListenAt, TcpConfig};
+
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::{Builder, Report, TcpIncoming, UdpIncoming};
+
+/// A stack that runs until it is dropped; then its connections fail.
+#[derive(Debug)]
+pub struct Netstack {
+    handle: StackHandle,
+    _driver: Driver,
+}
+
+impl Netstack {
+    /// Settings for a stack on `device`.
+    pub fn builder<D: Device>(device: D) -> Builder<D> {
+        Builder::new(device)
+    }
+
+    pub(crate) fn new(handle: StackHandle, driver: Driver) -> Self {
+        Self {
+            handle,
+            _driver: driver,
+        }
+    }
+
+    /// The SYNs to every address and port that no other listener has. One at a time.
+    ///
+    /// # Errors
+    /// There is one, or the stack has ended.
+    pub async fn tcp_incoming(&self) -> io::Result<TcpIncoming> {
+        let tcp = TcpConfig {
+            deferred_accept: true,
+            ..self.handle.config().tcp.clone()
+        };
+        let at = ListenAt::every_port(Ipv6Addr::UNSPECIFIED);
+        let listener = TcpListener::bind_with(&self.handle, at, tcp).await?;
+        Ok(TcpIncoming::new(listener))
+    }
+
+    /// The datagrams to every address and port that no other socket has. One at a time.
+    ///
+    /// # Errors
+    /// There is one, or the stack has ended.
+    pub async fn udp_incoming(&self) -> io::Result<UdpIncoming> {
+        let udp = self.handle.config().udp;
+        let socket = UdpSocket::bind_everywhere(&self.handle, udp).await?;
+        Ok(UdpIncoming::new(socket))
+    }
+
+    /// Connects to `remote` through the device. The stack needs an [address](Builder::address) of its
+    /// family.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect`].
+    pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<TcpStream> {
+        TcpStream::connect(&self.handle, remote).await
+    }
+
+    /// Connects to `remote` from `local`, any address that the stack has or owns; port 0 stands for
+    /// any free port.
+    ///
+    /// # Errors
+    /// As [`TcpStream::connect_from`].
+    pub async fn connect_from(
+        &self,
+        local: impl Into<SocketAddr>,
+        remote: impl Into<SocketAddr>,
+    ) -> io::Result<TcpStream> {
+        let (local, tcp) = (local.into(), self.handle.config().tcp.clone());
+        TcpStream::connect_from(&self.handle, Some(local), remote, tcp).await
+    }
+
+    /// The handle for sockets of single ports and for other settings.
+    pub fn handle(&self) -> &StackHandle {
+        &self.handle
+    }
+
+    /// Counters, connections and memory.
+    ///
+    /// # Errors
+    /// If the stack has ended.
+    pub async fn report(&self) -> io::Result<Report> {
+        let (counters, sockets, memory) = self.handle.stats().await?;
+        Ok(Report {
+            counters,
+            sockets,
+            memory,
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! [`TcpRequest`]: a SYN that waits for its application's answer.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tautline_base::SocketId;
+use tautline_stack::{Rejection, TcpConfig};
+
+use super::command::Command;
+use super::connection::pair;
+use super::{StackHandle, TcpStream};
+
+/// A SYN at a listener with [`TcpConfig::deferred_accept`]. Dropping it resets the connection that
+/// the peer wanted.
+#[derive(Debug)]
+pub struct TcpRequest {
+    id: SocketId,
+    local: SocketAddr,
+    peer: SocketAddr,
+    stack: StackHandle,
+    is_answered: bool,
+}
+
+impl TcpRequest {
+    pub(super) fn new(
+        id: SocketId,
+        local: SocketAddr,
+        peer: SocketAddr,
+        stack: &StackHandle,
+    ) -> Self {
+        Self {
+            id,
+            local,
+            peer,
+            stack: stack.clone(),
+            is_answered: false,
+        }
+    }
+
+    /// The destination that the peer wanted.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The peer's address.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Answers by a SYN-ACK and waits until the connection is open.
+    ///
+    /// # Errors
+    /// [`Failure`](super::Failure): the request has expired, the peer does not answer or has given up,
+    /// or the host is gone.
+    pub async fn accept(mut self) -> io::Result<TcpStream> {
+        self.is_answered = true;
+        // The listener's configuration decides; this one only names the options of the handle.
+        let tcp: &TcpConfig = &self.stack.config().tcp;
+        let (app, end) = pair(self.stack.config(), self.peer, tcp);
+        let stream = TcpStream::new(app, &self.stack);
+        self.stack.command(Command::Accept(self.id, Box::new(end)));
+        stream.opened().await?;
+        Ok(stream)
+    }
+
+    /// Refuses the connection.
+    pub fn reject(mut self, how: Rejection) {
+        self.is_answered = true;
+        self.stack.command(Command::Reject(self.id, how));
+    }
+}
+
+impl Drop for TcpRequest {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.stack
+                .command(Command::Reject(self.id, Rejection::Reset));
+        }
+    }
+}
