@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`send`], [`receive`] | a transfer over this stack |
 //! | [`middlebox`] | a qdisc each way between two interfaces |
+//! | `link` | a program behind an emulated link |
 //! | `doctor` | what the machine can do |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
 mod doctor;
+mod link;
 pub mod middlebox;
 mod paperwork;
 pub mod receive;
@@ -32,6 +34,7 @@ enum Command {
     Send(Box<send::SendArgs>),
     Receive(Box<receive::ReceiveArgs>),
     Middlebox(middlebox::MiddleboxArgs),
+    Link(link::LinkArgs),
     #[cfg(feature = "lab")]
     Lab(tautline_lab::Cli),
     Doctor(doctor::Doctor),
@@ -46,6 +49,7 @@ impl Tautline {
             Command::Send(send) => exit_code("send", send.run()),
             Command::Receive(receive) => exit_code("receive", receive.run()),
             Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
+            Command::Link(link) => link.run(),
             #[cfg(feature = "lab")]
             Command::Lab(lab) => lab.run(),
             Command::Doctor(doctor) => doctor.run(),

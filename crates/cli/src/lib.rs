@@ -8,6 +8,7 @@ pub mod command;
 pub mod failure;
 pub mod introspection;
 pub mod open;
+pub mod path;
 pub mod receive;
 pub mod report;
 pub mod send;

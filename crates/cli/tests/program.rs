@@ -84,3 +84,82 @@ fn doctor_has_a_finding_per_line_and_a_status() {
     let absent = tautline(&["doctor", "--iface", "no-such-if"]);
     assert_eq!(absent.status.code(), Some(1));
 }
+
+/// `tautline link` with these words, split at spaces but for those in quotes; nothing if this machine
+/// makes no namespaces.
+fn link(words: &[&str]) -> Option<Output> {
+    let unshare = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "true"])
+        .output();
+    if !unshare.is_ok_and(|output| output.status.success()) {
+        eprintln!("not tested: no user namespaces here");
+        return None;
+    }
+    Some(tautline(&[&["link"], words].concat()))
+}
+
+#[test]
+fn a_link_delays_pings_and_ends_with_the_status_of_its_command() {
+    let words = [
+        "--delay",
+        "15ms",
+        "--json",
+        "--",
+        "ping",
+        "-c",
+        "3",
+        "-i",
+        "0.2",
+        "10.77.0.2",
+    ];
+    let Some(output) = link(&words) else { return };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let times = text.lines().filter_map(|line| {
+        line.split("time=")
+            .nth(1)?
+            .split(' ')
+            .next()?
+            .parse::<f64>()
+            .ok()
+    });
+    let times: Vec<_> = times.collect();
+    assert_eq!(times.len(), 3, "{text}");
+    assert!(times.iter().all(|time| *time >= 30.0), "{times:?}");
+    let summaries = String::from_utf8_lossy(&output.stderr);
+    for way in ["down", "up"] {
+        let line = summaries.lines().find(|line| line.contains(way));
+        let json: serde_json::Value = serde_json::from_str(line.expect("a summary")).expect("JSON");
+        assert!(json["packets"].as_u64().expect("a number") >= 3, "{json}");
+    }
+    let failed = link(&["--", "sh", "-c", "exit 7"]).expect("it worked before");
+    assert_eq!(failed.status.code(), Some(7));
+    let absent = link(&["--", "/no/such/program"]).expect("it worked before");
+    assert_eq!(absent.status.code(), Some(125), "{absent:?}");
+}
+
+#[test]
+fn links_nest_and_add_their_delays() {
+    let program = env!("CARGO_BIN_EXE_tautline");
+    let inner = [
+        program,
+        "link",
+        "--delay",
+        "10ms",
+        "--",
+        "ping",
+        "-c",
+        "1",
+        "10.77.0.2",
+    ];
+    let Some(output) = link(&[&["--delay", "20ms", "--"][..], &inner].concat()) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let time = text
+        .split("time=")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let time: f64 = time.and_then(|time| time.parse().ok()).expect("a reply");
+    assert!((60.0..200.0).contains(&time), "{text}");
+}

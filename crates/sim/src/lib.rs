@@ -37,5 +37,5 @@ pub use pattern::{Check, Pattern};
 pub use probability::Probability;
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
 pub use ring_limit::RingLimit;
-pub use schedule::{Schedule, Trace, TraceError};
+pub use schedule::{LineRate, Schedule, Trace, TraceError};
 pub use transfer::{Outcome, Transfer, TransferError};

@@ -62,9 +62,9 @@ impl Schedule {
     }
 }
 
-/// Serializes frames one after the other by a schedule.
+/// Serializes frames one after the other by a schedule, whose time begins with [`Instant::ZERO`].
 #[derive(Clone, Debug)]
-pub(crate) struct LineRate {
+pub struct LineRate {
     rate: Rate,
     /// Overhead of each frame, without effect on a trace.
     framing: Bytes,
@@ -74,7 +74,9 @@ pub(crate) struct LineRate {
 }
 
 impl LineRate {
-    pub(crate) fn new(rate: Rate, framing: Bytes, schedule: Schedule) -> Self {
+    /// A line of `rate`, unless `schedule` says another one; `framing` is the overhead of each frame
+    /// but on a trace.
+    pub fn new(rate: Rate, framing: Bytes, schedule: Schedule) -> Self {
         Self {
             rate,
             framing,
@@ -86,7 +88,7 @@ impl LineRate {
     /// When the last bit of a frame of `len` leaves whose first may leave at `start`. Starts must
     /// not decrease.
     #[inline]
-    pub(crate) fn departure(&mut self, start: Instant, len: Bytes) -> Instant {
+    pub fn departure(&mut self, start: Instant, len: Bytes) -> Instant {
         match &self.schedule {
             Schedule::Constant => start + (len + self.framing) / self.rate,
             Schedule::Steps(steps) => across_steps(self.rate, steps, start, len + self.framing),

@@ -1,0 +1,238 @@
+//! `tautline link -- COMMAND`: a program behind a link of chosen rate, queue, delay and loss, without root.
+//!
+//! ```text
+//! namespace of COMMAND        namespace of the link        namespace of --serve
+//!   10.77.0.1  link0 ═══ veth ═══ m0 ▏this process▕ m1 ═══ veth ═══ far0  10.77.0.2
+//! ```
+//! The three network namespaces belong to a user namespace of ours and are gone with the last process
+//! in them. Within a COMMAND another `tautline link` adds a link in front of the first: it takes the
+//! namespace it was started in for its far end, which routes.
+
+mod namespace;
+mod options;
+mod topology;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitCode, ExitStatus};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde::Serialize;
+use tautline_base::{HeapFrame, Instant};
+use tautline_bql::{Limit, LimitKind};
+use tautline_live::PortState;
+use tautline_qdisc::Stats;
+use tautline_rt::bridge::{Bridge, Side};
+use tautline_rt::packet_device::{Config, PacketDevice};
+use tautline_rt::{Clock, EventLoop, Forwarder, Idle, Progress, stop_on_signals, system_seed};
+use tautline_tc::DynQdisc;
+
+use crate::failure::Failure;
+use crate::path::PathConfig;
+use crate::report::{micros, rounded};
+use topology::Topology;
+
+pub(super) use options::LinkArgs;
+
+/// Frames each way: one second of 100 Mbit/s in full packets, twice over, in 32 MiB.
+const FRAMES: usize = 16_384;
+
+type Frames = tautline_base::Packet<HeapFrame>;
+
+/// Both directions as the qdiscs of a bridge between `m0` and `m1`.
+struct Link {
+    bridge: Bridge<PacketDevice, PacketDevice>,
+}
+
+impl Link {
+    fn open(up: &PathConfig, down: &PathConfig) -> Result<Self, Failure> {
+        let side = |interface: &str, path: &PathConfig| -> Result<_, Failure> {
+            let queue: Box<dyn DynQdisc<Frames>> = Box::new(path.build()?);
+            let device = PacketDevice::open(&Config::new(interface))?;
+            let frames = (0..FRAMES).map(|_| HeapFrame::new()).collect();
+            let limit: Box<dyn Limit> = LimitKind::default().build()?;
+            Ok(Side::new(device, frames, Stats::new(queue), limit))
+        };
+        let bridge = Bridge::new(side("m0", down)?, side("m1", up)?, system_seed()?);
+        Ok(Self { bridge })
+    }
+
+    fn summary(&self, seconds: f64) -> [Summary; 2] {
+        let Bridge { left, right, .. } = &self.bridge;
+        [("down", left, right), ("up", right, left)].map(|(way, to, from)| {
+            Summary::new(
+                way,
+                &PortState::of(way, to.port()),
+                from.received().no_memory,
+                seconds,
+            )
+        })
+    }
+}
+
+impl Forwarder for Link {
+    fn turn(&mut self, now: Instant) -> Progress {
+        if self.bridge.turn(now) {
+            Progress::Again
+        } else {
+            Progress::Wait(self.bridge.wake(now).map(|wake| wake.at))
+        }
+    }
+
+    fn devices(&self) -> [BorrowedFd<'_>; 2] {
+        let Bridge { left, right, .. } = &self.bridge;
+        [left, right].map(|side| side.port().ring().device().as_fd())
+    }
+}
+
+/// One direction over the whole run.
+#[derive(Serialize)]
+struct Summary {
+    event: &'static str,
+    /// `down` (to COMMAND) or `up`.
+    way: &'static str,
+    seconds: f64,
+    mbit_per_s: f64,
+    packets: u64,
+    /// In the queue, without the delay of the way.
+    sojourn_p50_us: f64,
+    sojourn_p99_us: f64,
+    /// By the queue.
+    drops: u64,
+    marks: u64,
+    /// By `--loss`, and for want of frames.
+    lost: u64,
+}
+
+impl Summary {
+    fn new(way: &'static str, port: &PortState, no_memory: u64, seconds: f64) -> Self {
+        let queue = port.report.children.first();
+        let sojourn = queue.and_then(|queue| queue.sojourn.as_ref());
+        let quantile = |percent| sojourn.map_or(0.0, |sojourn| micros(sojourn.percentile(percent)));
+        let drops = queue
+            .and_then(|queue| queue.common.as_ref())
+            .map_or(0, |common| common.drops);
+        let all: u64 = port.drops.iter().map(|(_, count)| count).sum();
+        Self {
+            event: "summary",
+            way,
+            seconds: rounded(seconds),
+            mbit_per_s: rounded(port.sent.bytes as f64 * 8.0 / 1e6 / seconds.max(1e-9)),
+            packets: port.sent.packets,
+            sojourn_p50_us: quantile(50),
+            sojourn_p99_us: quantile(99),
+            drops,
+            marks: port.marks,
+            lost: all.saturating_sub(drops) + no_memory,
+        }
+    }
+
+    /// On standard error: standard output is COMMAND's.
+    fn print(&self, json: bool) {
+        if json {
+            let line = serde_json::to_string(self).unwrap_or_default();
+            return eprintln!("{line}");
+        }
+        eprintln!(
+            "link: {:>4} {:9.3} Mbit/s in {:.1} s  {} packets  queue p50 {:.1} ms p99 {:.1} ms  {} dropped  {} marked  {} lost",
+            self.way,
+            self.mbit_per_s,
+            self.seconds,
+            self.packets,
+            self.sojourn_p50_us / 1e3,
+            self.sojourn_p99_us / 1e3,
+            self.drops,
+            self.marks,
+            self.lost,
+        );
+    }
+}
+
+/// The processes of `--serve`, which end with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _already_over = kill_process_group(Pid::from_child(&self.0), Signal::TERM);
+        let _no_use_for_its_status = self.0.wait();
+    }
+}
+
+impl LinkArgs {
+    /// Runs COMMAND behind the link and ends with its status.
+    pub(super) fn run(&self) -> ExitCode {
+        let outcome = match self.inside {
+            None => self.paths().and_then(|_| namespace::reenter()),
+            Some(descriptor) => self.inside(descriptor),
+        };
+        match outcome {
+            Ok(code) => code,
+            Err(failure) => {
+                eprintln!("link: {failure}");
+                // The status of `timeout` and `chroot` for failures of their own.
+                ExitCode::from(125)
+            }
+        }
+    }
+
+    fn inside(&self, outer: i32) -> Result<ExitCode, Failure> {
+        let (up, down) = self.paths()?;
+        let topology = Topology::make(outer)?;
+        let mut link = Link::open(&up, &down)?;
+        let event_loop = EventLoop::new(Clock::start(), Idle::Sleep)?;
+        stop_on_signals(event_loop.stopper())?;
+        let server = self.start_server(&topology)?;
+        let begun = event_loop.clock().now();
+        let (pid, waiting) = self.start_command(&topology, event_loop.stopper())?;
+        event_loop.run_forwarder(&mut link)?;
+        let seconds = (event_loop.clock().now() - begun).as_secs_f64();
+        if !waiting.is_finished() {
+            // A signal ended the loop, which the command may have had too.
+            let _already_over = kill_process(pid, Signal::TERM);
+        }
+        let status = waiting
+            .join()
+            .map_err(|_| io::Error::other("the wait for the command failed"))??;
+        drop(server);
+        for line in link.summary(seconds) {
+            line.print(self.json);
+        }
+        let code = status
+            .code()
+            .or_else(|| status.signal().map(|signal| 128 + signal));
+        Ok(ExitCode::from(
+            code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+        ))
+    }
+
+    fn start_server(&self, topology: &Topology) -> Result<Option<Server>, Failure> {
+        let Some(words) = &self.serve else {
+            return Ok(None);
+        };
+        let child = topology.start_server(words).map_err(Failure::file("sh"))?;
+        let server = Server(child);
+        topology.await_listener()?;
+        Ok(Some(server))
+    }
+
+    /// Starts COMMAND, and a thread that waits for it and then ends the loop.
+    fn start_command(
+        &self,
+        topology: &Topology,
+        stopper: tautline_rt::Stopper,
+    ) -> Result<(Pid, JoinHandle<io::Result<ExitStatus>>), Failure> {
+        let program = &self.command[0];
+        let mut child = topology
+            .start_command(program, &self.command[1..])
+            .map_err(Failure::file(program))?;
+        let pid = Pid::from_child(&child);
+        let waiting = std::thread::spawn(move || {
+            let status = child.wait();
+            stopper.stop();
+            status
+        });
+        Ok((pid, waiting))
+    }
+}

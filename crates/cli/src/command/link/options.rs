@@ -1,0 +1,231 @@
+//! The options of `tautline link`, and the presets.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tautline_base::HeapFrame;
+use tautline_sim::Trace;
+use tautline_tc::build;
+
+use crate::args::Times;
+use crate::check::Unusable;
+use crate::failure::Failure;
+use crate::path::PathConfig;
+
+const EXAMPLES: &str = "\
+Examples:
+  tautline link --down 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --delay 20ms --serve 'iperf3 -s -1' -- iperf3 -R -c 10.77.0.2
+  tautline link --preset lte --serve 'python3 -m http.server 80' -- curl -o page http://10.77.0.2/
+  tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
+COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. There is no \
+way from there to other networks. COMMAND sees itself as root, and has the rights of the user who started it.
+Status: that of COMMAND, 125 if the link fails.";
+
+/// Runs a program behind an emulated link, without root
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::command) struct LinkArgs {
+    /// Qdisc towards COMMAND, in tc's words
+    #[arg(long, value_name = "QDISC")]
+    down: Option<String>,
+    /// Qdisc from COMMAND, in tc's words
+    #[arg(long, value_name = "QDISC")]
+    up: Option<String>,
+    /// One-way delay, each way, beside that of the queue
+    #[arg(long)]
+    delay: Option<Times>,
+    /// Packets lost each way after the queue, e.g. 1%
+    #[arg(long, default_value = "0%")]
+    loss: Percent,
+    /// Delivery opportunities each way, in mahimahi's format: the milliseconds at which 1500 bytes leave
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// The same, towards COMMAND only
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    down_trace: Option<PathBuf>,
+    /// The same, from COMMAND only
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    up_trace: Option<PathBuf>,
+    /// Rates and delay of a kind of access; other options change them
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+    /// A shell command that runs at the far end meanwhile
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) serve: Option<String>,
+    /// The summary as a JSON object per line
+    #[arg(long)]
+    pub(super) json: bool,
+    /// This process is in namespaces of its own already; the descriptor of the former one
+    #[arg(long, hide = true)]
+    pub(super) inside: Option<i32>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(super) command: Vec<OsString>,
+}
+
+impl LinkArgs {
+    /// The way up and the way down.
+    ///
+    /// # Errors
+    /// If a trace or a qdisc is not understood.
+    pub(super) fn paths(&self) -> Result<(PathConfig, PathConfig), Failure> {
+        let figures = self.preset.map(Preset::figures);
+        let delay = self
+            .delay
+            .map(|delay| delay.0)
+            .or_else(|| figures.map(|figures| figures.rtt / 2))
+            .unwrap_or_default();
+        let path = |option, words: &Option<String>, trace: &Option<PathBuf>, kbit: Option<u32>| {
+            let queue = words.clone().unwrap_or_else(|| shaped(kbit));
+            build::<tautline_base::Packet<HeapFrame>>(&queue)
+                .map_err(|error| Unusable::new(option, &queue, error.to_string()))?;
+            Ok::<_, Failure>(PathConfig {
+                queue,
+                trace: trace
+                    .as_ref()
+                    .or(self.trace.as_ref())
+                    .map(|file| read(file))
+                    .transpose()?,
+                delay,
+                loss: self.loss.0,
+            })
+        };
+        let (up, down) = (figures.map(|of| of.up_kbit), figures.map(|of| of.down_kbit));
+        Ok((
+            path("up", &self.up, &self.up_trace, up)?,
+            path("down", &self.down, &self.down_trace, down)?,
+        ))
+    }
+}
+
+/// A FIFO; behind a shaper with a burst of two packets and a queue of 100 ms if there is a rate.
+fn shaped(kbit: Option<u32>) -> String {
+    kbit.map_or_else(
+        || "pfifo limit 1000".to_owned(),
+        |kbit| format!("tbf rate {kbit}kbit burst 3100 latency 100ms; pfifo limit 1000"),
+    )
+}
+
+fn read(file: &Path) -> Result<Trace, Failure> {
+    let text = std::fs::read_to_string(file).map_err(Failure::file(file))?;
+    let trace = text.parse::<Trace>();
+    trace.map_err(|error| Unusable::new("trace", file.display(), error.to_string()).into())
+}
+
+/// A share of packets: `1%` or `0.1%`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Percent(f64);
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text
+            .strip_suffix('%')
+            .and_then(|digits| digits.parse().ok());
+        number
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map(Self)
+            .ok_or_else(|| "write a share of packets with its unit, e.g. 1%".to_owned())
+    }
+}
+
+/// Kinds of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// 1.5 Mbit/s down, 384 kbit/s up, RTT 50 ms (WebPageTest, "DSL")
+    Dsl,
+    /// 5 Mbit/s down, 1 Mbit/s up, RTT 28 ms (WebPageTest, "Cable")
+    Cable,
+    /// 12 Mbit/s each way, RTT 70 ms (WebPageTest, "LTE")
+    Lte,
+    /// 178 Mbit/s down, 17 Mbit/s up, RTT 50 ms: medians of Michel et al., "A First Look at Starlink
+    /// Performance", IMC 2022
+    Starlink,
+    /// 65 Mbit/s each way, RTT 2 ms: one stream of IEEE 802.11n at MCS 7 and 20 MHz
+    Wifi,
+    /// 100 Mbit/s down, 10 Mbit/s up, RTT 600 ms: the geostationary subscription in the same paper
+    Satellite,
+}
+
+/// The figures of a preset.
+#[derive(Clone, Copy)]
+struct Figures {
+    down_kbit: u32,
+    up_kbit: u32,
+    rtt: Duration,
+}
+
+impl Preset {
+    fn figures(self) -> Figures {
+        let (down_kbit, up_kbit, rtt) = match self {
+            Self::Dsl => (1_500, 384, 50),
+            Self::Cable => (5_000, 1_000, 28),
+            Self::Lte => (12_000, 12_000, 70),
+            Self::Starlink => (178_000, 17_000, 50),
+            Self::Wifi => (65_000, 65_000, 2),
+            Self::Satellite => (100_000, 10_000, 600),
+        };
+        Figures {
+            down_kbit,
+            up_kbit,
+            rtt: Duration::from_millis(rtt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    fn paths(words: &str) -> Result<(PathConfig, PathConfig), String> {
+        let words = format!("link {words} -- true");
+        let parsed = Program::try_parse_from(words.split_whitespace());
+        let program = parsed.map_err(|error| error.to_string())?;
+        program.link.paths().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_preset_builds_and_options_change_it() {
+        for preset in Preset::value_variants() {
+            let name = preset.to_possible_value().expect("shown");
+            let (up, down) = paths(&format!("--preset {}", name.get_name())).expect("fits");
+            for path in [up, down] {
+                assert_eq!(path.delay * 2, preset.figures().rtt);
+                assert!(path.build::<tautline_base::Packet<HeapFrame>>().is_ok());
+            }
+        }
+        let (up, down) = paths("--preset lte --delay 3ms --up pfifo --loss 1%").expect("fits");
+        assert_eq!(
+            (up.queue.as_str(), up.delay),
+            ("pfifo", Duration::from_millis(3))
+        );
+        assert_eq!((down.loss, up.loss), (1.0, 1.0));
+        assert!(down.queue.contains("12000kbit"));
+    }
+
+    #[test]
+    fn values_that_cannot_work_are_named() {
+        for (words, part) in [
+            ("--loss 1", "1%"),
+            ("--loss 101%", "1%"),
+            ("--up fifoo", "--up fifoo"),
+            ("--trace /no/such", "/no/such"),
+            ("--trace /dev/null", "empty"),
+        ] {
+            let error = paths(words).expect_err(words);
+            assert!(error.contains(part), "{words}: {error}");
+        }
+    }
+}

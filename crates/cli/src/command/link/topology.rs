@@ -1,0 +1,196 @@
+//! [`Topology`]: the namespaces on both sides of a link, their addresses and routes, and the processes
+//! in them.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::namespace::{Namespace, ip};
+use crate::failure::Failure;
+
+/// Environment variable with the number of links that a process is behind.
+const LEVEL: &str = "TAUTLINE_LINK";
+/// Environment variable with the address of the outermost link's far end.
+const SERVER: &str = "TAUTLINE_SERVER";
+/// Links that may be nested.
+const LEVELS: u8 = 16;
+/// Wait for a server's socket: 2 s at most.
+const LOOKS: u32 = 200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+/// The two ends of a link.
+pub(super) struct Topology {
+    near: Namespace,
+    far: Namespace,
+    /// Links between the outside and this one.
+    level: u8,
+}
+
+impl Topology {
+    /// Makes both ends. Within another link, the namespace behind the descriptor `outer` is the far
+    /// one; else a new one is.
+    pub(super) fn make(outer: i32) -> Result<Self, Failure> {
+        let level = std::env::var(LEVEL)
+            .ok()
+            .and_then(|level| level.parse().ok())
+            .unwrap_or(0);
+        if level >= LEVELS {
+            return Err(io::Error::other(format!("{LEVELS} links are nested already")).into());
+        }
+        let far = match level {
+            0 => Namespace::new()?,
+            _ => Namespace::inherited(outer)?,
+        };
+        let made = Self {
+            near: Namespace::new()?,
+            far,
+            level,
+        };
+        made.connect()?;
+        Ok(made)
+    }
+
+    fn connect(&self) -> io::Result<()> {
+        let (near, far, level) = (self.near.path(), self.far.path(), self.level);
+        ip(&[
+            format!("link add m0 type veth peer name link0 netns {near}"),
+            format!("link add m1 type veth peer name far{level} netns {far}"),
+            "link set m0 addrgenmode none up".into(),
+            "link set m1 addrgenmode none up".into(),
+        ])?;
+        let six = Path::new("/proc/sys/net/ipv6").exists();
+        let (near, far) = (self.near_commands(six), self.far_commands(six));
+        self.near.within(|| ip(&near))?;
+        self.far.within(|| {
+            ip(&far)?;
+            if level > 0 {
+                std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+                if six {
+                    std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn near_commands(&self, six: bool) -> Vec<String> {
+        let level = self.level;
+        let mut commands = up("link0");
+        commands.extend([
+            format!("address add 10.77.{level}.1/24 dev link0"),
+            format!("route add default via 10.77.{level}.2"),
+        ]);
+        if six {
+            commands.extend([
+                format!("address add fd77:0:0:{level:x}::1/64 dev link0 nodad"),
+                format!("route add default via fd77:0:0:{level:x}::2"),
+            ]);
+        }
+        commands
+    }
+
+    /// The far end of the first link reaches everything through it; those of others are routers, with
+    /// a route to each link that may follow.
+    fn far_commands(&self, six: bool) -> Vec<String> {
+        let level = self.level;
+        let mut commands = up(&format!("far{level}"));
+        commands.push(format!("address add 10.77.{level}.2/24 dev far{level}"));
+        if six {
+            commands.push(format!(
+                "address add fd77:0:0:{level:x}::2/64 dev far{level} nodad"
+            ));
+        }
+        let (four, over_six): (Vec<_>, Vec<_>) = match level {
+            0 => (vec!["default".to_owned()], vec!["default".to_owned()]),
+            _ => (level + 1..LEVELS)
+                .map(|inner| {
+                    (
+                        format!("10.77.{inner}.0/24"),
+                        format!("fd77:0:0:{inner:x}::/64"),
+                    )
+                })
+                .unzip(),
+        };
+        let via = four
+            .iter()
+            .map(|to| format!("route replace {to} via 10.77.{level}.1"));
+        commands.extend(via);
+        if six {
+            let via = over_six
+                .iter()
+                .map(|to| format!("route replace {to} via fd77:0:0:{level:x}::1"));
+            commands.extend(via);
+        }
+        commands
+    }
+
+    /// Starts COMMAND at the near end.
+    pub(super) fn start_command(
+        &self,
+        program: &OsString,
+        arguments: &[OsString],
+    ) -> io::Result<Child> {
+        self.near.within(|| {
+            Command::new(program)
+                .args(arguments)
+                .env(LEVEL, (self.level + 1).to_string())
+                .env(SERVER, "10.77.0.2")
+                .spawn()
+        })
+    }
+
+    /// Starts a shell with `words` at the far end, in a process group of its own. What it prints goes
+    /// to standard error.
+    pub(super) fn start_server(&self, words: &str) -> io::Result<Child> {
+        self.far.within(|| {
+            Command::new("sh")
+                .args(["-c", words])
+                .stdin(Stdio::null())
+                .stdout(io::stderr())
+                .process_group(0)
+                .spawn()
+        })
+    }
+
+    /// Waits until a TCP socket listens or a UDP socket is bound at the far end, a moment at most.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "another program's socket has no event"
+    )]
+    pub(super) fn await_listener(&self) -> io::Result<()> {
+        self.far.within(|| {
+            for _ in 0..LOOKS {
+                if listening() {
+                    break;
+                }
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// An interface that sends single packets, as a link carries them, instead of 64 KiB at once.
+fn up(interface: &str) -> Vec<String> {
+    vec![
+        "link set lo up".into(),
+        format!("link set {interface} gso_max_segs 1 up"),
+    ]
+}
+
+/// Whether the calling thread's namespace has a server (state 0A of `/proc/net/tcp` is LISTEN).
+fn listening() -> bool {
+    let lines = |table: &str| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
+        let text = text.unwrap_or_default();
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let listens = |line: &String| line.split_whitespace().nth(3) == Some("0A");
+    ["tcp", "tcp6"]
+        .iter()
+        .any(|table| lines(table).iter().any(listens))
+        || ["udp", "udp6"].iter().any(|table| !lines(table).is_empty())
+}
