@@ -15,7 +15,7 @@ pub(super) const ORPHAN_RETRIES: u32 = 8;
 impl Connection {
     /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let delayed = match self.receiver.owed() {
+        let delayed = match self.receiver.acks.owed() {
             Acknowledgment::By(at) => Some(at),
             _ => None,
         };
@@ -27,9 +27,8 @@ impl Connection {
 
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
-        if self.receiver.on_deadline(now) {
-            self.receiver.ack_timed_out(self.ack_bounds());
-        }
+        let bounds = self.ack_bounds();
+        self.receiver.acks.on_deadline(bounds, now);
         self.send.flight.on_deadline(now);
         if let Some(timeouts) = self.send.flight.rto_expired(now) {
             self.on_timeout(timeouts, now);

@@ -32,7 +32,7 @@ impl Connection {
     /// Processes a segment addressed to this connection.
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.receiver.totals.segments_in += segment.count();
-        self.receiver.allow_answers();
+        self.receiver.acks.allow_answers();
         match self.state {
             // Only the handle is left: to the peer, there is no such connection.
             State::Closed => Reply::Reset,
@@ -81,7 +81,7 @@ impl Connection {
                 self.process_acknowledgment(1, segment, now);
                 let waits = !self.send.flight.segments.is_empty();
                 self.liveness.note_progress(waits, now);
-                self.receiver.owe_now();
+                self.receiver.acks.owe_now();
                 Reply::None
             }
             (None, false, true) => {
@@ -194,12 +194,12 @@ impl Connection {
         self.on_own_fin_acked(now);
         let state = AckState {
             next: self.receiver.next(),
-            owes: self.receiver.owed() != Acknowledgment::None,
+            owes: self.receiver.acks.owed() != Acknowledgment::None,
         };
         match self.ecn.on_segment(segment, state) {
             AckUrgency::None => {}
-            AckUrgency::Quick => self.receiver.acknowledge_quickly(MARK_QUICK_ACKS),
-            AckUrgency::Now => self.receiver.owe_now(),
+            AckUrgency::Quick => self.receiver.acks.acknowledge_quickly(MARK_QUICK_ACKS),
+            AckUrgency::Now => self.receiver.acks.owe_now(),
         }
         self.accept_payload(offset, segment, now);
         reply
@@ -233,7 +233,7 @@ impl Connection {
     /// A segment that does not fit is answered with our numbers: always when it carried data.
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
         if self.liveness.challenge(!segment.payload.is_empty(), now) {
-            self.receiver.owe_now();
+            self.receiver.acks.owe_now();
             if self.state == State::TimeWait {
                 self.enter_time_wait(now);
             }
@@ -244,7 +244,7 @@ impl Connection {
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
         if !self.receiver.is_reset_by(offset) {
             if self.liveness.challenge(false, now) {
-                self.receiver.owe_now();
+                self.receiver.acks.owe_now();
             }
             return Reply::None;
         }
@@ -272,7 +272,7 @@ impl Connection {
                 {
                     self.complete_open(1);
                     self.process_acknowledgment(1, segment, now);
-                    self.receiver.owe_now();
+                    self.receiver.acks.owe_now();
                 }
                 _ if !self.ecn.on_syn_again(segment.ecn_flags, segment.codepoint) => {
                     self.end(CloseReason::Reset);
@@ -378,7 +378,7 @@ impl Connection {
             // The peer's FIN was taken already: repeat our acknowledgment, for which TIME-WAIT
             // begins anew.
             state => {
-                self.receiver.owe_now();
+                self.receiver.acks.owe_now();
                 if state != State::TimeWait {
                     // Its text came twice, as ever (RFC 2883).
                     self.receiver
@@ -400,7 +400,7 @@ impl Connection {
             && self.memory_pressure
             && self.receiver.holds_enough(offset)
         {
-            self.receiver.owe_now();
+            self.receiver.acks.owe_now();
             return;
         }
         if !segment.payload.is_empty() {
@@ -409,7 +409,8 @@ impl Connection {
         let bounds = self.ack_bounds();
         let delay = self
             .receiver
-            .ack_delay(!segment.payload.is_empty(), bounds, now);
+            .acks
+            .delay_of_arrival(!segment.payload.is_empty(), bounds, now);
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK each is a duplicate acknowledgment that the peer counts.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
@@ -430,7 +431,7 @@ impl Connection {
     /// every acknowledgment (Linux).
     fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
-            self.receiver.acknowledge_quickly(QUICK_ACKS);
+            self.receiver.acks.acknowledge_quickly(QUICK_ACKS);
         }
         if self.memory_pressure || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
             return;
@@ -447,7 +448,7 @@ impl Connection {
     }
 
     fn on_peer_fin(&mut self, now: Instant) {
-        self.receiver.owe_now();
+        self.receiver.acks.owe_now();
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => self.state = State::Closing,

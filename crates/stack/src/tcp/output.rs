@@ -47,7 +47,7 @@ impl Connection {
                 State::SynReceived { .. } => self.send.flight.nxt() > 0,
                 _ => blocked != Blocked::Restart,
             };
-            if may_acknowledge && self.receiver.may_acknowledge_now() {
+            if may_acknowledge && self.receiver.acks.is_due() {
                 Ok(Plan {
                     departure: now,
                     ..self.send.bare(Kind::Ack)
@@ -78,8 +78,8 @@ impl Connection {
         // ECN feedback that only a bare acknowledgment can carry goes before anything else. SACK
         // blocks need the room that data would take: such an acknowledgment goes alone, too.
         let earlier = self.ecn.earlier().map(Kind::EarlierAck);
-        let alone = (self.ecn.owes_reflection() && self.receiver.may_answer())
-            || (reports && self.receiver.may_acknowledge_now());
+        let alone = (self.ecn.owes_reflection() && self.receiver.acks.may_answer())
+            || (reports && self.receiver.acks.is_due());
         match earlier.or_else(|| alone.then_some(Kind::Ack)) {
             Some(ack) => Some(self.send.bare(ack)),
             None => self.send.next_urgent(context),
@@ -99,7 +99,7 @@ impl Connection {
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
         // Acknowledgments of the past count for themselves: each arrival adds one at most.
         if plan.kind == Kind::Ack {
-            self.receiver.spend_answer();
+            self.receiver.acks.spend_answer();
         }
         // An acknowledgment of the past leaves the present one owed, and one that only reports the
         // codepoint of the SYN-ACK leaves the SACK blocks.
@@ -107,7 +107,7 @@ impl Connection {
         let leaves_owed = match plan.kind {
             Kind::EarlierAck(_) => true,
             Kind::Ack => self.ecn.owes_reflection() && self.receiver.has_reports(),
-            _ => self.receiver.has_joined(),
+            _ => self.receiver.acks.has_joined(),
         };
         if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();

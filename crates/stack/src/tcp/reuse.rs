@@ -58,7 +58,7 @@ impl Connection {
         let done = self.orphan
             && self.state == State::TimeWait
             && self.send.flight.segments.is_empty()
-            && self.receiver.owed() == Acknowledgment::None;
+            && self.receiver.acks.owed() == Acknowledgment::None;
         if done { self.numbers() } else { None }
     }
 

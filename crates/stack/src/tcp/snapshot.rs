@@ -22,7 +22,7 @@ impl Connection {
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),
-            delayed_ack: self.receiver.present_ack_delay(self.ack_bounds()),
+            delayed_ack: self.receiver.acks.delay(self.ack_bounds()),
             advertised_mss: Bytes::new(
                 (self.send.flight.path.link() - self.tuple.headers_len()) as u64,
             ),

@@ -1,0 +1,186 @@
+//! [`AckSchedule`]: when to acknowledge (RFC 9293 §3.8.6.3, RFC 5681 §4.2; Linux
+//! `__tcp_ack_snd_check`).
+
+use std::time::Duration;
+
+use tautline_base::Instant;
+
+use super::ack_delay::{AckDelay, Bounds};
+
+/// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
+/// peer's slow start is not held back.
+pub(in crate::tcp) const QUICK_ACKS: u32 = 16;
+/// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of the
+/// connection says: of the SYN-ACK's codepoint, and of the present.
+const ANSWERS: u8 = 2;
+/// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
+/// 5681 §3.2).
+const REPEATED: u8 = 3;
+
+/// Acknowledgment that is owed to the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::tcp) enum Acknowledgment {
+    /// Nothing.
+    None,
+    /// An acknowledgment by then at the latest.
+    By(Instant),
+    /// An acknowledgment now.
+    Now,
+}
+
+/// How acknowledgments of segments out of order are joined.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Joined {
+    /// Most that one stands for.
+    pub(in crate::tcp) most: u8,
+    /// When one leaves at the latest.
+    pub(in crate::tcp) by: Instant,
+}
+
+/// The acknowledgment owed, and how soon the next segments are acknowledged.
+#[derive(Debug)]
+pub(in crate::tcp) struct AckSchedule {
+    owed: Acknowledgment,
+    /// Segments that are acknowledged at once.
+    pub(super) quick: u32,
+    /// Acknowledgments of segments beyond the present hole, up to [`REPEATED`].
+    repeated: u8,
+    /// Acknowledgments joined since one left.
+    joined: u8,
+    /// Pure ones that may leave before the next event that can call for one.
+    answers: u8,
+    delay: AckDelay,
+}
+
+impl Default for AckSchedule {
+    fn default() -> Self {
+        Self {
+            owed: Acknowledgment::None,
+            quick: QUICK_ACKS,
+            repeated: 0,
+            joined: 0,
+            answers: ANSWERS,
+            delay: AckDelay::default(),
+        }
+    }
+}
+
+impl AckSchedule {
+    /// The acknowledgment owed.
+    pub(in crate::tcp) fn owed(&self) -> Acknowledgment {
+        self.owed
+    }
+
+    /// An acknowledgment is owed now. For the caller an arrival, which [allows
+    /// answers](Self::allow_answers): nothing wakes one that may not leave.
+    pub(in crate::tcp) fn owe_now(&mut self) {
+        self.owed = Acknowledgment::Now;
+    }
+
+    /// A segment is acknowledged `at_once`, or by `deadline` like the one before it.
+    pub(super) fn owe(&mut self, at_once: bool, deadline: Instant) {
+        self.owed = match self.owed {
+            _ if at_once || self.quick > 0 => Acknowledgment::Now,
+            Acknowledgment::None => Acknowledgment::By(deadline),
+            owed => owed,
+        };
+    }
+
+    /// The acknowledgment of a segment beyond a hole waits for others, but for the first three of
+    /// the hole, which prove a loss, and while every segment is acknowledged at once. False if it
+    /// does not wait.
+    pub(super) fn join(&mut self, joined: Option<Joined>) -> bool {
+        let Some(Joined { most, by }) = joined.filter(|_| self.quick == 0) else {
+            return false;
+        };
+        if self.repeated < REPEATED {
+            self.repeated += 1;
+            return false;
+        }
+        if self.joined >= most || self.owed == Acknowledgment::Now {
+            return false;
+        }
+        self.joined += 1;
+        self.owed = match self.owed {
+            Acknowledgment::By(deadline) => Acknowledgment::By(deadline.min(by)),
+            _ => Acknowledgment::By(by),
+        };
+        true
+    }
+
+    /// The hole is filled: the next one is another.
+    pub(super) fn on_progress(&mut self) {
+        self.repeated = 0;
+    }
+
+    /// Joined acknowledgments wait to be sent: they report SACK blocks, which no data carries.
+    pub(in crate::tcp) fn has_joined(&self) -> bool {
+        self.joined > 0
+    }
+
+    /// The next `segments` segments are acknowledged at once.
+    pub(in crate::tcp) fn acknowledge_quickly(&mut self, segments: u32) {
+        self.quick = self.quick.max(segments);
+    }
+
+    /// The next segment is acknowledged at once.
+    pub(super) fn acknowledge_next(&mut self) {
+        self.quick |= 1;
+    }
+
+    /// Something happened that pure acknowledgments may answer.
+    pub(in crate::tcp) fn allow_answers(&mut self) {
+        self.answers = ANSWERS;
+    }
+
+    /// A pure acknowledgment may leave.
+    pub(in crate::tcp) fn may_answer(&self) -> bool {
+        self.answers > 0
+    }
+
+    /// A pure acknowledgment is owed now and may leave: it need not wait for data.
+    pub(in crate::tcp) fn is_due(&self) -> bool {
+        self.owed == Acknowledgment::Now && self.may_answer()
+    }
+
+    /// A pure acknowledgment leaves.
+    pub(in crate::tcp) fn spend_answer(&mut self) {
+        self.answers = self.answers.saturating_sub(1);
+    }
+
+    /// A segment with our current acknowledgment number left.
+    pub(super) fn sent(&mut self) {
+        self.owed = Acknowledgment::None;
+        self.joined = 0;
+        self.quick = self.quick.saturating_sub(1);
+    }
+
+    /// A delayed acknowledgment whose time has come is owed now: it waited for nothing.
+    pub(in crate::tcp) fn on_deadline(&mut self, bounds: Bounds, now: Instant) {
+        if matches!(self.owed, Acknowledgment::By(deadline) if deadline <= now) {
+            self.allow_answers();
+            self.owe_now();
+            if self.joined == 0 {
+                self.delay.expired(bounds);
+            }
+        }
+    }
+
+    /// How long the acknowledgment of a segment that arrives now may wait.
+    pub(in crate::tcp) fn delay_of_arrival(
+        &mut self,
+        payload: bool,
+        bounds: Bounds,
+        now: Instant,
+    ) -> Duration {
+        if payload {
+            self.delay.arrived(now, bounds);
+        }
+        self.delay.delay(bounds)
+    }
+
+    /// The present delay of acknowledgments.
+    pub(in crate::tcp) fn delay(&self, bounds: Bounds) -> Duration {
+        self.delay.delay(bounds)
+    }
+}

@@ -1,0 +1,355 @@
+//! Reassembly, window and acknowledgments of one receiver.
+
+use super::*;
+use proptest::prelude::*;
+
+const LATER: Instant = Instant::from_secs(9);
+const BOUNDS: Bounds = Bounds {
+    least: Duration::ZERO,
+    most: Duration::ZERO,
+    srtt: Duration::ZERO,
+    rto: Duration::ZERO,
+};
+
+/// Merged segments count as the segments they are: the unit of acknowledgments and windows
+/// stays one of them, and one acknowledgment answers for all.
+#[test]
+fn segments_that_come_as_one_are_acknowledged_once() {
+    let mut receiver = receiver(1 << 20);
+    receiver.acks.quick = 0;
+    for (len, owed) in [
+        (1000, Acknowledgment::By(LATER)),
+        (10_000, Acknowledgment::Now),
+        (999, Acknowledgment::By(LATER)),
+    ] {
+        receiver.accept(
+            receiver.next(),
+            (&vec![7; len], 1000.min(len as u64)),
+            false,
+            (LATER, None),
+        );
+        assert_eq!(
+            (receiver.window.peer_segment, receiver.acks.owed()),
+            (1000, owed),
+            "{len}"
+        );
+        if owed == Acknowledgment::Now {
+            receiver.acknowledged();
+        }
+    }
+}
+
+/// Text of one segment.
+fn whole(payload: &[u8]) -> (&[u8], u64) {
+    (payload, payload.len() as u64)
+}
+
+fn receiver(capacity: u64) -> Receiver {
+    let mut receiver = Receiver::new(capacity, capacity);
+    receiver.synchronized();
+    receiver.advertise(0);
+    receiver
+}
+
+fn byte(offset: u64) -> u8 {
+    (offset * 7 % 251) as u8
+}
+
+fn text(range: Range<u64>) -> Vec<u8> {
+    range.map(byte).collect()
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_overlapping_segments_yields_the_stream(
+        segments in prop::collection::vec((1u64..600, 1u64..80), 1..80),
+        reads in prop::collection::vec(0usize..200, 80),
+        scale in 0u8..4,
+    ) {
+        let mut receiver = receiver(256);
+        let mut read: Vec<u8> = Vec::new();
+        for ((start, len), want) in segments.into_iter().chain((1..600).step_by(37).map(|s| (s, 40))).zip(reads.iter().cycle()) {
+            receiver.accept(start, whole(&text(start..start + len)), false, (LATER, None));
+            let mut out = vec![0; *want];
+            let got = receiver.read(&mut out);
+            read.extend(&out[..got]);
+            let edge = receiver.edge();
+            receiver.advertise(scale);
+            prop_assert!(receiver.edge() >= edge, "the right edge never moves left");
+            prop_assert!(receiver.bytes.memory() <= 8 * 64 + 32 * 8, "memory is bounded by the window");
+            for block in receiver.sack_blocks() {
+                prop_assert!(block.start > receiver.next() && block.end <= receiver.edge());
+            }
+        }
+        prop_assert_eq!(&read, &text(1..1 + read.len() as u64));
+    }
+}
+
+#[test]
+fn fin_is_taken_in_order_and_nothing_after_it() {
+    let mut receiver = receiver(100);
+    assert_eq!(
+        receiver.accept(11, whole(&text(11..21)), true, (LATER, None)),
+        Accepted {
+            wakes_reader: false,
+            finished: false
+        }
+    );
+    assert_eq!(
+        receiver.accept(21, whole(b"after the end"), false, (LATER, None)),
+        Accepted::default()
+    );
+    assert_eq!(
+        receiver.accept(1, whole(&text(1..11)), false, (LATER, None)),
+        Accepted {
+            wakes_reader: true,
+            finished: true
+        }
+    );
+    assert_eq!(receiver.next(), 22);
+    let mut out = [0; 64];
+    assert_eq!(receiver.read(&mut out), 20);
+    assert!(receiver.finished() && receiver.readable() == 0);
+}
+
+#[test]
+fn a_fin_below_what_was_received_is_ignored() {
+    let mut receiver = receiver(100);
+    receiver.accept(1, whole(&text(1..21)), false, (LATER, None));
+    receiver.read(&mut [0; 20]);
+    for end in [0, 1, 5, 20] {
+        assert_eq!(
+            receiver.accept(end, whole(&[]), true, (LATER, None)),
+            Accepted::default(),
+            "FIN at {end}"
+        );
+        assert_eq!(receiver.readable(), 0);
+    }
+    assert!(
+        receiver
+            .accept(21, whole(&[]), true, (LATER, None))
+            .finished
+    );
+}
+
+#[test]
+fn the_first_copy_of_a_byte_wins() {
+    let mut receiver = receiver(100);
+    receiver.accept(3, whole(b"cd"), false, (LATER, None));
+    receiver.accept(1, whole(b"abXY"), false, (LATER, None));
+    let mut out = [0; 4];
+    assert_eq!(receiver.read(&mut out), 4);
+    assert_eq!(&out, b"abcd");
+}
+
+/// A segment at the far end of the window costs the pages it lies in and their table, not the
+/// window.
+#[test]
+fn memory_goes_with_what_has_arrived() {
+    let mut receiver = receiver(1 << 20);
+    receiver.advertise(5);
+    assert_eq!(receiver.bytes.memory(), 0);
+    let far = (1 << 20) - 200;
+    receiver.accept(far, whole(&text(far..far + 100)), false, (LATER, None));
+    assert_eq!(receiver.out_of_order(), 1);
+    let table = (1 << 20) / 64 * size_of::<usize>();
+    // And the 64 bytes that say where both are.
+    assert!(
+        receiver.bytes.memory() <= 3 * 64 + 2 * table + 64,
+        "{}",
+        receiver.bytes.memory()
+    );
+    // What was missing arrives: the far bytes are there.
+    receiver.accept(1, whole(&text(1..far)), false, (LATER, None));
+    let mut out = vec![0; 1 << 20];
+    assert_eq!(receiver.read(&mut out) as u64, far + 99);
+    assert_eq!(out[..far as usize + 99], text(1..far + 100));
+}
+
+#[test]
+fn a_quiet_connection_holds_no_memory() {
+    let mut receiver = receiver(1 << 20);
+    assert_eq!(receiver.release_at(), None);
+    receiver.accept(1, whole(&text(1..5001)), false, (LATER, None));
+    assert_eq!(receiver.release_at(), None, "there is something to read");
+    receiver.release_memory(LATER + KEEP);
+    receiver.read(&mut [0; 5000]);
+    let at = receiver.release_at().expect("there is memory");
+    receiver.release_memory(at - Duration::from_nanos(1));
+    assert!(receiver.bytes.memory() >= 5000, "what comes next finds it");
+    receiver.release_memory(at);
+    assert_eq!((receiver.bytes.memory(), receiver.release_at()), (0, None));
+    // Not even the page that was begun.
+    receiver.accept(5001, whole(&text(5001..5002)), false, (LATER, None));
+    receiver.read(&mut [0; 1]);
+    receiver.release_memory(receiver.release_at().expect("there is memory"));
+    assert_eq!(receiver.bytes.memory(), 0);
+    // Out-of-order data is no silence.
+    receiver.accept(6001, whole(&text(6001..6101)), false, (LATER, None));
+    assert_eq!(receiver.release_at(), None);
+    receiver.accept(5002, whole(&text(5002..6001)), false, (LATER, None));
+    let mut out = [0; 1200];
+    assert_eq!(receiver.read(&mut out), 1099);
+    assert_eq!(out[..1099], text(5002..6101));
+}
+
+#[test]
+fn every_second_byte_is_bounded() {
+    let mut receiver = receiver(1 << 20);
+    for i in 0..10_000 {
+        receiver.accept(3 + 2 * i, whole(b"x"), false, (LATER, None));
+    }
+    assert_eq!(receiver.out_of_order(), MAX_RANGES);
+}
+
+#[test]
+fn sack_reports_the_latest_first() {
+    let mut receiver = receiver(1000);
+    for start in [10, 30, 50, 70] {
+        receiver.accept(start, whole(&text(start..start + 5)), false, (LATER, None));
+    }
+    receiver.accept(35, whole(&text(35..40)), false, (LATER, None));
+    let blocks: Vec<_> = receiver.sack_blocks().collect();
+    assert_eq!(blocks, [30..40, 70..75, 50..55, 10..15]);
+}
+
+#[test]
+fn acknowledges_every_second_full_segment_after_the_quick_start() {
+    let mut receiver = receiver(1 << 20);
+    receiver.acks.quick = 0;
+    receiver.acknowledged();
+    let segment = vec![0; 1448];
+    receiver.accept(1, whole(&segment), false, (LATER, None));
+    assert_eq!(receiver.acks.owed(), Acknowledgment::By(LATER));
+    receiver.acks.on_deadline(BOUNDS, Instant::ZERO);
+    assert_eq!(receiver.acks.owed(), Acknowledgment::By(LATER));
+    receiver.acks.on_deadline(BOUNDS, LATER);
+    assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
+    receiver.acknowledged();
+    for start in [1449, 2897] {
+        receiver.accept(start, whole(&segment), false, (LATER, None));
+    }
+    assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
+}
+
+#[test]
+fn every_segment_is_acknowledged_while_the_window_opens() {
+    let acknowledgments = |start: u64| {
+        let mut receiver = Receiver::new(start, 100_000);
+        receiver.synchronized();
+        receiver.acks.quick = 0;
+        receiver.window.capacity = 40_000;
+        receiver.advertise(0);
+        let mut count = 0;
+        for segment in 0..20 {
+            receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
+            if receiver.acks.owed() == Acknowledgment::Now {
+                receiver.acknowledged();
+                count += 1;
+            }
+        }
+        count
+    };
+    // Ten steps of two segments from 20 000 to 40 000; then every second segment.
+    assert_eq!((acknowledgments(20_000), acknowledgments(40_000)), (15, 10));
+}
+
+fn has_reopened(receiver: &Receiver) -> bool {
+    let unread = receiver.readable() as u64;
+    receiver.window.has_reopened(unread, receiver.next(), 0)
+}
+
+#[test]
+fn the_window_is_reopened_when_it_doubles() {
+    let mut receiver = receiver(10_000);
+    receiver.window.peer_segment = 1000;
+    for segment in 0..10 {
+        receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, (LATER, None));
+    }
+    receiver.advertise(0);
+    assert!(!has_reopened(&receiver));
+    receiver.read(&mut [0; 1999]);
+    assert!(!has_reopened(&receiver));
+    receiver.read(&mut [0; 1]);
+    assert!(has_reopened(&receiver));
+    // More than 16 bits can say is no news.
+    let mut large = self::receiver(1 << 20);
+    large.accept(1, whole(&[1; 1000]), false, (LATER, None));
+    large.advertise(0);
+    large.read(&mut [0; 1000]);
+    assert!(!has_reopened(&large));
+}
+
+#[test]
+fn what_arrived_twice_is_reported_first_and_once() {
+    let mut receiver = receiver(1000);
+    receiver.accept(1, whole(&text(1..51)), false, (LATER, None));
+    receiver.accept(101, whole(&text(101..151)), false, (LATER, None));
+    receiver.accept(201, whole(&text(201..251)), false, (LATER, None));
+    assert!(receiver.duplicate.is_none());
+    // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds
+    // it; beyond what is there.
+    for (range, blocks) in [
+        (11..31, vec![11..31, 201..251, 101..151]),
+        (31..61, vec![31..51, 201..251, 101..151]),
+        (111..131, vec![111..131, 101..151, 201..251]),
+        (241..261, vec![241..251, 201..261, 101..151]),
+    ] {
+        receiver.accept(range.start, whole(&text(range)), false, (LATER, None));
+        assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
+        assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
+        receiver.acknowledged();
+        assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks[1..]);
+    }
+}
+
+#[test]
+fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
+    let mut receiver = Receiver::new(10_000, 100_000);
+    receiver.synchronized();
+    receiver.advertise(0);
+    let mut edge = receiver.edge();
+    assert_eq!(edge, 10_001);
+    let mut offset = 1;
+    for round in 1u32..=10 {
+        let now = Instant::from_millis(20 * u64::from(round));
+        while offset + 1000 <= edge {
+            receiver.right_size(
+                100_000,
+                now,
+                (1000, 1000),
+                Some((round, Duration::from_millis(20))),
+            );
+            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, None));
+            offset += 1000;
+        }
+        while receiver.read(&mut [0; 9000]) > 0 {}
+        receiver.advertise(0);
+        assert!(receiver.edge() >= edge, "the right edge never moves left");
+        assert!(receiver.edge() <= offset + receiver.window.capacity);
+        edge = receiver.edge();
+    }
+    // Ten thousand a round trip are no more than expected: the first flight is ten segments.
+    assert_eq!(receiver.window.capacity, 10_000);
+    let mut fast = Receiver::new(30_000, 100_000);
+    fast.synchronized();
+    fast.advertise(0);
+    fast.right_size(
+        100_000,
+        Instant::ZERO,
+        (1000, 1000),
+        Some((1, Duration::from_millis(20))),
+    );
+    for segment in 0..30 {
+        fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
+    }
+    while fast.read(&mut [0; 9000]) > 0 {}
+    fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
+    assert_eq!(fast.window.capacity, 100_000, "no more than allowed");
+    assert_eq!((fast.advertise(0), fast.window.size), (30_000, 30_000));
+    fast.accept(30_001, whole(&[7; 1000]), false, (LATER, None));
+    assert_eq!(
+        fast.window.size, 32_000,
+        "two segments for each that arrives"
+    );
+}

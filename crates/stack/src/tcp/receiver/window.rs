@@ -1,0 +1,119 @@
+//! [`ReceiveWindow`]: the window we advertise (RFC 9293 §3.8.6.2; Linux `__tcp_select_window`).
+
+use std::time::Duration;
+
+use tautline_base::Instant;
+
+use super::right_sizing::RightSizing;
+
+/// The advertised window.
+#[derive(Debug)]
+pub(super) struct ReceiveWindow {
+    /// Right edge that was advertised last.
+    edge: u64,
+    /// Bytes beyond what the application has read: at most `capacity`, which follows what it reads;
+    /// they open by what arrives.
+    pub(super) size: u64,
+    pub(super) capacity: u64,
+    /// `None` while the connection is quiet.
+    pub(super) sizing: Option<Box<RightSizing>>,
+    /// Largest segment the peer has sent: the unit in which it fills the window.
+    pub(super) peer_segment: u64,
+}
+
+impl ReceiveWindow {
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            edge: 0,
+            size: capacity,
+            capacity,
+            sizing: None,
+            peer_segment: 536,
+        }
+    }
+
+    /// Right edge of the advertised window.
+    pub(super) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// The round trip as the receiver sees it; `None` before it is known.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.sizing.as_ref().and_then(|sizing| sizing.rtt())
+    }
+
+    /// The window to advertise, in units of `1 << scale` bytes, when the application has read up to
+    /// `read` and everything below `next` has arrived.
+    ///
+    /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where
+    /// rounding down would, but never past the first unit beyond the buffer: else it would creep
+    /// with every byte that arrives. Whatever was promised once is accepted, so memory is bounded
+    /// by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
+    /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
+    pub(super) fn advertise(&mut self, read: u64, next: u64, scale: u8) -> u16 {
+        // In units, rounded up.
+        let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
+        let end = (read + self.size).max(next);
+        let promised = self.edge.max(next);
+        let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.size / 2);
+        let offered = if worthwhile { (end - next) >> scale } else { 0 };
+        let units = offered.max(ceil(promised - next)).min(ceil(end - next));
+        let units = units.min(u64::from(u16::MAX));
+        self.edge = self.edge.max(next + (units << scale));
+        units as u16
+    }
+
+    /// Reading, which left `unread` bytes below `next`, has opened the window so much that the peer
+    /// should know: it at least doubled, by two segments or half the buffer (silly-window avoidance,
+    /// RFC 9293 §3.8.6.2.2).
+    pub(super) fn has_reopened(&self, unread: u64, next: u64, scale: u8) -> bool {
+        let expressible = u64::from(u16::MAX) << scale;
+        let free = self.size.saturating_sub(unread).min(expressible);
+        let usable = self.edge.saturating_sub(next);
+        let gain = free.saturating_sub(usable);
+        gain >= (2 * self.peer_segment).min(self.size / 2).max(1) && free >= 2 * usable
+    }
+
+    /// `len` bytes arrive in segments of `size`. True if the window opens: then the peer is in slow
+    /// start, and needs each step at once (Linux `tcp_grow_window`).
+    pub(super) fn open_by(&mut self, len: u64, size: u64) -> bool {
+        self.peer_segment = self.peer_segment.max(size);
+        if len * 2 <= self.peer_segment {
+            return false;
+        }
+        // A division is dear, and one segment is the rule.
+        let segments = if len < 2 * self.peer_segment {
+            1
+        } else {
+            len / self.peer_segment
+        };
+        let before = self.size;
+        self.size = (before + 2 * self.peer_segment * segments).min(self.capacity);
+        self.size > before
+    }
+
+    /// `len` bytes arrive: once a round trip, the capacity follows what the application reads of the
+    /// peer's segments of `mss` bytes, up to `most`. `echo`: our timestamp that they echo, sent so
+    /// long ago. `queued` bytes wait from `read` on, and everything below `next` has arrived.
+    pub(super) fn right_size(
+        &mut self,
+        most: u64,
+        (read, queued, next): (u64, u64, u64),
+        (len, mss): (u64, u64),
+        echo: Option<(u32, Duration)>,
+        now: Instant,
+    ) {
+        // Ten segments are expected in a round trip: the peer's first flight.
+        let expected = self.capacity.min(10 * mss);
+        let sizing = self
+            .sizing
+            .get_or_insert_with(|| Box::new(RightSizing::new(read, expected)));
+        if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
+            sizing.sample(echo, rtt);
+        }
+        sizing.on_progress(now, next, self.size);
+        if let Some(window) = sizing.on_arrival(now, read, queued, mss) {
+            self.capacity = self.capacity.max(window.min(most));
+        }
+    }
+}
