@@ -6,6 +6,7 @@
 //! | [`middlebox`] | a qdisc each way between two interfaces |
 //! | `link` | a program behind an emulated link |
 //! | `doctor` | what the machine can do |
+//! | [`tun2socks`] | a TUN interface whose traffic leaves by way of a proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
 mod doctor;
@@ -14,6 +15,7 @@ pub mod middlebox;
 mod paperwork;
 pub mod receive;
 pub mod send;
+pub mod tun2socks;
 
 use std::process::ExitCode;
 
@@ -35,6 +37,7 @@ enum Command {
     Receive(Box<receive::ReceiveArgs>),
     Middlebox(middlebox::MiddleboxArgs),
     Link(link::LinkArgs),
+    Tun2socks(tun2socks::Tun2SocksArgs),
     #[cfg(feature = "lab")]
     Lab(tautline_lab::Cli),
     Doctor(doctor::Doctor),
@@ -50,6 +53,7 @@ impl Tautline {
             Command::Receive(receive) => exit_code("receive", receive.run()),
             Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
             Command::Link(link) => link.run(),
+            Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
             #[cfg(feature = "lab")]
             Command::Lab(lab) => lab.run(),
             Command::Doctor(doctor) => doctor.run(),

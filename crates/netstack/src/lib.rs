@@ -27,10 +27,13 @@ mod incoming;
 mod report;
 mod settings;
 mod stack;
+#[cfg(not(target_family = "wasm"))]
+pub mod tun2socks;
 
 pub use builder::Builder;
 pub use incoming::{TcpIncoming, UdpIncoming};
 pub use report::Report;
 pub use stack::Netstack;
+pub use tautline_base::Bytes;
 pub use tautline_rt::{TcpRequest, TcpStream};
 pub use tautline_stack::{Cidr, Rejection, TcpConfig};

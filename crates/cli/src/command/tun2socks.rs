@@ -1,0 +1,85 @@
+//! `tautline tun2socks`: whatever is routed to a TUN interface leaves by way of a SOCKS 5 proxy.
+
+use clap::Parser;
+use tautline_netstack::device::Tun;
+use tautline_netstack::tun2socks::{Socks5, Tun2Socks};
+use tautline_netstack::{Bytes, Netstack};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  tautline tun2socks --tun tun0 --proxy 127.0.0.1:1080
+  tautline tun2socks --tun tun0 --proxy socks5://name:password@[::1]:1080 --qdisc 'cake bandwidth 50mbit'
+The interface is made if it does not exist; give it an address and routes: `ip address add 10.9.0.1/24 dev tun0; ip link set tun0 up; \
+ip route add 192.0.2.0/24 dev tun0`. The proxy's own address must not be routed to it.
+A SYN is answered once the proxy has connected: a refused destination is a refused connection.";
+
+/// Sends connections and datagrams of a TUN interface by way of a SOCKS 5 proxy.
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXAMPLES)]
+pub struct Tun2SocksArgs {
+    /// TUN interface
+    #[arg(long)]
+    tun: String,
+    /// The proxy: [socks5://][name:password@]address:port
+    #[arg(long)]
+    proxy: Socks5,
+    /// Qdisc of the way down to the interface, in tc's words
+    #[arg(long, default_value = "fq_codel")]
+    qdisc: String,
+    /// MiB that the buffers of all connections may take together
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    memory: u32,
+    /// One packet a segment, without offload
+    #[arg(long)]
+    no_offload: bool,
+}
+
+impl Tun2SocksArgs {
+    /// Forwards until a signal or the loss of the interface.
+    ///
+    /// # Errors
+    /// If an option cannot work or the interface fails.
+    pub fn run(self) -> Result<(), Failure> {
+        let tun = if self.no_offload {
+            Tun::open_without_offload(&self.tun)?
+        } else {
+            Tun::open(&self.tun)?
+        };
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            let stack = Netstack::builder(tun)
+                .qdisc(self.qdisc)
+                .memory(Bytes::mib(self.memory.into()))
+                .build()?;
+            let mut ends = [
+                SignalKind::interrupt(),
+                SignalKind::terminate(),
+                SignalKind::hangup(),
+            ]
+            .map(signal)
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?;
+            let ended = std::future::poll_fn(|context| {
+                let is_over =
+                    |end: &mut tokio::signal::unix::Signal| end.poll_recv(context).is_ready();
+                if ends.iter_mut().any(is_over) {
+                    std::task::Poll::Ready(())
+                } else {
+                    std::task::Poll::Pending
+                }
+            });
+            tokio::select! {
+                failed = Tun2Socks::new(self.proxy).run(&stack) => {
+                    failed.map_err(|error| Failure::Device(error.to_string()))
+                }
+                () = ended => {
+                    eprint!("{}", stack.report().await?);
+                    Ok(())
+                }
+            }
+        })
+    }
+}
