@@ -1,0 +1,50 @@
+//! TCP from a TUN interface: `stack KIND` terminates every connection, `load` measures them with the
+//! kernel's sockets. `scripts/bench-netstack` runs both in a network namespace.
+//!
+//! The stacks: ours with and without segmentation offload, ours over a device of packets as the
+//! others get it, `ipstack` and `netstack-smoltcp`. The packet devices are the same `tun-rs` device
+//! for all.
+
+mod device;
+mod load;
+mod service;
+mod stacks;
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Parser;
+
+use stacks::Kind;
+
+#[derive(Parser)]
+enum Command {
+    /// Terminates every connection to a TUN interface until it is killed.
+    Stack {
+        kind: Kind,
+        /// The interface, which must exist.
+        #[arg(long, default_value = "tun0")]
+        interface: String,
+    },
+    /// Measures a stack; prints one line per row.
+    Load {
+        /// An address behind the interface.
+        #[arg(long, default_value = "10.99.0.2")]
+        to: std::net::IpAddr,
+        /// The stack's process, for its memory and processor time.
+        #[arg(long)]
+        pid: u32,
+        /// Seconds per row.
+        #[arg(long, default_value_t = 3.0)]
+        seconds: f64,
+    },
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    match Command::parse() {
+        Command::Stack { kind, interface } => stacks::run(kind, &interface),
+        Command::Load { to, pid, seconds } => {
+            load::run(to, pid, Duration::from_secs_f64(seconds)).map_err(Into::into)
+        }
+    }
+}
