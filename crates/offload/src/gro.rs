@@ -54,7 +54,7 @@ struct Merged {
     next_seq: u32,
 }
 
-/// Offsets of a TCP segment with payload in a frame.
+/// Offsets of a TCP segment in a frame.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     network: usize,
@@ -62,11 +62,12 @@ struct Layout {
     payload: usize,
     /// End of the IP packet; a short frame has padding behind it.
     end: usize,
+    /// It has payload, and no flags but ACK and PSH.
+    mergeable: bool,
 }
 
 impl Layout {
-    /// The segment in `frame` if it may be merged with others: TCP over IPv4 without options or
-    /// fragments or over IPv6, with payload, no flags but ACK and PSH.
+    /// The segment in `frame`: TCP over IPv4 without options or fragments or over IPv6.
     fn of(frame: &[u8], medium: Medium) -> Option<Self> {
         let network = medium.network_offset(frame);
         let ip = frame.get(network..)?;
@@ -87,12 +88,12 @@ impl Layout {
         };
         let tcp = frame.get(transport..end)?;
         let header = usize::from(*tcp.get(12)? >> 4) * 4;
-        let mergeable = header >= TCP_HEADER && header < tcp.len() && tcp[FLAGS] & !PSH == ACK;
-        mergeable.then_some(Self {
+        (TCP_HEADER..=tcp.len()).contains(&header).then(|| Self {
             network,
             transport,
             payload: transport + header,
             end,
+            mergeable: header < tcp.len() && tcp[FLAGS] & !PSH == ACK,
         })
     }
 
@@ -148,7 +149,8 @@ impl Gro {
             ready: VecDeque::with_capacity(READY + FLOWS),
             large: Vec::new(),
             ordinary: Vec::new(),
-            large_len,
+            // A merged packet has a frame of its own kind, however small the limit.
+            large_len: large_len.max(HeapFrame::LEN + 1),
             medium,
         }
     }
@@ -163,12 +165,12 @@ impl Gro {
         self.ready.pop_front()
     }
 
-    /// Returns a frame that the host has read.
+    /// Returns a frame that the host has read. Those longer than merged packets need are not kept.
     pub(crate) fn recycle(&mut self, frame: HeapFrame) {
-        if frame.bytes().len() > HeapFrame::LEN {
-            self.large.push(frame);
-        } else {
-            self.ordinary.push(frame);
+        match frame.bytes().len() {
+            HeapFrame::LEN => self.ordinary.push(frame),
+            len if len == self.large_len => self.large.push(frame),
+            _ => {}
         }
     }
 
@@ -183,13 +185,30 @@ impl Gro {
             .then(|| Layout::of(bytes, self.medium))
             .flatten();
         match layout {
-            Some(layout) => self.merge(bytes, layout, offload),
+            Some(layout) if layout.mergeable && layout.end <= self.large_len => {
+                self.merge(bytes, layout, offload);
+            }
+            Some(layout) => {
+                // It must not overtake its own flow.
+                if let Some(index) = self.held_of(bytes, layout) {
+                    self.finish(index);
+                }
+                self.forward(bytes, offload);
+            }
             None => {
-                // Anything may belong to a held flow; it must not overtake.
+                // Anything may belong to a held flow.
                 self.flush();
                 self.forward(bytes, offload);
             }
         }
+    }
+
+    /// The held packet of the flow of the segment in `bytes`.
+    fn held_of(&self, bytes: &[u8], layout: Layout) -> Option<usize> {
+        self.held.iter().position(|held| {
+            held.segment.transport == layout.transport
+                && layout.same_flow(held.frame.bytes(), bytes)
+        })
     }
 
     /// Hands a copy of `bytes` to the host as they came.
@@ -208,11 +227,7 @@ impl Gro {
         let payload = &bytes[layout.payload..layout.end];
         let ends = bytes[layout.transport + FLAGS] & PSH != 0;
         let holds = |sum| offload.checksum_known || layout.checksum_holds(bytes, sum);
-        let of_flow = |held: &Merged| {
-            held.segment.transport == layout.transport
-                && layout.same_flow(held.frame.bytes(), bytes)
-        };
-        if let Some(index) = self.held.iter().position(of_flow) {
+        if let Some(index) = self.held_of(bytes, layout) {
             let held = &mut self.held[index];
             if let Some(place) = held.place(bytes, layout, seq) {
                 if !holds(copy(payload, place)) {
@@ -254,14 +269,16 @@ impl Gro {
         }
     }
 
-    /// A frame of at least `len` bytes: an ordinary one, or a large one for the largest packets.
+    /// A frame of at least `len` bytes: an ordinary one, one for merged packets, or one of its own.
     fn frame(&mut self, len: usize) -> HeapFrame {
-        let (spare, len) = if len > HeapFrame::LEN {
-            (&mut self.large, len.max(self.large_len))
+        let (spare, len) = if len <= HeapFrame::LEN {
+            (self.ordinary.pop(), HeapFrame::LEN)
+        } else if len <= self.large_len {
+            (self.large.pop(), self.large_len)
         } else {
-            (&mut self.ordinary, len)
+            (None, len)
         };
-        spare.pop().unwrap_or_else(|| HeapFrame::with_len(len))
+        spare.unwrap_or_else(|| HeapFrame::with_len(len))
     }
 
     /// Ends every held packet, in the order in which they began.

@@ -120,6 +120,39 @@ proptest! {
         prop_assert_eq!(Vec::from(std::mem::take(&mut device.inner_mut().sent)), expected);
     }
 
+    /// Frames that are cut anywhere and overwritten anywhere: nothing panics, nothing is read past
+    /// its end, every byte of a frame that is not merged arrives.
+    #[test]
+    fn hostile_frames_pass(
+        frames in prop::collection::vec(
+            (any::<bool>(), 0usize..2000, any::<prop::sample::Index>(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4)),
+            1..20,
+        ),
+        medium in prop::sample::select(vec![Medium::Ethernet, Medium::Ip]),
+    ) {
+        let mut device = device_over(medium, 8);
+        let mut seq = 1;
+        let mut sent = 0;
+        for (ipv6, len, cut, changes) in frames {
+            let mut frame = ethernet(ipv6, &segment(5, seq, len, ACK));
+            seq += len as u32;
+            for (at, byte) in changes {
+                let at = at.index(frame.len());
+                frame[at] = byte;
+            }
+            frame.truncate(1 + cut.index(frame.len() + 200).min(frame.len() - 1));
+            let bare = frame.split_off(frame.len().min(if medium == Medium::Ip { 14 } else { 0 }));
+            sent += 1;
+            device.inner_mut().arrived.push_back(bare);
+        }
+        let mut received = 0;
+        while let Some(frame) = device.receive(NOW) {
+            received += 1;
+            device.recycle(frame.frame);
+        }
+        prop_assert!((1..=sent).contains(&received));
+    }
+
     /// Segments of several flows, some out of order, some damaged, in any batches: each flow's bytes
     /// arrive as they came, in the order in which they came, damaged ones unmerged and unverified.
     #[test]
@@ -227,6 +260,62 @@ fn interleaved_flows_are_merged_each() {
 }
 
 /// A reset returns every packet that was put and not completed.
+/// A device below with frames larger than merged packets may be, as of a larger MTU or a hostile
+/// sender, costs frames of their own and breaks nothing.
+#[test]
+fn frames_longer_than_merged_packets_pass_unmerged() {
+    for ipv6 in [false, true] {
+        let config = Config {
+            gso: Tso {
+                max_size: 4000,
+                ..Tso::MOST
+            },
+            ..Config::default()
+        };
+        let mut device = SoftwareOffload::new(MemoryDevice::default(), Pool::heap(8, None), config);
+        let lens = [3000, 3950, 8000, 100, 65_400, 9000, 3000];
+        let sent: Vec<_> = lens
+            .iter()
+            .map(|len| ethernet(ipv6, &segment(9, 1, *len, ACK)))
+            .collect();
+        for _ in 0..2 {
+            device.inner_mut().arrived.extend(sent.iter().cloned());
+            for frame in &sent {
+                let received = device.receive(NOW).expect("each arrives alone");
+                assert_eq!(received.bytes(), frame);
+                device.recycle(received.frame);
+            }
+            assert!(device.receive(NOW).is_none());
+        }
+    }
+}
+
+/// Acknowledgments without payload of one flow do not end the packet of another; those of the same
+/// flow do, and follow it.
+#[test]
+fn bare_acknowledgments_end_their_own_flow_only() {
+    let mut device = device(8);
+    let arriving = [
+        (1, 1, 100, ACK),
+        (2, 1, 0, ACK),
+        (1, 101, 100, ACK),
+        (1, 201, 0, ACK),
+        (1, 201, 100, ACK),
+    ];
+    for (port, seq, len, flags) in arriving {
+        let frame = ethernet(false, &segment(port, seq, len, flags));
+        device.inner_mut().arrived.push_back(frame);
+    }
+    let mut got = Vec::new();
+    while let Some(received) = device.receive(NOW) {
+        let bytes = received.bytes();
+        let port = u16::from_be_bytes([bytes[34], bytes[35]]);
+        got.push((port, bytes.len() - 14 - 20 - 32));
+        device.recycle(received.frame);
+    }
+    assert_eq!(got, [(2, 0), (1, 200), (1, 0), (1, 100)]);
+}
+
 #[test]
 fn a_reset_returns_whole_packets() {
     let mut device = device(4);
