@@ -166,7 +166,16 @@ impl Ecn {
 
     /// The part of a header that is ECN's; `cwr`: the window was reduced, and with classic ECN the
     /// next new data says so (RFC 3168 §6.1.2).
+    #[inline]
     pub(super) fn fields(&self, class: SegmentClass, cwr: bool) -> EcnFields {
+        // Fast path: most connections negotiate no ECN, and only a SYN then carries flags.
+        if matches!(self.mode, Mode::Off) && class != SegmentClass::Syn {
+            return EcnFields {
+                flags: EcnFlags::NONE,
+                codepoint: Codepoint::NotEct,
+                echoed_bytes: None,
+            };
+        }
         EcnFields {
             flags: self.flags(class, cwr),
             codepoint: self.codepoint(class),
@@ -337,6 +346,7 @@ impl Ecn {
     }
 
     /// A segment with these fields left.
+    #[inline]
     pub(super) fn sent(&mut self, class: SegmentClass) {
         match (&mut self.mode, class) {
             (_, SegmentClass::Reset) => {}

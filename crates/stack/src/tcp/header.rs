@@ -41,6 +41,7 @@ impl Connection {
     }
 
     /// ECN's class of `plan`.
+    #[inline]
     pub(super) fn class(&self, plan: &Plan) -> SegmentClass {
         match plan.kind {
             Kind::Reset => SegmentClass::Reset,
@@ -70,6 +71,7 @@ struct HeaderBuilder<'a> {
 }
 
 impl HeaderBuilder<'_> {
+    #[inline]
     fn build(self, plan: &Plan, window: u16, now: Instant) -> TcpHeader {
         let syn = plan.syn();
         let flight = &self.send.flight;

@@ -192,6 +192,15 @@ impl Connection {
             self.liveness.note_progress(waits, now);
         }
         self.on_own_fin_acked(now);
+        if self.ecn.negotiated() {
+            self.on_ecn_mark(segment);
+        }
+        self.accept_payload(offset, segment, now);
+        reply
+    }
+
+    /// Counts the mark of an acceptable segment and schedules the acknowledgment that echoes it.
+    fn on_ecn_mark(&mut self, segment: &Segment<'_>) {
         let state = AckState {
             next: self.receiver.next(),
             owes: self.receiver.acks.owed() != Acknowledgment::None,
@@ -201,8 +210,6 @@ impl Connection {
             AckUrgency::Quick => self.receiver.acks.acknowledge_quickly(MARK_QUICK_ACKS),
             AckUrgency::Now => self.receiver.acks.owe_now(),
         }
-        self.accept_payload(offset, segment, now);
-        reply
     }
 
     /// A bare acknowledgment that says nothing new, overtaken on the way: not worth an answer

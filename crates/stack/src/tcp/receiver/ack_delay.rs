@@ -22,6 +22,12 @@ pub(in crate::tcp) struct Bounds {
     pub(in crate::tcp) rto: Duration,
 }
 
+impl Bounds {
+    fn are_fixed(&self) -> bool {
+        self.most <= self.least
+    }
+}
+
 /// The delay of one receiver's acknowledgments.
 #[derive(Debug, Default)]
 pub(super) struct AckDelay {
@@ -32,8 +38,9 @@ pub(super) struct AckDelay {
 
 impl AckDelay {
     /// Data arrives at `now`.
+    #[inline]
     pub(super) fn arrived(&mut self, now: Instant, bounds: Bounds) {
-        if bounds.most <= bounds.least {
+        if bounds.are_fixed() {
             return;
         }
         let half = bounds.least / 2;
@@ -58,7 +65,11 @@ impl AckDelay {
     }
 
     /// How long the next acknowledgment may wait.
+    #[inline]
     pub(super) fn delay(&self, bounds: Bounds) -> Duration {
+        if bounds.are_fixed() {
+            return bounds.least;
+        }
         let delay = self
             .arrival
             .as_deref()

@@ -167,6 +167,7 @@ impl AckSchedule {
     }
 
     /// How long the acknowledgment of a segment that arrives now may wait.
+    #[inline]
     pub(in crate::tcp) fn delay_of_arrival(
         &mut self,
         payload: bool,

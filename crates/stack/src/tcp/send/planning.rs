@@ -47,6 +47,7 @@ impl SendHalf {
     }
 
     /// A segment without sequence space.
+    #[inline]
     pub(in crate::tcp) fn bare(&self, kind: Kind) -> Plan {
         let nxt = self.flight.nxt();
         Plan::new(kind, nxt..nxt)
@@ -57,6 +58,7 @@ impl SendHalf {
     ///
     /// # Errors
     /// Which of them holds it back.
+    #[inline]
     pub(in crate::tcp) fn admit(
         &self,
         plan: Plan,

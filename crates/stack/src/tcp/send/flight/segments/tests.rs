@@ -1,5 +1,7 @@
+use tautline_cc::{Algorithm, Sampler};
+
 use super::*;
-use tautline_cc::Algorithm;
+use crate::tcp::send::flight::congestion::Congestion;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
     let config = tautline_cc::Config::new(Bytes::new(1000));

@@ -1,0 +1,234 @@
+//! Deliveries: cumulative acknowledgments and SACK blocks (RFC 2018, RFC 6675 §4).
+
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+use tautline_cc::Sampler;
+
+use super::{NUMBER_MASK, Record, Segments, State};
+use crate::seq;
+use crate::wire::SACK_BLOCKS;
+
+/// The arrival of an acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Arrival {
+    pub(in crate::tcp) now: Instant,
+    /// The timestamp of ours that it echoes, if the connection uses them.
+    pub(in crate::tcp) echo: Option<u32>,
+    /// Bytes in a full segment.
+    pub(in crate::tcp) mss: u64,
+    /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
+    pub(in crate::tcp) min_rtt: Duration,
+}
+
+/// Segments and bytes that one acknowledgment delivered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::tcp) struct Delivery {
+    /// Newly delivered bytes, cumulative or selective.
+    pub(in crate::tcp) bytes: Bytes,
+    /// When the earliest and the latest of those sent once were sent. The retransmission timer
+    /// learns from the RTT of the earliest.
+    pub(in crate::tcp) sent_once: Option<(Instant, Instant)>,
+    /// Of what was cumulatively acknowledged and had been sent again, the earliest of our
+    /// timestamps in those retransmissions.
+    pub(in crate::tcp) retransmission: Option<u32>,
+    /// Where the lowest segment ends that was sent once only.
+    pub(in crate::tcp) original: Option<u64>,
+    /// Segments newly delivered.
+    pub(in crate::tcp) packets: u64,
+    /// SND.UNA advanced.
+    pub(in crate::tcp) cumulative: bool,
+    /// Something was newly delivered out of order.
+    pub(in crate::tcp) sacked: bool,
+    /// Something was delivered that was believed lost and had not been sent again.
+    pub(in crate::tcp) believed_lost: bool,
+    /// When the latest of those was sent whose newest copy was delivered.
+    newest: Option<Instant>,
+    /// Most that had been delivered in all when one of them was sent.
+    pub(in crate::tcp) sent_when: Bytes,
+    /// Our SYN was among them: the acknowledgment belongs to the handshake.
+    pub(in crate::tcp) opening: bool,
+    /// One segment alone, sent once, and cumulatively: perhaps the receiver held its
+    /// acknowledgment back.
+    pub(in crate::tcp) alone: bool,
+}
+
+impl Segments {
+    /// Takes a cumulative acknowledgment of everything below `una`.
+    pub(in crate::tcp) fn acknowledge(
+        &mut self,
+        una: u64,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+    ) -> Delivery {
+        let mut delivery = Delivery {
+            cumulative: true,
+            ..Delivery::default()
+        };
+        self.una = una;
+        let before = (self.records.len(), self.sacked_count);
+        while self
+            .records
+            .front()
+            .is_some_and(|record| record.range.end <= una)
+        {
+            let Record { stamp, .. } = self.records[0];
+            if self.records[0].retransmitted()
+                && delivery
+                    .retransmission
+                    .is_none_or(|earliest| seq::older(stamp, earliest))
+            {
+                delivery.retransmission = Some(stamp);
+            }
+            self.deliver(0, arrival, sampler, &mut delivery);
+            self.uncount(0);
+            self.records.pop_front();
+            self.first = self.first.wrapping_add(1) & NUMBER_MASK;
+        }
+        delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
+        // A partial acknowledgment of a segment (a middlebox resegmented) shortens it.
+        if self
+            .records
+            .front()
+            .is_some_and(|record| record.range.start < una)
+        {
+            self.uncount(0);
+            let record = &mut self.records[0];
+            delivery.bytes += Bytes::new(una - record.range.start);
+            record.range.start = una;
+            if record.state == State::Lost {
+                self.lost.push(Reverse(una));
+            }
+            self.count(0);
+        }
+        self.sacked.remove_below(una);
+        self.drop_stale_lost();
+        self.prune_transmissions();
+        delivery
+    }
+
+    /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond
+    /// SND.NXT are ignored.
+    pub(in crate::tcp) fn apply_sack(
+        &mut self,
+        blocks: &[Option<Range<u64>>; SACK_BLOCKS],
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        if blocks[0].is_none() {
+            return;
+        }
+        let (una, nxt) = (self.una, self.nxt);
+        let mut blocks = blocks.clone().map(|block| {
+            block.filter(|block| una < block.start && block.start < block.end && block.end <= nxt)
+        });
+        // The newest comes first. Taken in that order, two blocks of one acknowledgment would look
+        // like reordering.
+        blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
+        for block in blocks.into_iter().flatten() {
+            self.sack(block, arrival, sampler, delivery);
+        }
+    }
+
+    /// Takes a SACK block, already checked to lie within what is outstanding.
+    pub(in crate::tcp) fn sack(
+        &mut self,
+        block: Range<u64>,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        // Honest blocks cover whole segments. More ranges than segments are an attack on our
+        // memory.
+        if self.sacked.len() > self.records.len() {
+            return;
+        }
+        let mut touched: Option<Range<u64>> = None;
+        self.sacked.insert(block, |new| {
+            let start = touched.as_ref().map_or(new.start, |t| t.start);
+            touched = Some(start..new.end);
+        });
+        let Some(touched) = touched else { return };
+        let mut at = self
+            .records
+            .partition_point(|record| record.range.end <= touched.start);
+        while self
+            .records
+            .get(at)
+            .is_some_and(|record| record.range.start < touched.end)
+        {
+            if self.records[at].state != State::Sacked
+                && self.sacked.contains(&self.records[at].range)
+            {
+                self.deliver(at, arrival, sampler, delivery);
+                self.turn(at, State::Sacked);
+                delivery.sacked = true;
+            }
+            at += 1;
+        }
+        self.drop_stale_lost();
+    }
+
+    /// Accounts a segment that turns out to be delivered.
+    fn deliver(
+        &mut self,
+        at: usize,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        let (
+            record,
+            Arrival {
+                now,
+                echo,
+                mss,
+                min_rtt,
+            },
+        ) = (&self.records[at], arrival);
+        if record.state == State::Sacked {
+            return;
+        }
+        delivery.bytes += Bytes::new(record.len());
+        delivery.packets += 1;
+        delivery.opening |= record.range.start == 0;
+        delivery.believed_lost |= record.state == State::Lost;
+        delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
+        sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
+        let sent_at = record.sent.sent_at;
+        if !record.retransmitted() {
+            let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
+            delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
+            delivery.original = Some(
+                delivery
+                    .original
+                    .map_or(record.range.end, |end| end.min(record.range.end)),
+            );
+            if record.range.end < self.rack.highest {
+                self.rack.reordered(record.range.start, mss);
+            }
+        }
+        self.rack.highest = self.rack.highest.max(record.range.end);
+        // What echoes a timestamp from before the retransmission, or came sooner than the path
+        // allows, acknowledges the original (RFC 8985 §6.2 step 2).
+        let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
+        let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
+        if !of_original {
+            let newest = delivery.newest.map_or(sent_at, |sent| sent.max(sent_at));
+            delivery.newest = Some(newest);
+            self.rack.advance((sent_at, record.range.end), now - newest);
+        }
+    }
+
+    /// Without SACK nobody walks the list of transmissions; it must not grow for ever.
+    fn prune_transmissions(&mut self) {
+        while let Some(&(number, sent_at)) = self.order.front()
+            && self.in_flight_since(number, sent_at).is_none()
+        {
+            self.order.pop_front();
+        }
+    }
+}
