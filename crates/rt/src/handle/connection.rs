@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_base::{Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, Host, Keepalive, Recv, TcpConfig, Tracer};
 
+use super::byte_ring::{ByteReceiver, ByteSender, byte_ring};
 use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
 use super::{Config, Failure};
@@ -137,8 +137,8 @@ impl Settings {
 #[derive(Debug)]
 pub(super) struct AppEnd {
     pub(super) shared: Arc<Shared>,
-    pub(super) read: Consumer<u8>,
-    pub(super) write: Producer<u8>,
+    pub(super) read: ByteReceiver,
+    pub(super) write: ByteSender,
 }
 
 /// Both ends of a new connection to `peer`.
@@ -157,8 +157,8 @@ pub(super) fn pair(config: &Config, peer: SocketAddr, tcp: &TcpConfig) -> (AppEn
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
     });
-    let (write, outgoing) = RingBuffer::new(config.send_ring.get());
-    let (incoming, read) = RingBuffer::new(config.receive_ring.get());
+    let (write, outgoing) = byte_ring(config.send_ring.get());
+    let (incoming, read) = byte_ring(config.receive_ring.get());
     (
         AppEnd {
             shared: Arc::clone(&shared),
@@ -179,9 +179,9 @@ pub(super) fn pair(config: &Config, peer: SocketAddr, tcp: &TcpConfig) -> (AppEn
 pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
     /// Abandoned once the application has shut down its sending half.
-    outgoing: Consumer<u8>,
+    outgoing: ByteReceiver,
     /// Abandoned once the application has dropped its receiving half.
-    incoming: Producer<u8>,
+    incoming: ByteSender,
 }
 
 /// The host's next step for a connection.
@@ -224,26 +224,31 @@ impl HostEnd {
     {
         // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
-        let Ok(chunk) = self.outgoing.read_chunk(self.outgoing.slots()) else {
-            return;
-        };
-        let (front, back) = chunk.as_slices();
-        let mut taken = 0;
-        for part in [front, back] {
-            // An empty write would cancel the `Writable` event. Bytes that a closed connection
-            // refuses stay in the ring.
-            let count = if part.is_empty() {
-                0
-            } else {
-                host.send(socket, part).unwrap_or(0)
-            };
-            taken += count;
-            if count < part.len() {
+        let mut moved = false;
+        loop {
+            let chunk = self.outgoing.chunk();
+            let (front, back) = chunk.as_slices();
+            let (len, mut taken) = (front.len() + back.len(), 0);
+            for part in [front, back] {
+                // An empty write would cancel the `Writable` event. Bytes that a closed connection
+                // refuses stay in the ring.
+                let count = if part.is_empty() {
+                    0
+                } else {
+                    host.send(socket, part).unwrap_or(0)
+                };
+                taken += count;
+                if count < part.len() {
+                    break;
+                }
+            }
+            chunk.commit(taken);
+            moved |= taken > 0;
+            if taken < len || len == 0 {
                 break;
             }
         }
-        chunk.commit(taken);
-        if taken > 0 {
+        if moved {
             self.shared.writer.wake();
         }
         if last && self.outgoing.is_empty() {
@@ -272,9 +277,9 @@ impl HostEnd {
             }
             match host.recv(socket, &mut scratch[..space]) {
                 Ok(Recv::Data(count)) => {
-                    self.incoming
-                        .push_entire_slice(&scratch[..count])
-                        .expect("only the reader changes the room, upward");
+                    // Only the reader changes the room, upward.
+                    let pushed = self.incoming.push(&scratch[..count]);
+                    assert_eq!(pushed, count, "there was room");
                     moved = true;
                 }
                 Ok(Recv::Empty) => break,
@@ -293,20 +298,20 @@ impl HostEnd {
 
     /// Room in the receive ring. If it is full, the reader will notify the host.
     fn room(&self) -> usize {
-        match self.incoming.slots() {
+        match self.incoming.room() {
             0 => {
                 // Checked again after setting the flag: the reader checks the flag after making room.
                 self.shared.full.swap(true, Ordering::AcqRel);
-                self.incoming.slots()
+                self.incoming.room()
             }
             room => room,
         }
     }
 
     /// The next step, from the state of the application's handles.
-    pub(super) fn fate(&self) -> Fate {
+    pub(super) fn fate(&mut self) -> Fate {
         let released = self.outgoing.is_abandoned() && self.incoming.is_abandoned();
-        let unread = self.incoming.slots() < self.incoming.buffer().capacity();
+        let unread = self.incoming.has_unread();
         let over = self.shared.send_end.get().is_some();
         if self.shared.abort.load(Ordering::Acquire)
             || (released && (unread || self.shared.settings.resets()))

@@ -9,8 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use rtrb::{Consumer, Producer};
-
+use super::byte_ring::{ByteReceiver, ByteSender};
 use super::command::SocketRef;
 use super::connection::Shared;
 use super::readiness::{Interest, Ready};
@@ -20,7 +19,7 @@ use super::{Failure, TcpStream};
 #[derive(Debug)]
 pub struct OwnedReadHalf {
     // Dropped before `socket` notifies the host's thread, which then finds the ring abandoned.
-    ring: Mutex<Consumer<u8>>,
+    ring: Mutex<ByteReceiver>,
     socket: SocketRef<Shared>,
 }
 
@@ -29,7 +28,7 @@ pub struct OwnedReadHalf {
 pub struct OwnedWriteHalf {
     /// `None` once shut down. Dropped before `socket` notifies the host's thread, which then finds
     /// the ring abandoned.
-    ring: Mutex<Option<Producer<u8>>>,
+    ring: Mutex<Option<ByteSender>>,
     socket: SocketRef<Shared>,
 }
 
@@ -51,7 +50,7 @@ fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
 }
 
 impl OwnedReadHalf {
-    pub(super) fn new(ring: Consumer<u8>, socket: SocketRef<Shared>) -> Self {
+    pub(super) fn new(ring: ByteReceiver, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(ring),
             socket,
@@ -201,38 +200,39 @@ impl OwnedReadHalf {
 }
 
 /// Moves bytes from the ring to `out`. `None` if it is empty and has not ended.
-fn take(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     // Asked before the bytes: the end is declared after the last of them.
     let end = socket.receive_end.get();
-    match ring.pop_partial_slice(out).0.len() {
+    match ring.pop(out) {
         0 if !out.is_empty() => end.map(|end| socket.report(*end).map(|()| 0)),
         count => Some(Ok(count)),
     }
 }
 
 /// As [`take`], but leaves the bytes in the ring.
-fn peek(ring: &mut Consumer<u8>, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     let end = socket.receive_end.get();
-    let count = out.len().min(ring.slots());
+    let chunk = ring.chunk();
+    let (front, back) = chunk.as_slices();
+    let count = out.len().min(front.len() + back.len());
     if count == 0 && !out.is_empty() {
         return end.map(|end| socket.report(*end).map(|()| 0));
     }
-    let chunk = ring.read_chunk(count).expect("at most `slots`");
-    let (front, back) = chunk.as_slices();
-    out[..front.len()].copy_from_slice(front);
-    out[front.len()..count].copy_from_slice(back);
+    let split = count.min(front.len());
+    out[..split].copy_from_slice(&front[..split]);
+    out[split..count].copy_from_slice(&back[..count - split]);
     Some(Ok(count))
 }
 
 /// Lets the host's thread refill a full ring once half of it is free.
-fn offer_room(ring: &Consumer<u8>, socket: &SocketRef<Shared>) {
-    if ring.slots() <= ring.buffer().capacity() / 2 && socket.full.swap(false, Ordering::AcqRel) {
+fn offer_room(ring: &ByteReceiver, socket: &SocketRef<Shared>) {
+    if ring.is_half_empty() && socket.full.swap(false, Ordering::AcqRel) {
         socket.notify_host();
     }
 }
 
 impl OwnedWriteHalf {
-    pub(super) fn new(ring: Producer<u8>, socket: SocketRef<Shared>) -> Self {
+    pub(super) fn new(ring: ByteSender, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(Some(ring)),
             socket,
@@ -359,7 +359,7 @@ impl OwnedWriteHalf {
     pub(super) fn readiness(&self) -> Ready {
         // The ring is gone after shutdown.
         let (write, shut) = match lock(&self.ring).as_ref() {
-            Some(ring) => (!ring.is_full(), false),
+            Some(ring) => (ring.room() > 0, false),
             None => (false, true),
         };
         Ready {
@@ -383,7 +383,7 @@ impl OwnedWriteHalf {
 
 /// Moves bytes of `parts`, in order, to the ring. `None` if it is full.
 fn put(
-    ring: &mut Option<Producer<u8>>,
+    ring: &mut Option<ByteSender>,
     socket: &Shared,
     parts: &mut dyn Iterator<Item = IoSlice<'_>>,
 ) -> Option<io::Result<usize>> {
@@ -393,15 +393,7 @@ fn put(
     if let Some(why) = socket.send_end.get() {
         return Some(socket.fail_again(*why));
     }
-    let (mut total, mut empty) = (0, true);
-    for part in parts {
-        let count = ring.push_partial_slice(&part).0.len();
-        total += count;
-        empty &= part.is_empty();
-        if count < part.len() {
-            break;
-        }
-    }
+    let (total, empty) = ring.push_parts(parts);
     (total > 0 || empty).then_some(Ok(total))
 }
 

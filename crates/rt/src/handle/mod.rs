@@ -11,6 +11,7 @@
 //! thread is woken by a [`Waker`]. So the same code runs in virtual time. No byte passes through a
 //! lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
 
+mod byte_ring;
 mod command;
 mod connection;
 mod datagram_ring;
@@ -60,11 +61,13 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// The host's end of each datagram socket.
     pub udp: UdpConfig,
-    /// Bytes on their way from the application to the host, per connection. Default 64 KiB: the
+    /// Most bytes on their way from the application to the host, per connection; 1 KiB is allocated
+    /// until that overflows. Default 64 KiB: the
     /// host has a buffer of its own ([`TcpConfig::send_buffer`]), this only has to cover the time
     /// until its thread runs.
     pub send_ring: NonZeroUsize,
-    /// Bytes on their way from the host to the application, per connection. Default 64 KiB.
+    /// Most bytes on their way from the host to the application, per connection; 1 KiB is allocated
+    /// until that overflows. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
     /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024
     /// (tokio's backlog).
