@@ -28,7 +28,6 @@ pub struct Builder<D> {
 
 impl<D: Device> Builder<D> {
     pub(crate) fn new(device: D) -> Self {
-        const RING: NonZeroUsize = NonZeroUsize::new(16 << 10).expect("not zero");
         // The standard library keys each hasher from the system's generator.
         let seed = RandomState::new().hash_one(std::process::id());
         let tcp = TcpConfig {
@@ -42,8 +41,6 @@ impl<D: Device> Builder<D> {
             qdisc: "fq_codel".into(),
             sockets: Config {
                 tcp,
-                send_ring: RING,
-                receive_ring: RING,
                 ..Config::default()
             },
             limits: Limits {
@@ -107,7 +104,8 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// Bytes of the two rings between each connection and its application. Default 16 KiB each.
+    /// Most bytes in each of the two rings between a connection and its application. Default 64 KiB; 1
+    /// KiB is allocated until that overflows.
     #[must_use]
     pub fn rings(mut self, bytes: NonZeroUsize) -> Self {
         (self.sockets.send_ring, self.sockets.receive_ring) = (bytes, bytes);
@@ -137,7 +135,8 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// Starts the stack.
+    /// Starts the stack. A task receives nothing from the device before the first socket or
+    /// listener: what comes early waits in the device.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) with the error in the words of the qdisc; those

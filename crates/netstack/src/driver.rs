@@ -101,6 +101,7 @@ pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(Stack
         sockets: sockets.rebuilding(ByWords),
         io,
         clock: Clock::start(),
+        has_begun: false,
     };
     let task = runtime.spawn(async move {
         let mut timer = pin!(sleep(Duration::ZERO));
@@ -136,6 +137,9 @@ struct Turns<I> {
     sockets: Sockets<ByWords>,
     io: I,
     clock: Clock,
+    /// There has been a socket. Before that nothing is received: the SYN that arrives before the
+    /// application listens would be refused.
+    has_begun: bool,
 }
 
 impl<I: PacketIo> Turns<I> {
@@ -146,11 +150,18 @@ impl<I: PacketIo> Turns<I> {
         mut timer: Pin<&mut Sleep>,
     ) -> Poll<io::Result<()>> {
         for _ in 0..TURNS {
-            let received = self.receive(context)?;
+            let received = if self.has_begun {
+                self.receive(context)?
+            } else {
+                Some(0)
+            };
             let now = self.clock.now();
             let _all = self.host.receive(now);
             let (wake, next) = serve(&mut self.host, &mut self.sockets, now);
             let mut is_busy = received == Some(BATCH);
+            if !self.has_begun && self.host.socket_count() > 0 {
+                (self.has_begun, is_busy) = (true, true);
+            }
             is_busy |= self.transmit(context)?;
             if received.is_none() {
                 return Poll::Ready(Ok(()));

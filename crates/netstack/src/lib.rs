@@ -12,8 +12,8 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! A connection has no buffers of its own beyond two rings ([`Builder::rings`]) until data waits in
-//! it. Then they grow with the path's product of rate and delay, all of them together to the
+//! A connection has no buffers until data waits in it, but for two rings of 1 KiB
+//! ([`Builder::rings`]), which count apart. Then the buffers grow with the path's product of rate and delay, all of them together to the
 //! [ceiling](Builder::memory) at most. Beyond the ceiling those connections are reset that have been
 //! closed, or held back by their peer's window, for longest; the others get little send buffer, and
 //! what arrives for connections that hold much is dropped, to be retransmitted. SYNs that wait for an
@@ -24,11 +24,15 @@ mod builder;
 pub mod device;
 mod driver;
 mod incoming;
+#[cfg(not(target_family = "wasm"))]
+pub mod like;
 mod report;
 mod settings;
 mod stack;
 #[cfg(not(target_family = "wasm"))]
 pub mod tun2socks;
+#[cfg(not(target_family = "wasm"))]
+mod udp_sessions;
 
 pub use builder::Builder;
 pub use incoming::{TcpIncoming, UdpIncoming};
@@ -37,3 +41,5 @@ pub use stack::Netstack;
 pub use tautline_base::Bytes;
 pub use tautline_rt::{TcpRequest, TcpStream};
 pub use tautline_stack::{Cidr, Rejection, TcpConfig};
+#[cfg(not(target_family = "wasm"))]
+pub use udp_sessions::{UdpSession, UdpSessions};

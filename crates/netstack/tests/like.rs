@@ -1,0 +1,228 @@
+//! Programs in the shape of other crates' documented use, against a client of ours.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use tautline_netstack::device::Packets;
+use tautline_netstack::like::{ipstack, smoltcp as netstack_smoltcp};
+use tautline_netstack::{Cidr, Netstack};
+use tautline_rt::UdpSocket;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
+
+const MTU: usize = 1500;
+const LIMIT: Duration = Duration::from_secs(30);
+const DESTINATION: &str = "192.0.2.77:8080";
+
+/// One end of a link whose reads and writes are packets.
+struct End(UnboundedSender<Vec<u8>>, UnboundedReceiver<Vec<u8>>);
+
+fn link() -> [End; 2] {
+    let (to_right, from_left) = unbounded_channel();
+    let (to_left, from_right) = unbounded_channel();
+    [End(to_right, from_right), End(to_left, from_left)]
+}
+
+impl AsyncRead for End {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.1.poll_recv(context).map(|packet| {
+            buffer.put_slice(&packet.unwrap_or_default());
+            Ok(())
+        })
+    }
+}
+
+impl AsyncWrite for End {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        packet: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // The far end may be gone.
+        let _ = self.0.send(packet.to_vec());
+        Poll::Ready(Ok(packet.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    timeout(LIMIT, what).await.expect("in time")
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// Sends a stream and datagrams to an echo of every destination.
+async fn use_echo(device: End) {
+    let client = Netstack::builder(Packets::new(device, MTU))
+        .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
+        .build()
+        .expect("ready");
+    let stream = within(client.connect(at(DESTINATION))).await;
+    let (mut read, mut write) = stream.expect("accepted").into_split();
+    let data: Vec<u8> = (0..700_000u32).map(|at| (at >> 5) as u8).collect();
+    let mut back = Vec::new();
+    let (sent, received) = within(async {
+        tokio::join!(
+            async {
+                write.write_all(&data).await?;
+                write.shutdown().await
+            },
+            read.read_to_end(&mut back)
+        )
+    })
+    .await;
+    sent.expect("open");
+    received.expect("open");
+    assert!(back == data, "{} bytes came back", back.len());
+    let socket = UdpSocket::bind(client.handle(), at("10.7.0.1:99")).await;
+    let (socket, mut buffer) = (socket.expect("a free port"), [0; 2000]);
+    for (to, len) in [(DESTINATION, 40), ("192.0.2.2:53", 1200), (DESTINATION, 1)] {
+        socket.send_to(&vec![7; len], at(to)).await.expect("room");
+        let received = within(socket.recv_from(&mut buffer)).await;
+        assert_eq!(received.expect("it runs"), (len, at(to)));
+    }
+}
+
+#[tokio::test]
+async fn as_ipstack_documents() {
+    use ipstack::IpStackStream;
+
+    let [near, far] = link();
+    let echo = tokio::spawn(async move {
+        let mut config = ipstack::IpStackConfig::default();
+        config.mtu(MTU as u16).expect("enough for IPv6");
+        let mut stack = ipstack::IpStack::new(config, far);
+        while let Ok(stream) = stack.accept().await {
+            match stream {
+                IpStackStream::Tcp(tcp) => {
+                    assert_eq!(tcp.peer_addr(), at(DESTINATION));
+                    assert_eq!(tcp.local_addr().ip(), at("10.7.0.1:0").ip());
+                    tokio::spawn(async move {
+                        let (mut read, mut write) = tokio::io::split(tcp);
+                        let _ = tokio::io::copy(&mut read, &mut write).await;
+                        let _ = write.shutdown().await;
+                    });
+                }
+                IpStackStream::Udp(udp) => {
+                    assert_eq!(udp.local_addr(), at("10.7.0.1:99"));
+                    tokio::spawn(async move {
+                        let (mut read, mut write) = tokio::io::split(udp);
+                        let _ = tokio::io::copy(&mut read, &mut write).await;
+                    });
+                }
+                IpStackStream::UnknownTransport(other) => panic!("{:?}", other.ip_protocol()),
+                IpStackStream::UnknownNetwork(packet) => panic!("{} bytes", packet.len()),
+            }
+        }
+    });
+    use_echo(near).await;
+    echo.abort();
+}
+
+#[tokio::test]
+async fn as_netstack_smoltcp_documents() {
+    let [near, End(sender, mut receiver)] = link();
+    let (stack, runner, udp_socket, tcp_listener) = netstack_smoltcp::StackBuilder::default()
+        .stack_buffer_size(512)
+        .tcp_buffer_size(4096)
+        .enable_udp(true)
+        .enable_tcp(true)
+        .enable_icmp(true)
+        .mtu(MTU)
+        .build()
+        .expect("both are enabled");
+    let udp_socket = udp_socket.expect("enabled");
+    let mut tcp_listener = tcp_listener.expect("enabled");
+    if let Some(runner) = runner {
+        tokio::spawn(runner);
+    }
+    let (mut stack_sink, mut stack_stream) = stack.split();
+    tokio::spawn(async move {
+        while let Some(Ok(packet)) = stack_stream.next().await {
+            let _ = sender.send(packet);
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(packet) = receiver.recv().await {
+            stack_sink.send(packet).await.expect("the stack runs");
+        }
+    });
+    tokio::spawn(async move {
+        while let Some((stream, local, remote)) = tcp_listener.next().await {
+            assert_eq!(
+                (local.ip(), remote),
+                (at("10.7.0.1:0").ip(), at(DESTINATION))
+            );
+            tokio::spawn(async move {
+                let (mut read, mut write) = tokio::io::split(stream);
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+                let _ = write.shutdown().await;
+            });
+        }
+    });
+    tokio::spawn(async move {
+        let (mut read_half, mut write_half) = udp_socket.split();
+        while let Some((data, local, remote)) = read_half.next().await {
+            let sent = write_half.send((data, remote, local)).await;
+            sent.expect("the stack runs");
+        }
+    });
+    use_echo(near).await;
+}
+
+/// A session ends when it has been idle; the sender's next datagram begins another. Senders beyond the
+/// bound are not served.
+#[tokio::test]
+async fn sessions_of_datagrams_are_bounded_in_time_and_number() {
+    let [near, far] = link();
+    let client = Netstack::builder(Packets::new(near, MTU))
+        .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
+        .build()
+        .expect("ready");
+    let server = Netstack::builder(Packets::new(far, MTU)).build();
+    let server = server.expect("ready");
+    let datagrams = server.udp_incoming().await.expect("the first");
+    let idle = Duration::from_millis(200);
+    let mut sessions = tautline_netstack::UdpSessions::new(datagrams, idle, 2);
+    let socket = UdpSocket::bind(client.handle(), at("10.7.0.1:99")).await;
+    let socket = socket.expect("a free port");
+    let send = async |port: u16| {
+        let to = SocketAddr::new(at(DESTINATION).ip(), port);
+        socket.send_to(b"data", to).await.expect("room");
+    };
+    for port in [1, 2, 3] {
+        send(port).await;
+    }
+    let mut first = within(sessions.next()).await.expect("it runs");
+    let second = within(sessions.next()).await.expect("it runs");
+    let ports = [&first, &second].map(|session| session.destination_addr().port());
+    assert_eq!(ports, [1, 2]);
+    let third = timeout(idle / 2, sessions.next()).await;
+    third.expect_err("two are enough");
+    let mut all = Vec::new();
+    within(first.read_to_end(&mut all)).await.expect("no error");
+    assert_eq!(all, b"data", "then it was idle");
+    drop((first, second));
+    send(1).await;
+    let again = within(sessions.next()).await.expect("it runs");
+    assert_eq!(again.destination_addr().port(), 1);
+}
