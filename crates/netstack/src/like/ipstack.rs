@@ -225,7 +225,7 @@ impl IpNumber {
     pub const IPV6_ICMP: Self = Self(58);
 }
 
-/// A packet of another protocol. There is none.
+/// A packet of another protocol. It has no values.
 #[derive(Debug)]
 pub struct IpStackUnknownTransport(Infallible);
 

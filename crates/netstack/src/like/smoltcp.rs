@@ -54,6 +54,16 @@ pub type UdpMsg = (Vec<u8>, SocketAddr, SocketAddr);
 /// Runs the stack; spawn it.
 pub type Runner = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
+/// The result of [`StackBuilder::build`].
+pub type Built = (
+    Stack,
+    Option<Runner>,
+    Option<UdpSocket>,
+    Option<TcpListener>,
+);
+/// A place in a channel that is being waited for.
+type Reserving<T> = Pin<Box<dyn Future<Output = io::Result<OwnedPermit<T>>> + Send>>;
+
 /// Longest IP packet.
 const LONGEST: usize = 65_535;
 
@@ -133,14 +143,7 @@ impl StackBuilder {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput): ICMP without TCP.
-    pub fn build(
-        self,
-    ) -> io::Result<(
-        Stack,
-        Option<Runner>,
-        Option<UdpSocket>,
-        Option<TcpListener>,
-    )> {
+    pub fn build(self) -> io::Result<Built> {
         let [udp, tcp, icmp] = self.enables;
         if icmp && !tcp {
             let why = "ICMP requires TCP";
@@ -278,7 +281,7 @@ pub struct WriteHalf(PacketSink<UdpMsg>);
 /// A sink over a channel.
 struct PacketSink<T> {
     sender: Sender<T>,
-    reserving: Option<Pin<Box<dyn Future<Output = io::Result<OwnedPermit<T>>> + Send>>>,
+    reserving: Option<Reserving<T>>,
     permit: Option<OwnedPermit<T>>,
 }
 
