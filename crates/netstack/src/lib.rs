@@ -12,12 +12,12 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! A connection has no buffers until data waits in it, but for two rings of 1 KiB
-//! ([`Builder::rings`]), which count apart. Then the buffers grow with the path's product of rate and delay, all of them together to the
-//! [ceiling](Builder::memory) at most. Beyond the ceiling those connections are reset that have been
-//! closed, or held back by their peer's window, for longest; the others get little send buffer, and
-//! what arrives for connections that hold much is dropped, to be retransmitted. SYNs that wait for an
-//! answer are [bounded](tautline_stack::Limits::requests).
+//! A connection has two rings of 1 KiB ([`Builder::rings`]), which count apart, and no buffers until
+//! data waits in it. The buffers grow with the path's product of rate and delay, all of them together
+//! to the [ceiling](Builder::memory) at most. Beyond the ceiling the stack resets connections that
+//! have been closed, or held back by their peer's window, for longest. The others get little send
+//! buffer, and data that arrives for connections that hold much is dropped, to be retransmitted. SYNs
+//! that wait for an answer are [bounded](tautline_stack::Limits::requests).
 #![forbid(unsafe_code)]
 
 mod builder;

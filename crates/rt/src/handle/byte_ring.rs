@@ -122,6 +122,8 @@ impl ByteReceiver {
         if self.after.is_none() && self.successor.is_there.load(Ordering::Acquire) {
             let slot = self.successor.ring.lock();
             self.after = slot.unwrap_or_else(PoisonError::into_inner).take();
+            // There is no third ring: the lock is taken once.
+            self.successor.is_there.store(false, Ordering::Relaxed);
         }
         // The sender had written its last byte to the first ring before the second was there.
         if self.after.is_some() && self.ring.is_empty() {
