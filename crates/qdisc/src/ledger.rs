@@ -164,9 +164,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
 mod tests {
     use super::*;
     use crate::pfifo::{Config, Pfifo};
-    use crate::testing::Probe;
     use alloc::boxed::Box;
     use tautline_base::DropReason;
+    use tautline_testkit::Probe;
 
     /// A qdisc with a fault of choice.
     struct Faulty {

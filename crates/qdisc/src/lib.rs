@@ -71,10 +71,6 @@ mod ticker;
 mod timed;
 pub mod units;
 
-#[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod testing;
-
 pub use aqm_fifo::{AqmFifo, FifoAqm, Peek};
 pub use bfifo::Bfifo;
 pub use blue::Blue;

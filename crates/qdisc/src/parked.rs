@@ -88,7 +88,7 @@ mod tests {
     use crate::ledger::Ledger;
     use crate::pfifo::{Config, Pfifo};
     use crate::pfifo_fast::{self, PfifoFast};
-    use crate::testing::Probe;
+    use tautline_testkit::Probe;
 
     #[test]
     fn a_packet_looked_at_stays_counted_and_comes_next() {

@@ -205,8 +205,8 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Probe, ids};
     use std::vec::Vec;
+    use tautline_testkit::{Probe, ids};
 
     fn drain(fifo: &mut PfifoFast<Probe>) -> Vec<u32> {
         ids(core::iter::from_fn(|| {

@@ -245,7 +245,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
 mod tests {
     use super::*;
     use crate::codel::{self, CeThreshold, Codel, Params};
-    use crate::testing::Probe;
+    use tautline_testkit::Probe;
 
     const ECT0: u8 = 2;
 

@@ -136,12 +136,12 @@ fn read_kind(words: &mut Words<'_>, expected: &str) -> Result<(), ParseError> {
 mod tests {
     use super::*;
     use crate::discipline::DynQdisc;
-    use crate::testing::Probe;
     use crate::tree::build;
     use alloc::boxed::Box;
     use alloc::string::ToString;
     use proptest::prelude::*;
     use tautline_base::Qdisc;
+    use tautline_testkit::Probe;
 
     const TREE: &str = "qdisc root handle 1: drr; class classid 1:1 drr; class classid 1:2 drr
         qdisc parent 1:1 handle 10: prio; qdisc parent 10:1 codel

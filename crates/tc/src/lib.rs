@@ -29,9 +29,6 @@ mod kinds;
 mod report;
 mod rules;
 #[cfg(test)]
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod testing;
-#[cfg(test)]
 mod tests;
 mod tree;
 mod words;

@@ -1,7 +1,6 @@
 //! Words in, qdiscs out, and back again.
 
 use super::*;
-use crate::testing::Probe;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -9,6 +8,7 @@ use core::time::Duration;
 use tautline_base::Bytes;
 use tautline_qdisc::codel::{self, CeThreshold, Law, Params};
 use tautline_qdisc::fq_codel::{self, BacklogScope, Emptied};
+use tautline_testkit::Probe;
 
 /// tdc's defaults: fq_codel limit 10240p flows 1024 target 5ms interval 100ms memory_limit 32Mb ecn
 /// drop_batch 64.

@@ -1,8 +1,5 @@
 //! FQ under random traffic, departures, clocks and changes (`net/sched/sch_fq.c`, invariants).
 
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +11,7 @@ use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::{Drops, Ledger, Qdisc};
 use tautline_tc::{Change, Kind, Target, Words};
 
-use common::Probe;
+use tautline_testkit::Probe;
 
 #[derive(Clone, Debug)]
 enum Event {

@@ -1,9 +1,6 @@
 //! netem under random traffic, clocks and changes, with and without a qdisc below
 //! (`net/sched/sch_netem.c`, invariants).
 
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +14,7 @@ use tautline_qdisc::netem::{
 use tautline_qdisc::{DropReason, Drops, Ledger, Qdisc};
 use tautline_tc::{Change, DynQdisc, Kind, Target, Words, build};
 
-use common::Probe;
+use tautline_testkit::Probe;
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![3 => (0..30_000_000u64).prop_map(Duration::from_nanos), 1 => Just(Duration::ZERO), 1 => Just(Duration::MAX)]

@@ -1,9 +1,6 @@
 //! Every leaf below every classful qdisc: random traffic, drops inside the children, changes behind
 //! the parent's back; the parent's account is exact after every step, and everything comes out.
 
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -15,7 +12,7 @@ use tautline_qdisc::{
 };
 use tautline_tc::{DynQdisc, Report, Target, Words, build, read_filter};
 
-use common::Probe;
+use tautline_testkit::Probe;
 
 type Boxed = Box<dyn DynQdisc<Probe>>;
 

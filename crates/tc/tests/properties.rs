@@ -1,9 +1,6 @@
 //! Every qdisc through [`Ledger`], under random traffic and clocks that stand, leap and step back,
 //! beside a plain model (`net/sched/sch_fifo.c`,.
 
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod common;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -25,7 +22,7 @@ use tautline_qdisc::sfq;
 use tautline_qdisc::{DropReason, Drops, Ledger, Qdisc, Stats};
 use tautline_tc::Kind;
 
-use common::{Probe, ids};
+use tautline_testkit::{Probe, ids};
 
 /// One thing that happens to a queue.
 #[derive(Clone, Debug)]

@@ -1,9 +1,6 @@
 //! The wrappers around qdiscs that `tc`'s words describe: peek through a deep tree, the ledger over
 //! a change below, the report of the statistics.
 
-#[path = "../../qdisc/tests/common/mod.rs"]
-mod common;
-
 use std::time::Duration;
 
 use tautline_base::{Drops, Instant, Qdisc};
@@ -11,7 +8,7 @@ use tautline_qdisc::codel::{self, CeThreshold, Params};
 use tautline_qdisc::{Codel, Ledger, Stats};
 use tautline_tc::{Inspect, build, change_tree};
 
-use common::Probe;
+use tautline_testkit::Probe;
 
 /// A peek makes as many calls at the bottom however deep it lies: a parent that asked twice would
 /// double them at every level.

@@ -28,13 +28,15 @@ pub mod config;
 pub mod device;
 pub mod error;
 pub mod interface;
+// Not part of the API: public for its fuzz target.
+#[doc(hidden)]
+pub mod ownership;
 pub mod statistics;
 pub mod umem;
 
 mod assembler;
 mod doorbell;
 mod memlock;
-mod ownership;
 mod program;
 mod retry;
 mod rings;

@@ -9,13 +9,13 @@ use tautline_base::{Frame, Packet};
 
 /// Layout of a chunk in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// Distance from one chunk to the next.
-    pub(crate) chunk: u64,
+    pub chunk: u64,
     /// From the start of a chunk to the start of its frame.
-    pub(crate) frame_at: u64,
+    pub frame_at: u64,
     /// Length of a frame.
-    pub(crate) frame_len: u64,
+    pub frame_len: u64,
 }
 
 impl Layout {
@@ -51,7 +51,7 @@ struct Chunk<F> {
 
 /// Why a received descriptor was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum BadReceived<F> {
+pub enum BadReceived<F> {
     /// It names no chunk of the fill ring. No owner changes.
     NotLent,
     /// The chunk was in the fill ring, but the bytes exceed its frame. The frame is returned.
@@ -60,7 +60,7 @@ pub(crate) enum BadReceived<F> {
 
 /// Why a completion was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum BadCompleted {
+pub enum BadCompleted {
     /// It names no chunk in flight.
     NotInFlight,
     /// A reset has returned its packet already.
@@ -69,7 +69,7 @@ pub(crate) enum BadCompleted {
 
 /// The table, one entry for each chunk. All chunks start with the caller.
 #[derive(Debug)]
-pub(crate) struct Ownership<F> {
+pub struct Ownership<F> {
     layout: Layout,
     chunks: Vec<Chunk<F>>,
     in_flight: usize,
@@ -77,7 +77,7 @@ pub(crate) struct Ownership<F> {
 }
 
 impl<F: Frame> Ownership<F> {
-    pub(crate) fn new(layout: Layout, chunks: usize) -> Self {
+    pub fn new(layout: Layout, chunks: usize) -> Self {
         let chunk = || Chunk {
             holder: Holder::Caller,
             late: false,
@@ -91,22 +91,22 @@ impl<F: Frame> Ownership<F> {
     }
 
     /// Packets put and not returned.
-    pub(crate) fn in_flight(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
     /// Packets returned by a reset that the kernel may still be reading.
-    pub(crate) fn late(&self) -> usize {
+    pub fn late(&self) -> usize {
         self.late
     }
 
     /// Takes the frame of chunk `index` for the fill ring.
-    pub(crate) fn lend(&mut self, index: usize, frame: F) {
+    pub fn lend(&mut self, index: usize, frame: F) {
         self.hand_over(index, Holder::FillRing(frame));
     }
 
     /// Takes the packet whose frame is chunk `index` for the transmit ring.
-    pub(crate) fn put(&mut self, index: usize, packet: Packet<F>) {
+    pub fn put(&mut self, index: usize, packet: Packet<F>) {
         self.hand_over(index, Holder::Transmit(packet));
         self.in_flight += 1;
     }
@@ -120,7 +120,10 @@ impl<F: Frame> Ownership<F> {
     }
 
     /// Accepts `len` bytes that the kernel received at `address`. Returns their frame and offset.
-    pub(crate) fn received(&mut self, address: u64, len: u32) -> Result<(F, u32), BadReceived<F>> {
+    ///
+    /// # Errors
+    /// If the chunk is not in the fill ring, or the bytes exceed its frame.
+    pub fn received(&mut self, address: u64, len: u32) -> Result<(F, u32), BadReceived<F>> {
         let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
             return Err(BadReceived::NotLent);
         };
@@ -138,7 +141,10 @@ impl<F: Frame> Ownership<F> {
     }
 
     /// Accepts the completion of the packet at `address`.
-    pub(crate) fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
+    ///
+    /// # Errors
+    /// If no chunk in flight has this address.
+    pub fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
         let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
             return Err(BadCompleted::NotInFlight);
         };
@@ -160,7 +166,7 @@ impl<F: Frame> Ownership<F> {
 
     /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions
     /// count as late.
-    pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
+    pub fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
         for chunk in &mut self.chunks {
             match core::mem::replace(&mut chunk.holder, Holder::Caller) {
                 Holder::Transmit(packet) => {

@@ -1,15 +1,9 @@
 //! A kernel that writes any descriptor to the receive and completion rings of an AF_XDP socket: no
 //! chunk ever has two owners, and every packet put comes back exactly once.
 
-// The table is private to its crate. rustfmt would look for its tests beside this file.
-#[rustfmt::skip]
-#[path = "../../../crates/xdp-io/src/ownership.rs"]
-mod ownership;
-
 use arbitrary::Arbitrary;
 use tautline_base::{HeapFrame, Packet};
-
-use ownership::{BadCompleted, BadReceived, Layout, Ownership};
+use tautline_xdp_io::ownership::{BadCompleted, BadReceived, Layout, Ownership};
 
 /// Chunks of the UMEM.
 const CHUNKS: usize = 8;

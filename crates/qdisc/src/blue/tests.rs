@@ -3,11 +3,11 @@
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::Probe;
 use alloc::string::ToString;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::Qdisc;
+use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
@@ -262,7 +262,7 @@ fn a_live_change_keeps_the_probability() {
         )
         .expect("valid");
     assert_eq!(
-        crate::testing::ids(drops.drain().map(|(packet, _)| packet)),
+        tautline_testkit::ids(drops.drain().map(|(packet, _)| packet)),
         [0, 1]
     );
     assert_eq!((probability(&queue), queue.backlog().packets), (0.02, 1));

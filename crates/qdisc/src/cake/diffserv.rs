@@ -176,9 +176,9 @@ pub(super) fn wash(packet: &mut impl Item) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Probe;
     use std::vec;
     use std::vec::Vec;
+    use tautline_testkit::Probe;
 
     /// `net/sched/sch_cake.c` `cake_config_diffserv4` and its siblings: the code points that do not
     /// go into the tin of best effort. LE (1) is Bulk since 5.9.

@@ -67,7 +67,7 @@ impl Hashes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Probe;
+    use tautline_testkit::Probe;
 
     #[test]
     fn ways_begin_with_the_natural_one_and_stay_in_the_set() {

@@ -176,8 +176,8 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Probe;
     use proptest::prelude::*;
+    use tautline_testkit::Probe;
 
     fn weigh(name: &str, len: u32) -> u32 {
         let overhead = Overhead::of_link(name).expect(name);

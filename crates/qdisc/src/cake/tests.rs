@@ -11,8 +11,8 @@ mod words;
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::Probe;
 use core::time::Duration;
+use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
 

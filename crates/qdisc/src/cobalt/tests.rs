@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::{Probe, ids};
 use tautline_base::Qdisc;
+use tautline_testkit::{Probe, ids};
 
 const ECT0: u8 = 2;
 

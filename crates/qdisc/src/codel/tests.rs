@@ -6,9 +6,9 @@ use core::time::Duration;
 use std::vec::Vec;
 
 use super::*;
-use crate::testing::{Probe, ids};
 use tautline_base::Bytes;
 use tautline_base::Qdisc;
+use tautline_testkit::{Probe, ids};
 
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;

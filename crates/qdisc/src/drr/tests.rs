@@ -5,13 +5,13 @@ use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
-use crate::testing::{Probe, ids};
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
 use std::vec;
 use tautline_base::Rate;
+use tautline_testkit::{Probe, ids};
 
 type Queue = Drr<Probe, Box<dyn DynQdisc<Probe>>>;
 

@@ -8,9 +8,9 @@ use tautline_base::Ecn;
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::{Probe, ids};
 use std::string::ToString;
 use std::vec::Vec;
+use tautline_testkit::{Probe, ids};
 
 const NOT_ECT: u8 = 0;
 const ECT1: u8 = 1;

@@ -3,12 +3,12 @@
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::{Probe, ids};
 use crate::{Bfifo, Pfifo, PfifoHeadDrop, bfifo, pfifo, pfifo_head_drop};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
+use tautline_testkit::{Probe, ids};
 
 /// Offers packets of `lens`; the ids of those dropped.
 fn offer(queue: &mut impl Qdisc<Probe>, lens: &[u32]) -> Vec<u32> {

@@ -15,7 +15,7 @@ use tautline_testkit::frame::ethernet;
 
 use super::*;
 use crate::dialect::*;
-use crate::testing::Probe;
+use tautline_testkit::Probe;
 
 /// The rule that `words` describe.
 fn rule(words: &str) -> Filter {

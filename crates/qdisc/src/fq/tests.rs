@@ -3,10 +3,10 @@
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::{Probe, ids};
 use core::num::NonZeroU32;
 use std::string::{String, ToString};
 use std::vec;
+use tautline_testkit::{Probe, ids};
 
 const MTU: u32 = 1514;
 

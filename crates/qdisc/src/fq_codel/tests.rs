@@ -7,8 +7,8 @@ use super::*;
 use crate::codel::CeThreshold;
 use crate::dialect::*;
 use crate::drr_plus::{Flow, List};
-use crate::testing::{Probe, ids};
 use std::string::String;
+use tautline_testkit::{Probe, ids};
 
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;

@@ -8,8 +8,8 @@ use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pie::Law;
-use crate::testing::{Probe, ids};
 use std::string::{String, ToString};
+use tautline_testkit::{Probe, ids};
 
 fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)

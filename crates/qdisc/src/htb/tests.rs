@@ -6,13 +6,13 @@ use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
-use crate::testing::{Probe, ids};
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::{String, ToString};
 use std::vec::Vec;
 use tautline_base::{Bytes, Rate};
+use tautline_testkit::{Probe, ids};
 
 type Queue = Htb<Probe, Box<dyn DynQdisc<Probe>>>;
 

@@ -5,11 +5,11 @@ use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::stats::Stats;
-use crate::testing::{Probe, ids};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
 use tautline_base::{Bytes, DropReason};
+use tautline_testkit::{Probe, ids};
 
 fn fifos(queues: usize, limit: u32) -> Vec<Pfifo<Probe>> {
     (0..queues)

@@ -4,12 +4,12 @@ use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
-use crate::testing::{Probe, ids};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use std::boxed::Box;
 use std::vec;
 use tautline_base::Rate;
+use tautline_testkit::{Probe, ids};
 
 type Path = Ledger<Netem<Probe, Box<dyn DynQdisc<Probe>>>>;
 

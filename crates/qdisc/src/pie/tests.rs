@@ -12,9 +12,9 @@ use super::meter::Meter;
 use super::*;
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::Probe;
 use std::string::ToString;
 use tautline_base::Qdisc;
+use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;

@@ -6,12 +6,12 @@ use super::*;
 use crate::dialect::*;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
-use crate::testing::Probe;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::Rate;
+use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;

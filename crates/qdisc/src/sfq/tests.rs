@@ -7,12 +7,12 @@ use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::red::Params;
-use crate::testing::{Probe, ids};
 use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tautline_testkit::{Probe, ids};
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;

@@ -217,10 +217,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Probe;
     use crate::{DropReason, Pfifo, Stats, pfifo};
     use core::time::Duration;
     use proptest::prelude::*;
+    use tautline_testkit::Probe;
 
     #[test]
     fn each_flow_has_its_account() {

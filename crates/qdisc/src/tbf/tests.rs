@@ -5,12 +5,12 @@ use crate::bfifo::{self, Bfifo};
 use crate::codel::{self, Codel, Params};
 use crate::dialect::*;
 use crate::ledger::Ledger;
-use crate::testing::{Probe, ids};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
 use std::vec::Vec;
 use tautline_base::Rate;
+use tautline_testkit::{Probe, ids};
 
 type Queue = Tbf<Probe, Bfifo<Probe>>;
 

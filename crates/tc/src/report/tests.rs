@@ -4,13 +4,13 @@
 
 use super::*;
 use crate::discipline::Inspect;
-use crate::testing::Probe;
 use crate::tree::Tree;
 use alloc::string::ToString;
 use serde_json::Value as Json;
 use std::{format, println};
 use tautline_base::{Drops, Instant, Qdisc};
 use tautline_qdisc::stats::{FlowStats, Stats};
+use tautline_testkit::Probe;
 
 const RECORDED: &str = include_str!("recorded.txt");
 

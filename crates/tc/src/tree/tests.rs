@@ -3,11 +3,11 @@
 use super::*;
 use crate::discipline::Inspect;
 use crate::report::Report;
-use crate::testing::Probe;
 use crate::tree::build;
 use alloc::string::{String, ToString};
 use proptest::prelude::*;
 use tautline_base::{Drops, Instant, Qdisc};
+use tautline_testkit::Probe;
 
 /// As one finds them: a device, comments, a line that goes on, the order of words that people like.
 const SCRIPT: &str = "tc qdisc del dev eth0 root 2>/dev/null

@@ -1,18 +1,16 @@
-//! [`Probe`]: a packet with a name, for tests of queues. Shared by the unit tests and the
-//! integration tests.
-
-#![allow(dead_code, reason = "each test file uses its own part")]
-
-use std::vec::Vec;
+//! A packet for tests of queueing disciplines.
 
 use tautline_base::{Bytes, Instant, Item};
 
-/// A packet without bytes whose every trait can be chosen.
+/// A packet with a name and without bytes. Everything a qdisc may ask of an [`Item`] can be set.
 #[derive(Clone, Debug)]
-pub(crate) struct Probe {
-    pub(crate) id: u32,
-    pub(crate) flow: u64,
-    pub(crate) tos: u8,
+pub struct Probe {
+    /// Its name in a test's assertions.
+    pub id: u32,
+    /// Its flow hash.
+    pub flow: u64,
+    /// The type of service, whose low two bits are the ECN codepoint.
+    pub tos: u8,
     len: u32,
     priority: u8,
     enqueued: Instant,
@@ -25,8 +23,8 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// A full-size Not-ECT packet of flow 0.
-    pub(crate) fn new(id: u32) -> Self {
+    /// A full-size Not-ECT packet (1514 bytes) of flow 0.
+    pub fn new(id: u32) -> Self {
         Self {
             id,
             flow: 0,
@@ -43,45 +41,51 @@ impl Probe {
         }
     }
 
-    pub(crate) fn sized(self, len: u32) -> Self {
+    /// Sets its wire length in bytes.
+    pub fn sized(self, len: u32) -> Self {
         Self { len, ..self }
     }
 
-    pub(crate) fn flow(self, flow: u64) -> Self {
+    /// Sets its flow hash.
+    pub fn flow(self, flow: u64) -> Self {
         Self { flow, ..self }
     }
 
-    pub(crate) fn tos(self, tos: u8) -> Self {
+    /// Sets its type of service.
+    pub fn tos(self, tos: u8) -> Self {
         Self { tos, ..self }
     }
 
-    pub(crate) fn with_priority(self, priority: u8) -> Self {
+    /// Sets its priority (`SO_PRIORITY`).
+    pub fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
     }
 
     /// Sets the hashes of source and destination host.
-    pub(crate) fn hosts(self, source: u32, destination: u32) -> Self {
+    pub fn hosts(self, source: u32, destination: u32) -> Self {
         Self {
             hosts: (source, destination),
             ..self
         }
     }
 
-    pub(crate) fn departing(self, departure: Instant) -> Self {
+    /// Sets its earliest departure time.
+    pub fn departing(self, departure: Instant) -> Self {
         Self { departure, ..self }
     }
 
     /// Makes it a packet that stands for `segments` segments.
-    pub(crate) fn of_segments(self, segments: u16) -> Self {
+    pub fn of_segments(self, segments: u16) -> Self {
         Self { segments, ..self }
     }
 
-    pub(crate) fn marked(self, mark: u32) -> Self {
+    /// Sets its firewall mark (`SO_MARK`).
+    pub fn marked(self, mark: u32) -> Self {
         Self { mark, ..self }
     }
 
     /// Gives it bytes, from the Ethernet header on, and their length.
-    pub(crate) fn with_headers(self, headers: Vec<u8>) -> Self {
+    pub fn with_headers(self, headers: Vec<u8>) -> Self {
         Self {
             len: headers.len() as u32,
             headers,
@@ -90,7 +94,7 @@ impl Probe {
     }
 
     /// Sets where its network header begins.
-    pub(crate) fn network_at(self, network_offset: usize) -> Self {
+    pub fn network_at(self, network_offset: usize) -> Self {
         Self {
             network_offset,
             ..self
@@ -190,6 +194,6 @@ impl Item for Probe {
 }
 
 /// The names of `packets`, in order.
-pub(crate) fn ids(packets: impl Iterator<Item = Probe>) -> Vec<u32> {
+pub fn ids(packets: impl Iterator<Item = Probe>) -> Vec<u32> {
     packets.map(|packet| packet.id).collect()
 }
