@@ -6,6 +6,7 @@ use tautline_netstack::tun2socks::{Socks5, Tun2Socks};
 use tautline_netstack::{Bytes, Netstack};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::args::Times;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -32,6 +33,9 @@ pub struct Tun2SocksArgs {
     /// MiB that the buffers of all connections may take together
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     memory: u32,
+    /// Time the proxy has to connect; then the SYN stays unanswered
+    #[arg(long, default_value = "30s")]
+    connect_timeout: Times,
     /// One packet a segment, without offload
     #[arg(long)]
     no_offload: bool,
@@ -71,8 +75,10 @@ impl Tun2SocksArgs {
                     std::task::Poll::Pending
                 }
             });
+            let mut tun2socks = Tun2Socks::new(self.proxy);
+            tun2socks.connect_timeout = self.connect_timeout.0;
             tokio::select! {
-                failed = Tun2Socks::new(self.proxy).run(&stack) => {
+                failed = tun2socks.run(&stack) => {
                     failed.map_err(|error| Failure::Device(error.to_string()))
                 }
                 () = ended => {
