@@ -10,6 +10,23 @@ use crate::queue::{Queue, TxStats};
 use crate::ring::Ring;
 
 /// A queueing discipline in front of a limited ring.
+///
+/// ```
+/// use tautline_base::{Drops, HeapFrame, Instant, Packet};
+/// use tautline_bql::{Dql, Port, Ring};
+/// use tautline_qdisc::{Pfifo, pfifo::Config};
+/// use tautline_testkit::MemoryDevice;
+///
+/// let ring = Ring::new(MemoryDevice::default(), Dql::default());
+/// let mut port = Port::new(Pfifo::new(Config::default()), ring);
+/// let (now, mut drops, mut done) = (Instant::ZERO, Drops::new(), Vec::new());
+/// for _ in 0..3 {
+///     port.enqueue(Packet::new(HeapFrame::new(), 1514), now, &mut drops);
+/// }
+/// assert_eq!(port.transmit(now, 64, &mut drops, |_| {}), 1); // the limit begins at 0: one packet
+/// port.reap(now, &mut done); // completed at once, so the ring starved and the limit grows
+/// assert_eq!(port.transmit(now, 64, &mut drops, |_| {}), 2);
+/// ```
 pub struct Port<Q, D: Device, L = Dql> {
     qdisc: Q,
     queue: Queue<D, L>,

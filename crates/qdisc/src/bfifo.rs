@@ -6,6 +6,17 @@ use tautline_base::{Backlog, Bytes};
 use crate::fifo::{Bound, Fifo};
 
 /// A FIFO bounded in bytes.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant, Packet};
+/// use tautline_qdisc::{Bfifo, Drops, Qdisc, bfifo::Config};
+///
+/// let (mut fifo, mut drops) = (Bfifo::new(Config { limit: Bytes::new(2000) }), Drops::new());
+/// for len in [1514, 1514, 66] {
+///     fifo.enqueue(Packet::new((), len), Instant::ZERO, &mut drops);
+/// }
+/// assert_eq!((fifo.backlog().packets, drops.len()), (2, 1)); // a short packet still fits
+/// ```
 pub type Bfifo<P> = Fifo<P, Config>;
 
 /// Parameters of [`Bfifo`].

@@ -29,6 +29,28 @@ use crate::stats::Common;
 pub use params::{ClassConfig, Config};
 
 /// Classes that take turns.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant};
+/// use tautline_qdisc::filter::{Filter, Filters, Masked, Matcher};
+/// use tautline_qdisc::{ClassId, Drops, Drr, Pfifo, Qdisc, drr::ClassConfig, pfifo};
+/// use tautline_testkit::Probe;
+///
+/// let (mut drr, mut filters, mut drops) = (Drr::new(1), Filters::default(), Drops::new());
+/// for (mark, quantum) in [(1, 1514), (2, 3028)] {
+///     let class = ClassId::new(1, mark);
+///     let config = ClassConfig { quantum: Bytes::new(quantum) };
+///     drr.add_class(class, config, Pfifo::new(pfifo::Config::default()))?;
+///     filters.add(Filter::new(Matcher::Mark(Masked::new(mark.into(), !0)), Some(class)))?;
+/// }
+/// drr.set_filters(filters);
+/// for packet in 0..12 {
+///     drr.enqueue(Probe::new(packet).marked(1 + packet % 2), Instant::ZERO, &mut drops);
+/// }
+/// let sent = (0..6).filter_map(|_| drr.dequeue(Instant::ZERO, &mut drops));
+/// assert_eq!(sent.filter(|packet| packet.id % 2 == 1).count(), 4); // twice the quantum: two of three
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Drr<P, Q> {
     filters: Filters,

@@ -9,6 +9,16 @@ use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc, Tally};
 /// A qdisc that loses, invents or miscounts a packet is caught in the call that does it. Wrap it
 /// while it is empty.
 ///
+/// ```
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Ledger, Pfifo, Qdisc, pfifo::Config};
+///
+/// let (mut fifo, mut drops) = (Ledger::new(Pfifo::new(Config { limit: 1 })), Drops::new());
+/// for _ in 0..2 {
+///     fifo.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops); // 2 in = 1 dropped + 1 queued
+/// }
+/// ```
+///
 /// # Panics
 /// Its `enqueue` and `dequeue` panic when the account does not balance.
 #[derive(Debug)]

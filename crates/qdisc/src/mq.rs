@@ -50,8 +50,23 @@ fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
 /// Chooses by flow.
 pub type ByFlow<P> = fn(&P, usize) -> usize;
 
-/// One qdisc for each device queue. `F` chooses among so many queues; its result is taken modulo
-/// their number.
+/// One qdisc for each device queue. `F` chooses a queue, given the packet and the number of queues;
+/// its result is taken modulo that number.
+///
+/// ```
+/// use tautline_base::{Instant, MultiQueue, Packet};
+/// use tautline_qdisc::{Drops, Mq, Pfifo, Qdisc, pfifo};
+///
+/// let queues = (0..4).map(|_| Pfifo::new(pfifo::Config::default())).collect();
+/// let (mut mq, mut drops) = (Mq::new(1, queues)?, Drops::new());
+/// let packet = Packet::new((), 1514).with_hashes(7, 0, 0);
+/// let queue = mq.queue_of(&packet);
+/// mq.enqueue(packet, Instant::ZERO, &mut drops);
+/// // Each device queue is fed from its own child only.
+/// assert!(mq.dequeue_from((queue + 1) % 4, Instant::ZERO, &mut drops).is_none());
+/// assert!(mq.dequeue_from(queue, Instant::ZERO, &mut drops).is_some());
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Mq<P, Q, F = ByFlow<P>> {
     queues: Children<P, Q>,

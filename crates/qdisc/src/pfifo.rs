@@ -6,6 +6,17 @@ use tautline_base::{Backlog, Bytes};
 use crate::fifo::{Bound, Fifo};
 
 /// A FIFO bounded in packets.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, Pfifo, Qdisc, pfifo::Config};
+///
+/// let (mut fifo, mut drops) = (Pfifo::new(Config { limit: 1 }), Drops::new());
+/// for len in [1514, 66] {
+///     fifo.enqueue(Packet::new((), len), Instant::ZERO, &mut drops);
+/// }
+/// assert_eq!(drops.drain().next().map(|(packet, _)| packet.len().get()), Some(66));
+/// ```
 pub type Pfifo<P> = Fifo<P, Config>;
 
 /// Parameters of [`Pfifo`].

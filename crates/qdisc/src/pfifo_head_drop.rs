@@ -7,6 +7,17 @@ use tautline_base::{Backlog, Bytes};
 use crate::fifo::{Bound, Fifo, Victim};
 
 /// A FIFO bounded in packets that drops at the head.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, PfifoHeadDrop, Qdisc, pfifo_head_drop::Config};
+///
+/// let (mut fifo, mut drops) = (PfifoHeadDrop::new(Config { limit: 1 }), Drops::new());
+/// for len in [1514, 66] {
+///     fifo.enqueue(Packet::new((), len), Instant::ZERO, &mut drops);
+/// }
+/// assert_eq!(drops.drain().next().map(|(packet, _)| packet.len().get()), Some(1514));
+/// ```
 pub type PfifoHeadDrop<P> = Fifo<P, Config>;
 
 /// Parameters of [`PfifoHeadDrop`].

@@ -54,6 +54,20 @@ impl Config {
 }
 
 /// Bands in strict priority.
+///
+/// ```
+/// use tautline_base::{Instant, Item, Packet};
+/// use tautline_qdisc::{Drops, Pfifo, Prio, Qdisc, pfifo, prio::Config};
+///
+/// let bands = (0..3).map(|_| Pfifo::new(pfifo::Config::default())).collect();
+/// let (mut prio, mut drops) = (Prio::new(1, Config::default(), bands)?, Drops::new());
+/// for priority in [2, 6] {
+///     prio.enqueue(Packet::new((), 1514).with_tos(0, priority), Instant::ZERO, &mut drops);
+/// }
+/// // The priomap puts interactive traffic (6) into the first band, bulk (2) into the last one.
+/// assert_eq!(prio.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.priority()), Some(6));
+/// # Ok::<(), tautline_qdisc::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct Prio<P, Q> {
     config: Config,
@@ -86,8 +100,8 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         })
     }
 
-    /// Replaces the parameters. New bands hold what
-    /// `make` makes; the packets of bands that are no more go to `drops`.
+    /// Replaces the parameters. `make` makes the qdisc of each new band; the packets of removed
+    /// bands go to `drops`.
     ///
     /// # Errors
     /// If `bands` or `priomap` is outside its range. Then nothing changes.

@@ -1,5 +1,5 @@
 //! [`Stats`]: counts the packets of a qdisc, as the common lines of `tc -s
-//! qdisc` do, and how long it stayed; [`FlowStats`], the same flow by flow.
+//! qdisc` do, and their sojourn times; [`FlowStats`], the same per flow.
 
 mod flows;
 
@@ -12,6 +12,19 @@ use crate::class::ClassId;
 pub use flows::{Flow, FlowCounts, FlowStats};
 
 /// Wraps any qdisc and counts.
+///
+/// ```
+/// use std::time::Duration;
+/// use tautline_base::{Instant, Packet};
+/// use tautline_qdisc::{Drops, Pfifo, Qdisc, Stats, pfifo::Config};
+///
+/// let (mut fifo, mut drops) = (Stats::new(Pfifo::new(Config { limit: 1 })), Drops::new());
+/// for _ in 0..2 {
+///     fifo.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+/// }
+/// fifo.dequeue(Instant::from_millis(5), &mut drops);
+/// assert_eq!((fifo.stats().drops(), fifo.stats().sojourn.max), (1, Duration::from_millis(5)));
+/// ```
 #[derive(Debug)]
 pub struct Stats<Q> {
     inner: Q,
