@@ -215,12 +215,7 @@ impl Reporter {
         let (since, before) = std::mem::replace(&mut self.last, (now, bytes));
         let queue = host.port().qdisc().stats().clone();
         let previous = std::mem::replace(&mut *self.queue, queue);
-        let mut sojourn = self.queue.sojourn.clone();
-        sojourn
-            .histogram
-            .iter_mut()
-            .zip(previous.sojourn.histogram)
-            .for_each(|(count, before)| *count -= before);
+        let sojourn = self.queue.sojourn.since(&previous.sojourn);
         let (backlog, limit) = (host.port().backlog(), host.port().ring().limit());
         Interval {
             event: "interval",

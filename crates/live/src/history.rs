@@ -102,12 +102,11 @@ impl History {
         let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
             return Sojourn::default();
         };
-        let mut sojourn = now.sojourn.clone();
         if self.recent.len() > 1 {
-            let counts = sojourn.histogram.iter_mut().zip(before.sojourn.histogram);
-            counts.for_each(|(count, before)| *count = count.saturating_sub(before));
+            now.sojourn.since(&before.sojourn)
+        } else {
+            now.sojourn.clone()
         }
-        sojourn
     }
 }
 
@@ -125,7 +124,7 @@ mod tests {
             ..PortState::default()
         };
         port.backlog.packets = packets as usize;
-        port.sojourn.histogram[20] = packets;
+        port.sojourn.histogram.record(1 << 20, packets);
         Snapshot {
             at: Duration::from_millis(millis),
             ports: vec![port],

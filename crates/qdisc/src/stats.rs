@@ -5,7 +5,7 @@ mod flows;
 
 use core::time::Duration;
 
-use tautline_base::{Backlog, Bytes, DropReason, Drops, Ecn, Instant, Item, Qdisc};
+use tautline_base::{Backlog, Bytes, DropReason, Drops, Ecn, Instant, Item, Log2Histogram, Qdisc};
 
 use crate::class::ClassId;
 
@@ -103,24 +103,14 @@ impl QueueStats {
 }
 
 /// Times spent in a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sojourn {
     /// Of the packet handed out last.
     pub last: Duration,
     /// The longest.
     pub max: Duration,
-    /// Number of packets by ⌊log₂ nanoseconds⌋; under two nanoseconds in the first.
-    pub histogram: [u64; 64],
-}
-
-impl Default for Sojourn {
-    fn default() -> Self {
-        Self {
-            last: Duration::ZERO,
-            max: Duration::ZERO,
-            histogram: [0; 64],
-        }
-    }
+    /// Packets by nanoseconds, zero counted as one.
+    pub histogram: Log2Histogram<65>,
 }
 
 impl Sojourn {
@@ -128,34 +118,34 @@ impl Sojourn {
         self.last = sojourn;
         self.max = self.max.max(sojourn);
         let nanos = u64::try_from(sojourn.as_nanos()).unwrap_or(u64::MAX);
-        self.histogram[nanos.max(1).ilog2() as usize] += 1;
+        self.histogram.record(nanos.max(1), 1);
     }
 
     fn absorb(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
-        self.histogram
-            .iter_mut()
-            .zip(other.histogram)
-            .for_each(|(count, more)| *count += more);
+        self.histogram.merge(&other.histogram);
+    }
+
+    /// The times measured after `earlier`, a previous state of this one; `max` is of all.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let histogram = self.histogram.since(&earlier.histogram);
+        Self {
+            histogram,
+            ..self.clone()
+        }
     }
 
     /// Packets that were measured.
     pub fn count(&self) -> u64 {
-        self.histogram.iter().sum()
+        self.histogram.total()
     }
 
     /// An upper bound, at most twice too large, of the time that `percent` of the packets did not
     /// exceed. Zero if none passed.
     pub fn percentile(&self, percent: u8) -> Duration {
-        let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100);
-        let mut seen = 0;
-        let bucket = self.histogram.iter().position(|&count| {
-            seen += u128::from(count);
-            seen >= wanted.max(1)
-        });
-        bucket.map_or(Duration::ZERO, |log| {
-            Duration::from_nanos(u64::MAX >> (63 - log)).min(self.max)
-        })
+        let bound = self.histogram.percentile(percent).unwrap_or(0);
+        Duration::from_nanos(bound).min(self.max)
     }
 }
 
@@ -314,12 +304,8 @@ mod tests {
             (Duration::from_millis(4), Duration::from_millis(4))
         );
         assert_eq!(
-            (
-                sojourn.histogram[0],
-                sojourn.histogram[20],
-                sojourn.histogram[21]
-            ),
-            (1, 1, 1)
+            sojourn.histogram.buckets().collect::<std::vec::Vec<_>>(),
+            [(1, 1), (1 << 20, 1), (1 << 21, 1)]
         );
         assert_eq!(stats.common().drops, 1);
     }

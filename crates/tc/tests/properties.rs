@@ -471,7 +471,7 @@ proptest! {
         rig.drain();
         let stats = rig.queue.stats();
         prop_assert_eq!(stats.enqueued.packets, stats.dequeued.packets + stats.drops());
-        prop_assert_eq!(stats.sojourn.histogram.iter().sum::<u64>(), stats.dequeued.packets);
+        prop_assert_eq!(stats.sojourn.histogram.total(), stats.dequeued.packets);
     }
 
     /// The same events give the same packets.

@@ -262,12 +262,7 @@ where
     D::Frame: Frame + Send + 'static,
 {
     let (port, stats) = (to.port(), to.port().qdisc().stats());
-    let mut sojourn = stats.sojourn.clone();
-    sojourn
-        .histogram
-        .iter_mut()
-        .zip(before.queue.sojourn.histogram)
-        .for_each(|(count, before)| *count -= before);
+    let sojourn = stats.sojourn.since(&before.queue.sojourn);
     let sent = (stats.dequeued.bytes - before.queue.dequeued.bytes).get();
     let marks = |stats: &QueueStats| stats.dequeued.ce.saturating_sub(stats.enqueued.ce);
     let then = std::mem::replace(

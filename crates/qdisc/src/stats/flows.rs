@@ -343,7 +343,7 @@ mod tests {
             queue.flows().for_each(|(_, counts)| sum.absorb(counts));
             let all = queue.inner().stats();
             prop_assert_eq!((sum.enqueued, sum.dequeued, sum.dropped.packets), (all.enqueued, all.dequeued, all.drops()));
-            prop_assert_eq!((sum.sojourn.histogram, sum.sojourn.max), (all.sojourn.histogram, all.sojourn.max));
+            prop_assert_eq!((&sum.sojourn.histogram, sum.sojourn.max), (&all.sojourn.histogram, all.sojourn.max));
         }
     }
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-/// Buckets: below 1 µs, then doubling up to 2³⁰ µs (18 minutes), and everything beyond.
-const BUCKETS: usize = 32;
+use tautline_base::Log2Histogram;
 
 /// Waiting times, weighted by bytes. Fixed size; resolution a factor of two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: [u64; BUCKETS],
-    bytes: u64,
+    /// Bytes by whole microseconds; waits from 2³⁰ µs (18 minutes) share the last bucket.
+    bytes: Log2Histogram<32>,
     /// Bytes times nanoseconds.
     sum: u128,
     longest: Duration,
@@ -18,9 +17,8 @@ pub struct Histogram {
 impl Histogram {
     /// Notes that `bytes` bytes waited for `wait`.
     pub fn record(&mut self, wait: Duration, bytes: u64) {
-        let bucket = &mut self.buckets[bucket_of(wait)];
-        *bucket = bucket.saturating_add(bytes);
-        self.bytes = self.bytes.saturating_add(bytes);
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        self.bytes.record(micros, bytes);
         self.sum = self
             .sum
             .saturating_add(wait.as_nanos().saturating_mul(u128::from(bytes)));
@@ -29,12 +27,13 @@ impl Histogram {
 
     /// Bytes noted, also those that did not wait.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.total()
     }
 
     /// How long a byte waited on average.
     pub fn mean(&self) -> Duration {
-        nanos(self.sum / u128::from(self.bytes.max(1)))
+        let nanos = self.sum / u128::from(self.bytes().max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
     /// The longest wait.
@@ -45,60 +44,25 @@ impl Histogram {
     /// Upper bound of the wait of `percent` of the bytes: the end of their bucket, at most the
     /// longest wait.
     pub fn percentile(&self, percent: u8) -> Duration {
-        let wanted = (u128::from(self.bytes) * u128::from(percent.min(100))).div_ceil(100);
-        let mut seen = 0;
-        for (bucket, bytes) in self.buckets.iter().enumerate() {
-            seen += u128::from(*bytes);
-            if seen >= wanted {
-                return end_of(bucket).min(self.longest);
-            }
-        }
-        self.longest
+        let whole = self.bytes.percentile(percent);
+        let end = whole.and_then(|micros| micros.checked_add(1));
+        end.map_or(self.longest, |end| {
+            Duration::from_micros(end).min(self.longest)
+        })
     }
 
     /// The buckets that hold any bytes: where each begins, and its bytes.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
-        let start = |bucket: usize| {
-            if bucket == 0 {
-                Duration::ZERO
-            } else {
-                end_of(bucket - 1)
-            }
-        };
-        self.buckets
-            .iter()
-            .enumerate()
-            .filter(|(_, bytes)| **bytes > 0)
-            .map(move |(bucket, bytes)| (start(bucket), *bytes))
+        let buckets = self.bytes.buckets();
+        buckets.map(|(micros, bytes)| (Duration::from_micros(micros), bytes))
     }
 
     /// Adds what `other` noted.
     pub fn merge(&mut self, other: &Self) {
-        for (ours, theirs) in self.buckets.iter_mut().zip(other.buckets) {
-            *ours = ours.saturating_add(theirs);
-        }
-        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.bytes.merge(&other.bytes);
         self.sum = self.sum.saturating_add(other.sum);
         self.longest = self.longest.max(other.longest);
     }
-}
-
-fn bucket_of(wait: Duration) -> usize {
-    let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-    ((u64::BITS - micros.leading_zeros()) as usize).min(BUCKETS - 1)
-}
-
-/// The end of a bucket: 1 µs, 2 µs, 4 µs ...
-fn end_of(bucket: usize) -> Duration {
-    if bucket == BUCKETS - 1 {
-        Duration::MAX
-    } else {
-        Duration::from_micros(1 << bucket)
-    }
-}
-
-fn nanos(nanos: u128) -> Duration {
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -227,8 +227,9 @@ fn micros(time: Duration) -> Json {
 /// Sojourn times: count, last, percentiles and longest in microseconds; `log2_ns` counts packets
 /// by ⌊log₂ nanoseconds⌋, up to the last that is not zero.
 fn sojourn(sojourn: &Sojourn) -> (&'static str, Json) {
-    let used = sojourn.histogram.iter().rposition(|&count| count > 0);
-    let used = &sojourn.histogram[..used.map_or(0, |last| last + 1)];
+    let [_, counts @ ..] = sojourn.histogram.counts();
+    let used = counts.iter().rposition(|&count| count > 0);
+    let used = &counts[..used.map_or(0, |last| last + 1)];
     let fields = Fields::from([
         ("count", Json::Whole(sojourn.count())),
         ("last", micros(sojourn.last)),
