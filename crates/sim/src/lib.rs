@@ -25,9 +25,7 @@ pub use app::{AppError, Application, Applications, BulkReceiver, BulkSender, Flo
 pub use config_error::ConfigError;
 pub use dyn_rlc::DynRlc;
 pub use event_queue::EventQueue;
-pub use link::{
-    Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkEventKind, LinkNicConfig, LinkTracer,
-};
+pub use link::{Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkEventKind, LinkNicConfig};
 pub use network::{
     Endpoint, HostQdisc, Network, Node, PortId, PortSample, SimError, SimErrorKind, SimHost,
     topology,

@@ -21,6 +21,7 @@ use tautline_base::{Backlog, Bytes, DropReason, HeapFrame, Instant, Item, Packet
 use tautline_bql::{Limit, Ring};
 use tautline_qdisc::Ledger;
 use tautline_qdisc::fifo::{self, Fifo, Victim};
+use tautline_stack::Tracer;
 use tautline_tc::{DynQdisc, Inspect, Report};
 
 use crate::classify;
@@ -30,7 +31,7 @@ use crate::nic::SimNic;
 use channel::Channel;
 pub use config::{Buffer, Impairments, LinkConfig, LinkNicConfig};
 use device::EgressNic;
-pub use event::{LinkEvent, LinkEventKind, LinkTracer};
+pub use event::{LinkEvent, LinkEventKind};
 use frames::Frames;
 use wire::Wire;
 
@@ -126,7 +127,7 @@ impl Link {
 
     /// Puts a frame onto the link. Frames longer than [`HeapFrame::LEN`] are truncated: no NIC here
     /// sends them.
-    pub fn enter(&mut self, bytes: &[u8], now: Instant, tracer: &mut impl LinkTracer) {
+    pub fn enter(&mut self, bytes: &[u8], now: Instant, tracer: &mut impl Tracer<LinkEvent>) {
         self.frames.stats.entered += 1;
         tracer.record(&LinkEvent::new(now, LinkEventKind::Entered), bytes);
         let packet = self.frames.copy(bytes);
@@ -139,7 +140,7 @@ impl Link {
         &mut self,
         packet: &mut Packet<HeapFrame>,
         now: Instant,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         self.frames.stats.entered += 1;
         tracer.record(&LinkEvent::new(now, LinkEventKind::Entered), packet.bytes());
@@ -147,7 +148,12 @@ impl Link {
         self.enqueue(packet, now, tracer);
     }
 
-    fn enqueue(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+    fn enqueue(
+        &mut self,
+        packet: Packet<HeapFrame>,
+        now: Instant,
+        tracer: &mut impl Tracer<LinkEvent>,
+    ) {
         let packet = match self.config.queue {
             Buffer::TailDrop { .. } => classify::describe_in_order(packet),
             Buffer::Qdisc(_) => classify::describe(packet),
@@ -175,7 +181,7 @@ impl Link {
     pub fn advance(
         &mut self,
         now: Instant,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
         mut deliver: impl FnMut(&[u8]),
     ) {
         self.serialize(now, tracer);
@@ -187,7 +193,7 @@ impl Link {
 
     /// Sends what has been serialized by `now`, and dequeues what may go next.
     #[inline]
-    pub(crate) fn serialize(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+    pub(crate) fn serialize(&mut self, now: Instant, tracer: &mut impl Tracer<LinkEvent>) {
         let (channel, frames) = (&mut self.channel, &mut self.frames);
         match &mut self.egress {
             Egress::Wire(wire) => wire.advance(now, channel, frames, tracer),
@@ -200,7 +206,7 @@ impl Link {
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) -> Option<Packet<HeapFrame>> {
         let (at, packet) = self.channel.arrived(now)?;
         self.frames.stats.arrived += 1;

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use tautline_stack::{PacketEvent, Tracer};
 
-use crate::link::{LinkEvent, LinkTracer};
+use crate::link::LinkEvent;
 
 pub use capture::{Capture, CaptureConfig};
 pub use packet_trace::{Fate, PacketRecord, PacketTrace};
@@ -32,19 +32,15 @@ pub trait Record {
     const ENABLED: bool = true;
 
     /// `event` happened in host number `host` to the packet whose bytes are `frame`.
-    fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]);
+    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
 
     /// `event` happened to `frame` on link number `link`.
-    fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]);
+    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 /// Ignores all events.
 impl Record for () {
     const ENABLED: bool = false;
-
-    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 impl<A: Record, B: Record> Record for (A, B) {
@@ -124,10 +120,10 @@ pub(crate) struct LinkTap<'a, R> {
     pub(crate) recorder: &'a mut R,
 }
 
-impl<R: Record> LinkTracer for LinkTap<'_, R> {
+impl<R: Record> Tracer<LinkEvent> for LinkTap<'_, R> {
+    const ENABLED: bool = R::ENABLED;
+
     fn record(&mut self, event: &LinkEvent, frame: &[u8]) {
-        if R::ENABLED {
-            self.recorder.on_link(self.link, event, frame);
-        }
+        self.recorder.on_link(self.link, event, frame);
     }
 }

@@ -39,38 +39,38 @@ pub enum What {
     Received,
 }
 
-/// Receives packet events, in order.
-pub trait Tracer {
+/// Receives events, in order: those of packets in a host, unless `E` is another kind.
+pub trait Tracer<E = PacketEvent> {
     /// False if events are discarded: the host then does not even collect them.
     const ENABLED: bool = true;
 
     /// `event` happened to the packet whose bytes are `frame`.
-    fn record(&mut self, event: &PacketEvent, frame: &[u8]);
+    fn record(&mut self, event: &E, frame: &[u8]);
 }
 
 /// Discards all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTrace;
 
-impl Tracer for NoTrace {
+impl<E> Tracer<E> for NoTrace {
     const ENABLED: bool = false;
 
-    fn record(&mut self, _event: &PacketEvent, _frame: &[u8]) {}
+    fn record(&mut self, _event: &E, _frame: &[u8]) {}
 }
 
-impl<A: Tracer, B: Tracer> Tracer for (A, B) {
+impl<E, A: Tracer<E>, B: Tracer<E>> Tracer<E> for (A, B) {
     const ENABLED: bool = A::ENABLED || B::ENABLED;
 
-    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+    fn record(&mut self, event: &E, frame: &[u8]) {
         self.0.record(event, frame);
         self.1.record(event, frame);
     }
 }
 
-impl<T: Tracer> Tracer for Option<T> {
+impl<E, T: Tracer<E>> Tracer<E> for Option<T> {
     const ENABLED: bool = T::ENABLED;
 
-    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+    fn record(&mut self, event: &E, frame: &[u8]) {
         if let Some(tracer) = self {
             tracer.record(event, frame);
         }

@@ -7,9 +7,10 @@ use rand_core::Rng;
 use rand_pcg::Pcg32;
 use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{HeapFrame, Instant, Item, Packet};
+use tautline_stack::Tracer;
 
 use super::frames::Frames;
-use super::{Impairments, LinkEvent, LinkEventKind, LinkTracer};
+use super::{Impairments, LinkEvent, LinkEventKind};
 use crate::classify;
 use crate::event_queue::EventQueue;
 
@@ -61,7 +62,7 @@ impl Channel {
         mut packet: Packet<HeapFrame>,
         now: Instant,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         frames.stats.sent += 1;
         frames.stats.sent_bytes += packet.len();
@@ -88,7 +89,7 @@ impl Channel {
         mut packet: Packet<HeapFrame>,
         now: Instant,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         if self.impair.corrupt.draw(&mut self.rng) && classify::is_ipv4(packet.bytes()) {
             let bits = ((packet.bytes().len() - ETHERNET_HEADER) * 8) as u64;

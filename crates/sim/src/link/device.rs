@@ -11,11 +11,12 @@ use rand_pcg::Pcg32;
 use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, Port, Ring};
+use tautline_stack::Tracer;
 
 use super::channel::Channel;
 use super::config::{LinkConfig, LinkNicConfig};
 use super::frames::Frames;
-use super::{LinkQdisc, LinkTracer, earliest};
+use super::{LinkEvent, LinkQdisc, earliest};
 use crate::config_error::ConfigError;
 use crate::nic::{Departing, NicConfig, SimNic};
 
@@ -87,7 +88,7 @@ impl EgressNic {
         now: Instant,
         channel: &mut Channel,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         let nic = self.port.ring_mut().device_mut();
         nic.send_off(now, |frame, at| {

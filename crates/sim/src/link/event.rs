@@ -47,14 +47,3 @@ pub enum LinkEventKind {
     /// It reached the far end.
     Arrived,
 }
-
-/// Receives the events of a link.
-pub trait LinkTracer {
-    /// `event` happened to `frame`.
-    fn record(&mut self, event: &LinkEvent, frame: &[u8]);
-}
-
-/// Ignores all events.
-impl LinkTracer for () {
-    fn record(&mut self, _event: &LinkEvent, _frame: &[u8]) {}
-}

@@ -1,8 +1,9 @@
 //! [`Frames`]: a link's own frames, and its counters.
 
 use tautline_base::{Drops, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool, Qdisc};
+use tautline_stack::Tracer;
 
-use super::{LinkEvent, LinkEventKind, LinkQdisc, LinkStats, LinkTracer};
+use super::{LinkEvent, LinkEventKind, LinkQdisc, LinkStats};
 use crate::classify;
 
 pub(super) struct Frames {
@@ -73,7 +74,7 @@ impl Frames {
         &mut self,
         qdisc: &mut LinkQdisc,
         now: Instant,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) -> Option<Packet<HeapFrame>> {
         let next = qdisc.dequeue(now, &mut self.drops);
         self.settle_drops(now, tracer);
@@ -100,7 +101,7 @@ impl Frames {
         );
     }
 
-    pub(super) fn settle_drops(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+    pub(super) fn settle_drops(&mut self, now: Instant, tracer: &mut impl Tracer<LinkEvent>) {
         if self.drops.is_empty() {
             return;
         }

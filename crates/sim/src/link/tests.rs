@@ -8,11 +8,10 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::DropReason;
 
-use super::{
-    Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkEventKind, LinkNicConfig, LinkTracer,
-};
+use super::{Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkEventKind, LinkNicConfig};
 use crate::{Coalesce, Probability};
 use tautline_bql::LimitKind;
+use tautline_stack::{NoTrace, Tracer};
 
 fn link(config: LinkConfig) -> Link {
     Link::new(config, Pcg32::new(7, 7)).expect("valid")
@@ -31,7 +30,7 @@ fn number(frame: &[u8]) -> u32 {
 }
 
 /// Lets the link run dry; returns (arrival in µs, frame).
-fn run(link: &mut Link, tracer: &mut impl LinkTracer) -> Vec<(u64, Vec<u8>)> {
+fn run(link: &mut Link, tracer: &mut impl Tracer<LinkEvent>) -> Vec<(u64, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
         link.advance(now, tracer, |bytes| {
@@ -51,9 +50,9 @@ fn a_frame_takes_its_serialisation_and_the_delay() {
     };
     let mut link = link(config);
     for n in 0..3 {
-        link.enter(&frame(n, 0), Instant::from_micros(1), &mut ());
+        link.enter(&frame(n, 0), Instant::from_micros(1), &mut NoTrace);
     }
-    let arrivals: Vec<_> = run(&mut link, &mut ())
+    let arrivals: Vec<_> = run(&mut link, &mut NoTrace)
         .iter()
         .map(|(at, bytes)| (*at, number(bytes)))
         .collect();
@@ -72,9 +71,9 @@ fn a_full_buffer_drops_the_newcomer() {
         ..LinkConfig::default()
     });
     for n in 0..5 {
-        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
     }
-    let arrived: Vec<_> = run(&mut link, &mut ())
+    let arrived: Vec<_> = run(&mut link, &mut NoTrace)
         .iter()
         .map(|(_, bytes)| number(bytes))
         .collect();
@@ -101,9 +100,9 @@ fn a_discipline_marks_ect_frames_and_the_checksum_follows() {
         ..LinkConfig::default()
     });
     for n in 0..100 {
-        link.enter(&frame(n, 0b10), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0b10), Instant::ZERO, &mut NoTrace);
     }
-    let arrived = run(&mut link, &mut ());
+    let arrived = run(&mut link, &mut NoTrace);
     let marked = arrived
         .iter()
         .filter(|(_, bytes)| bytes[15] == 0b11)
@@ -131,8 +130,8 @@ fn a_flipped_bit_is_one_bit_of_the_ip_packet() {
     });
     let mut hit = [false; 3];
     for _ in 0..200 {
-        link.enter(&frame(1, 0), Instant::ZERO, &mut ());
-        let (_, damaged) = run(&mut link, &mut ()).pop().expect("not lost");
+        link.enter(&frame(1, 0), Instant::ZERO, &mut NoTrace);
+        let (_, damaged) = run(&mut link, &mut NoTrace).pop().expect("not lost");
         let flips: Vec<_> = frame(1, 0)
             .iter()
             .zip(&damaged)
@@ -151,9 +150,9 @@ fn a_flipped_bit_is_one_bit_of_the_ip_packet() {
         hit[at / 417] = true;
     }
     assert_eq!(hit, [true; 3], "every part of the frame is hit");
-    link.enter(&[0xff; 42], Instant::ZERO, &mut ());
+    link.enter(&[0xff; 42], Instant::ZERO, &mut NoTrace);
     assert_eq!(
-        run(&mut link, &mut ())[0].1,
+        run(&mut link, &mut NoTrace)[0].1,
         [0xff; 42],
         "no IP packet, no flip"
     );
@@ -173,9 +172,9 @@ fn a_held_back_frame_is_overtaken() {
         ..LinkConfig::default()
     });
     for n in 0..50 {
-        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
     }
-    for (at, bytes) in run(&mut link, &mut ()) {
+    for (at, bytes) in run(&mut link, &mut NoTrace) {
         let on_time = u64::from(number(&bytes) + 1) * 10;
         assert!(at == on_time || at == on_time + 35, "{at} {on_time}");
     }
@@ -186,7 +185,7 @@ fn a_held_back_frame_is_overtaken() {
 #[derive(Default)]
 struct Count(HashMap<std::mem::Discriminant<LinkEventKind>, u64>);
 
-impl LinkTracer for Count {
+impl Tracer<LinkEvent> for Count {
     fn record(&mut self, event: &LinkEvent, _frame: &[u8]) {
         *self
             .0
@@ -220,7 +219,7 @@ fn routed(ring: usize, frames: u32, late: Duration, limit: LimitKind) -> Link {
 fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
     let mut link = routed(4, 3, Duration::ZERO, LimitKind::Unlimited);
     for n in 0..6 {
-        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
     }
     let ring = link.ring().expect("it has a NIC");
     assert_eq!(
@@ -229,7 +228,7 @@ fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
     );
     // 10 µs each; the interrupt at 30 µs lets the fifth and sixth in while the fourth is on the
     // wire.
-    let arrivals: Vec<_> = run(&mut link, &mut ())
+    let arrivals: Vec<_> = run(&mut link, &mut NoTrace)
         .iter()
         .map(|(at, bytes)| (*at, number(bytes)))
         .collect();
@@ -243,9 +242,12 @@ fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
 fn a_ring_runs_dry_while_nobody_hears_of_its_completions() {
     let mut link = routed(2, u32::MAX, Duration::ZERO, LimitKind::Unlimited);
     for n in 0..4 {
-        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
     }
-    let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, _)| *at).collect();
+    let arrivals: Vec<_> = run(&mut link, &mut NoTrace)
+        .iter()
+        .map(|(at, _)| *at)
+        .collect();
     assert_eq!(
         arrivals,
         [10, 20, 1020, 1030],
@@ -258,9 +260,9 @@ fn a_late_driver_answers_later_and_never_more_than_that() {
     let arrivals = |late| {
         let mut link = routed(1, 1, late, LimitKind::Unlimited);
         for n in 0..100 {
-            link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+            link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
         }
-        run(&mut link, &mut ())
+        run(&mut link, &mut NoTrace)
             .iter()
             .map(|(at, _)| *at)
             .collect::<Vec<_>>()
@@ -282,7 +284,7 @@ fn a_late_driver_answers_later_and_never_more_than_that() {
 fn a_limit_holds_packets_back_though_the_ring_has_room() {
     let mut link = routed(64, 1, Duration::ZERO, LimitKind::default());
     for n in 0..50 {
-        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        link.enter(&frame(n, 0), Instant::ZERO, &mut NoTrace);
     }
     let ring = link.ring().expect("it has a NIC");
     assert_eq!(
@@ -290,7 +292,7 @@ fn a_limit_holds_packets_back_though_the_ring_has_room() {
         (1, 49),
         "a limit of zero lets one through"
     );
-    assert_eq!(run(&mut link, &mut ()).len(), 50);
+    assert_eq!(run(&mut link, &mut NoTrace).len(), 50);
 }
 
 /// Priority comes from the TOS byte, as where Linux forwards.
@@ -303,9 +305,9 @@ fn a_router_sees_the_priority_of_a_frame() {
         ..LinkConfig::default()
     });
     for (n, tos) in [(0, 0), (1, 0), (2, 36 << 2)] {
-        link.enter(&frame(n, tos), Instant::ZERO, &mut ());
+        link.enter(&frame(n, tos), Instant::ZERO, &mut NoTrace);
     }
-    let arrived: Vec<_> = run(&mut link, &mut ())
+    let arrived: Vec<_> = run(&mut link, &mut NoTrace)
         .iter()
         .map(|(_, bytes)| number(bytes))
         .collect();

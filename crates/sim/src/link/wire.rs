@@ -2,10 +2,11 @@
 //! serialized.
 
 use tautline_base::{Bytes, HeapFrame, Instant, Item, Packet, Qdisc};
+use tautline_stack::Tracer;
 
 use super::channel::Channel;
 use super::frames::Frames;
-use super::{Buffer, LinkConfig, LinkQdisc, LinkTracer};
+use super::{Buffer, LinkConfig, LinkEvent, LinkQdisc};
 use crate::schedule::LineRate;
 
 pub(super) struct Wire {
@@ -97,7 +98,7 @@ impl Wire {
         now: Instant,
         channel: &mut Channel,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         match self.serializer {
             Serializer::Ahead { until } if until > now => {}
@@ -113,7 +114,7 @@ impl Wire {
         now: Instant,
         channel: &mut Channel,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) {
         loop {
             let free_at = match std::mem::replace(&mut self.serializer, Serializer::Idle) {
@@ -140,7 +141,7 @@ impl Wire {
         now: Instant,
         channel: &mut Channel,
         frames: &mut Frames,
-        tracer: &mut impl LinkTracer,
+        tracer: &mut impl Tracer<LinkEvent>,
     ) -> bool {
         // An AQM may depend on being found empty; tail drop does not.
         if self.tail_drop.is_some() && self.qdisc.backlog().packets == 0 {

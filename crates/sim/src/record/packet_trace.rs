@@ -6,7 +6,6 @@ use tautline_base::{Instant, SocketId};
 use tautline_qdisc::DropReason;
 use tautline_stack::{PacketEvent, What};
 
-use crate::link::LinkEvent;
 use crate::record::Record;
 use crate::record::in_host::InHost;
 
@@ -107,8 +106,6 @@ impl Record for PacketTrace {
             What::Received => {}
         }
     }
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 impl PacketTrace {

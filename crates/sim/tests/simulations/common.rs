@@ -9,7 +9,7 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Ack, Congestion, Controller, Factory, Idle, Verdict};
 use tautline_sim::transfer::{SENDER, TransferNetwork};
 use tautline_sim::{
-    Check, Impairments, LinkConfig, LinkEvent, Outcome, Pattern, Probability, Record, Transfer,
+    Check, Impairments, LinkConfig, Outcome, Pattern, Probability, Record, Transfer,
 };
 use tautline_stack::{Pacing, PacketEvent, TcpConfig, TcpInfo, TsqLimit, What};
 
@@ -269,8 +269,6 @@ impl Record for Flight {
                 .max((sent.wrapping_sub(acked) as i32).max(0) as u32);
         }
     }
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 /// When the sender's data frames entered its ring.
@@ -284,8 +282,6 @@ impl Record for Departures {
             self.0.push((event.at, u64::from(event.len)));
         }
     }
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 impl Departures {

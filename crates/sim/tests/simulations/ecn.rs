@@ -8,7 +8,7 @@ use crate::common::{long_wire, ms, path, run_recorded};
 use tautline_base::{Ecn, Instant, Rate};
 use tautline_cc::Algorithm;
 use tautline_sim::{LinkEvent, LinkEventKind, NicConfig, Outcome, Record, Transfer};
-use tautline_stack::{EcnMode, EcnState, PacketEvent, TcpConfig, TsqLimit};
+use tautline_stack::{EcnMode, EcnState, TcpConfig, TsqLimit};
 
 /// How long data frames stayed in the queue of the link there, once the start was over.
 struct Sojourns {
@@ -41,8 +41,6 @@ impl Sojourns {
 }
 
 impl Record for Sojourns {
-    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
-
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
         if let LinkEventKind::Serialized { sojourn } = event.kind
             && link == 0

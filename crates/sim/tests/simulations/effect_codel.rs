@@ -35,8 +35,6 @@ impl Record for Sojourns {
             _ => {}
         }
     }
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 /// The same for the link there.
@@ -44,8 +42,6 @@ impl Record for Sojourns {
 struct LinkSojourns(Sojourns);
 
 impl Record for LinkSojourns {
-    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
-
     fn on_link(&mut self, link: usize, event: &LinkEvent, _frame: &[u8]) {
         if let LinkEventKind::Serialized { sojourn } = event.kind
             && link == 0

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use tautline_base::Instant;
+use tautline_sim::Record;
 use tautline_sim::app::Sample;
-use tautline_sim::{LinkEvent, Record};
 use tautline_stack::{PacketEvent, What};
 
 /// Follows streams, by the port they go to.
@@ -55,8 +55,6 @@ impl Record for Segments {
             ));
         }
     }
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
 }
 
 /// The port that a TCP segment with payload goes to, in an Ethernet frame with IPv4.
