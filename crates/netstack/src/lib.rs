@@ -23,9 +23,13 @@
 mod builder;
 pub mod device;
 mod driver;
+#[cfg(not(target_family = "wasm"))]
+pub mod gateway;
 mod incoming;
 #[cfg(not(target_family = "wasm"))]
 pub mod like;
+#[cfg(not(target_family = "wasm"))]
+mod relay;
 mod report;
 mod settings;
 mod stack;
@@ -36,6 +40,8 @@ mod udp_sessions;
 
 pub use builder::Builder;
 pub use incoming::{TcpIncoming, UdpIncoming};
+#[cfg(not(target_family = "wasm"))]
+pub use relay::RelayLimits;
 pub use report::Report;
 pub use stack::Netstack;
 pub use tautline_base::Bytes;

@@ -77,6 +77,16 @@ impl Netstack {
         TcpStream::connect_from(&self.handle, Some(local), remote, tcp).await
     }
 
+    /// As [`connect`](Self::connect), as a future that does not borrow the stack.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn connecting(
+        &self,
+        remote: SocketAddr,
+    ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
+        let handle = self.handle.clone();
+        async move { TcpStream::connect(&handle, remote).await }
+    }
+
     /// The handle for sockets of single ports and for other settings.
     pub fn handle(&self) -> &StackHandle {
         &self.handle

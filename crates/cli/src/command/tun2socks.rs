@@ -76,7 +76,7 @@ impl Tun2SocksArgs {
                 }
             });
             let mut tun2socks = Tun2Socks::new(self.proxy);
-            tun2socks.connect_timeout = self.connect_timeout.0;
+            tun2socks.limits.connect_timeout = self.connect_timeout.0;
             tokio::select! {
                 failed = tun2socks.run(&stack) => {
                     failed.map_err(|error| Failure::Device(error.to_string()))

@@ -118,19 +118,28 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> PacketIo for FrameStrea
     }
 }
 
-/// Ethernet frames over a connected Unix datagram socket, one each.
+/// Ethernet frames over a Unix datagram socket, one each.
 #[cfg(unix)]
 #[derive(Debug)]
 pub struct FrameSocket {
     socket: tokio::net::UnixDatagram,
     mtu: usize,
+    /// Of a socket that is not connected, the path of the last sender.
+    peer: Option<std::path::PathBuf>,
+    is_connected: bool,
 }
 
 #[cfg(unix)]
 impl FrameSocket {
-    /// A device on `socket` for IP packets of up to `mtu` bytes.
+    /// A device on `socket` for IP packets of up to `mtu` bytes. If it is bound and not connected,
+    /// frames go to the one that has sent last.
     pub fn new(socket: tokio::net::UnixDatagram, mtu: usize) -> Self {
-        Self { socket, mtu }
+        Self {
+            is_connected: socket.peer_addr().is_ok(),
+            socket,
+            mtu,
+            peer: None,
+        }
     }
 }
 
@@ -146,11 +155,74 @@ impl PacketIo for FrameSocket {
 
     fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(out);
-        ready!(self.socket.poll_recv(context, &mut buffer))?;
+        if self.is_connected {
+            ready!(self.socket.poll_recv(context, &mut buffer))?;
+        } else {
+            let sender = ready!(self.socket.poll_recv_from(context, &mut buffer))?;
+            self.peer = sender.as_pathname().map(Into::into);
+        }
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
     fn poll_send(&mut self, context: &mut Context<'_>, frame: &[u8]) -> Poll<io::Result<()>> {
-        self.socket.poll_send(context, frame).map_ok(drop)
+        let sent = match &self.peer {
+            None => self.socket.poll_send(context, frame),
+            Some(peer) => self.socket.poll_send_to(context, frame, peer),
+        };
+        sent.map_ok(drop)
+    }
+}
+
+/// Ethernet frames of a descriptor, one per read and write: a TAP interface that somebody else has
+/// opened with `IFF_NO_PI` and without `IFF_VNET_HDR`.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct FrameDescriptor {
+    file: tokio::io::unix::AsyncFd<std::fs::File>,
+    mtu: usize,
+}
+
+#[cfg(unix)]
+impl FrameDescriptor {
+    /// A device on a non-blocking descriptor, for IP packets of up to `mtu` bytes.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be polled.
+    #[expect(
+        deprecated,
+        reason = "`register` is unsafe for the sake of types other than `File`"
+    )]
+    pub fn new(descriptor: std::os::fd::OwnedFd, mtu: usize) -> io::Result<Self> {
+        let file = tokio::io::unix::AsyncFd::new(descriptor.into())?;
+        Ok(Self { file, mtu })
+    }
+}
+
+#[cfg(unix)]
+impl PacketIo for FrameDescriptor {
+    fn medium(&self) -> Medium {
+        Medium::Ethernet
+    }
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.file.poll_read_ready(context))?;
+            if let Ok(read) = guard.try_io(|file| io::Read::read(&mut file.get_ref(), out)) {
+                return Poll::Ready(read);
+            }
+        }
+    }
+
+    fn poll_send(&mut self, context: &mut Context<'_>, frame: &[u8]) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.file.poll_write_ready(context))?;
+            if let Ok(written) = guard.try_io(|file| io::Write::write(&mut file.get_ref(), frame)) {
+                return Poll::Ready(written.map(drop));
+            }
+        }
     }
 }

@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use tautline_base::Medium;
 use tautline_rt::StackHandle;
 
-#[cfg(unix)]
-pub use frames::FrameSocket;
 pub use frames::FrameStream;
+#[cfg(unix)]
+pub use frames::{FrameDescriptor, FrameSocket};
 pub use messages::Messages;
 pub use packets::Packets;
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -4,33 +4,25 @@
 //! without a proxy. Datagrams, those of DNS among them, pass through one association per sender.
 
 mod socks5;
-mod udp;
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::ops::Range;
 
-use tautline_rt::TcpRequest;
 use tautline_stack::Rejection;
-use tokio::io::copy_bidirectional;
-use tokio::time::timeout;
+use tokio::net::{TcpStream, UdpSocket};
 
 pub use socks5::{BadProxy, Socks5, Socks5Error};
 
 use crate::Netstack;
+use crate::relay::{self, Association, RelayLimits, Way};
 
 /// A tunnel's way out through a proxy.
 #[derive(Clone, Debug)]
 pub struct Tun2Socks {
     proxy: Socks5,
-    /// How long the proxy may take to connect; then the SYN stays unanswered, as it would without a
-    /// proxy. Default 30 s.
-    pub connect_timeout: Duration,
-    /// How long a sender of datagrams may be silent, and nothing come back, before its association
-    /// ends. Default 60 s.
-    pub udp_idle: Duration,
-    /// Associations at most; datagrams of further senders are dropped. Default 1024.
-    pub udp_senders: usize,
+    /// Bounds in time and number.
+    pub limits: RelayLimits,
 }
 
 impl Tun2Socks {
@@ -38,9 +30,7 @@ impl Tun2Socks {
     pub fn new(proxy: Socks5) -> Self {
         Self {
             proxy,
-            connect_timeout: Duration::from_secs(30),
-            udp_idle: Duration::from_secs(60),
-            udp_senders: 1024,
+            limits: RelayLimits::default(),
         }
     }
 
@@ -49,54 +39,52 @@ impl Tun2Socks {
     /// # Errors
     /// Another listener has all ports of the stack, or the stack has ended.
     pub async fn run(self, stack: &Netstack) -> io::Result<()> {
-        let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
-        let this = Arc::new(self);
-        let forwarding = udp::forward(Arc::clone(&this), Arc::new(datagrams));
-        let forwarding = AbortOnDrop(tokio::spawn(forwarding));
-        loop {
-            let request = incoming.next().await;
-            let request = match request {
-                Ok(request) => request,
-                Err(error) => {
-                    drop(forwarding);
-                    return Err(error);
-                }
-            };
-            let this = Arc::clone(&this);
-            tokio::spawn(async move { this.serve(request).await });
-        }
-    }
-
-    /// Connects upstream, answers the SYN, and copies both ways.
-    async fn serve(&self, request: TcpRequest) {
-        let connected = timeout(
-            self.connect_timeout,
-            self.proxy.connect(request.local_addr()),
-        );
-        let mut upstream = match connected.await {
-            Ok(Ok(upstream)) => upstream,
-            Ok(Err(error)) => return request.reject(error.rejection()),
-            Err(_) => return request.reject(Rejection::Silence),
-        };
-        // An error is the client's: it has given up.
-        let Ok(mut stream) = request.accept().await else {
-            return;
-        };
-        if copy_bidirectional(&mut stream, &mut upstream)
-            .await
-            .is_err()
-        {
-            // One end was reset: so is the other. Dropping `upstream` with unread data resets it.
-            stream.abort();
-        }
+        relay::run(self.proxy, self.limits, stack).await
     }
 }
 
-/// Ends a task with its owner.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
+impl Way for Socks5 {
+    type Association = SocksAssociation;
 
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+    async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
+        let connected = Self::connect(self, to).await;
+        connected.map_err(|error| error.rejection())
+    }
+
+    async fn associate(&self) -> io::Result<SocksAssociation> {
+        let (control, relay) = Self::associate(self).await.map_err(io::Error::other)?;
+        Ok(SocksAssociation { control, relay })
+    }
+}
+
+/// A UDP association of RFC 1928 §7.
+pub(crate) struct SocksAssociation {
+    /// The server ends the association by closing this.
+    control: TcpStream,
+    relay: UdpSocket,
+}
+
+impl Association for SocksAssociation {
+    async fn send(&self, to: SocketAddr, data: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(data.len() + socks5::LONGEST_HEADER);
+        socks5::wrap(&mut message, to, data);
+        self.relay.send(&message).await.map(drop)
+    }
+
+    async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
+        loop {
+            let len = tokio::select! {
+                received = self.relay.recv(buffer) => received?,
+                _ = self.control.readable() => {
+                    match self.control.try_read(&mut [0]) {
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                        _ => return Err(io::ErrorKind::ConnectionAborted.into()),
+                    }
+                }
+            };
+            if let Some((from, data)) = socks5::unwrap(&buffer[..len]) {
+                return Ok((from, len - data.len()..len));
+            }
+        }
     }
 }

@@ -199,6 +199,9 @@ async fn request(
     Ok(SocketAddr::new(ip, stream.read_u16().await?))
 }
 
+/// Longest header of a datagram to the relay: that of IPv6.
+pub(super) const LONGEST_HEADER: usize = 22;
+
 /// Appends an address as the protocol writes it.
 fn push_address(message: &mut Vec<u8>, address: SocketAddr) {
     match address.ip() {

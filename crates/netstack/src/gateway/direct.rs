@@ -1,0 +1,155 @@
+//! [`Direct`]: ordinary sockets as the way to the destinations.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tautline_stack::Rejection;
+use tokio::net::{TcpStream, UdpSocket};
+
+use super::GatewayConfig;
+use crate::relay::{Association, Way};
+
+/// Port of servers for names.
+const DOMAIN: u16 = 53;
+/// Translated destinations that an association remembers.
+const REMEMBERED: usize = 256;
+
+pub(super) struct Direct(GatewayConfig);
+
+impl Direct {
+    pub(super) fn new(config: GatewayConfig) -> Self {
+        Self(config)
+    }
+}
+
+/// The destination of a socket for what a sandbox sends to `to`. The host's own network is closed to
+/// it, but for the name server and, if allowed, the loopback address behind the gateway's.
+fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejection> {
+    let IpAddr::V4(ip) = to.ip() else {
+        return Err(Rejection::Prohibited);
+    };
+    let subnet = config.subnet;
+    if ip == subnet.resolver() {
+        let resolver = config.resolver.filter(|_| to.port() == DOMAIN);
+        return resolver.ok_or(Rejection::Reset);
+    }
+    if ip == subnet.gateway() {
+        let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port());
+        let allowed = Some(loopback).filter(|_| config.host_loopback);
+        return allowed.ok_or(Rejection::Reset);
+    }
+    // Of Linux, 0.0.0.0/8 reaches the host itself.
+    let is_this_host = ip.is_loopback() || ip.octets()[0] == 0;
+    if is_this_host || ip.is_broadcast() || ip.is_multicast() || subnet.contains(ip) {
+        return Err(Rejection::Prohibited);
+    }
+    Ok(to)
+}
+
+impl Way for Direct {
+    type Association = DirectAssociation;
+
+    async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
+        let connected = TcpStream::connect(target(&self.0, to)?).await;
+        let stream = connected.map_err(|error| match error.kind() {
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                Rejection::HostUnreachable
+            }
+            io::ErrorKind::PermissionDenied => Rejection::Prohibited,
+            io::ErrorKind::TimedOut => Rejection::Silence,
+            _ => Rejection::Reset,
+        })?;
+        // The sandbox's own stack decides when its segments leave.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn associate(&self) -> io::Result<DirectAssociation> {
+        Ok(DirectAssociation {
+            config: self.0,
+            socket: UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
+            translated: Mutex::default(),
+        })
+    }
+}
+
+/// A socket for the datagrams of one sender.
+pub(super) struct DirectAssociation {
+    config: GatewayConfig,
+    socket: UdpSocket,
+    /// The destination that the sender named, by the one that the socket sent to.
+    translated: Mutex<HashMap<SocketAddr, SocketAddr>>,
+}
+
+impl DirectAssociation {
+    fn translated(&self) -> MutexGuard<'_, HashMap<SocketAddr, SocketAddr>> {
+        let locked = self.translated.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Association for DirectAssociation {
+    async fn send(&self, to: SocketAddr, data: &[u8]) -> io::Result<()> {
+        let Ok(target) = target(&self.config, to) else {
+            return Ok(());
+        };
+        if target != to {
+            let mut translated = self.translated();
+            if translated.len() < REMEMBERED || translated.contains_key(&target) {
+                translated.insert(target, to);
+            }
+        }
+        // A datagram that the kernel refuses is lost; the next may have another destination.
+        let _ = self.socket.send_to(data, target).await;
+        Ok(())
+    }
+
+    async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
+        let (len, from) = self.socket.recv_from(buffer).await?;
+        let named = self.translated().get(&from).copied();
+        Ok((named.unwrap_or(from), 0..len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_reached_only_where_it_is_allowed() {
+        let closed = GatewayConfig::default();
+        let resolver: SocketAddr = "192.0.2.53:5353".parse().expect("an address");
+        let open = GatewayConfig {
+            host_loopback: true,
+            resolver: Some(resolver),
+            ..closed
+        };
+        let at = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        for prohibited in [
+            "127.0.0.1:80",
+            "127.9.9.9:53",
+            "0.0.0.0:80",
+            "0.1.2.3:80",
+            "224.0.0.1:80",
+            "255.255.255.255:80",
+            "10.0.2.16:80",
+            "[::ffff:127.0.0.1]:80",
+            "[::1]:80",
+        ] {
+            let refused = target(&open, at(prohibited));
+            assert_eq!(refused, Err(Rejection::Prohibited), "{prohibited}");
+        }
+        let outside = at("192.0.2.1:80");
+        assert_eq!(target(&closed, outside), Ok(outside));
+        for host in ["10.0.2.2:80", "10.0.2.3:53"] {
+            assert_eq!(target(&closed, at(host)), Err(Rejection::Reset), "{host}");
+        }
+        assert_eq!(target(&open, at("10.0.2.2:80")), Ok(at("127.0.0.1:80")));
+        assert_eq!(target(&open, at("10.0.2.3:53")), Ok(resolver));
+        let other = target(&open, at("10.0.2.3:80"));
+        assert_eq!(other, Err(Rejection::Reset));
+    }
+}

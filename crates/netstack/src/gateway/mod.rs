@@ -1,0 +1,145 @@
+//! [`Gateway`]: a network for sandboxes, whose connections are made by ordinary sockets. No rights are
+//! needed for it.
+//!
+//! Each sandbox (a microVM's socket, or a TAP interface) has a port of its own and the address that
+//! goes with it: by DHCP, or set within. Frames from other addresses are dropped, and sandboxes do not
+//! reach each other. On the way down all of them share one queueing discipline: CAKE with
+//! `dual-dsthost`, or HTB with a class each.
+//!
+//! The gateway has IPv4 only. It answers echo requests itself, whatever their destination.
+
+mod dhcp;
+mod direct;
+mod subnet;
+mod switch;
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::device::PacketIo;
+use crate::relay::{self, RelayLimits};
+use crate::{Builder, Cidr, Netstack};
+use direct::Direct;
+use switch::Switch;
+
+pub use subnet::Subnet;
+
+/// The MAC address of every gateway; sandboxes do not share a link.
+const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// The settings of a gateway.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayConfig {
+    /// Addresses of the gateway and its sandboxes. Default 10.0.2.0/24.
+    pub subnet: Subnet,
+    /// Longest packet in bytes. Default 1500.
+    pub mtu: usize,
+    /// The server for names that [`Subnet::resolver`] stands for. Default none.
+    pub resolver: Option<SocketAddr>,
+    /// Whether [`Subnet::gateway`] stands for the host's 127.0.0.1, where servers may trust
+    /// everybody. Default no.
+    pub host_loopback: bool,
+    /// Bounds in time and number.
+    pub limits: RelayLimits,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            subnet: Subnet::default(),
+            mtu: 1500,
+            resolver: None,
+            host_loopback: false,
+            limits: RelayLimits::default(),
+        }
+    }
+}
+
+/// A running gateway; dropping it ends all connections.
+#[derive(Debug)]
+pub struct Gateway {
+    config: GatewayConfig,
+    stack: Netstack,
+    attach: UnboundedSender<switch::Attached>,
+}
+
+impl Gateway {
+    /// Starts one within tokio's runtime. `configure` sets qdisc, memory and other properties of its
+    /// stack.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn start(
+        config: GatewayConfig,
+        configure: impl FnOnce(Builder<Switch>) -> Builder<Switch>,
+    ) -> io::Result<Self> {
+        let (attach, attached) = unbounded_channel();
+        let switch = Switch::new(config.subnet, config.mtu, attached);
+        let address = |ip| Cidr::new(ip, Subnet::PREFIX);
+        let builder = Netstack::builder(switch)
+            .mac(MAC)
+            .address(address(config.subnet.gateway()))
+            .address(address(config.subnet.resolver()))
+            .owns(Cidr::ALL_IPV4);
+        Ok(Self {
+            config,
+            stack: configure(builder).build()?,
+            attach,
+        })
+    }
+
+    /// Connects sandbox number `sandbox`, from 0, by a device of Ethernet frames, in the place of an
+    /// earlier one. The end of the device leaves the port empty.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) beyond [`Subnet::SANDBOXES`].
+    pub fn attach(&self, sandbox: usize, device: impl PacketIo) -> io::Result<()> {
+        if sandbox >= Subnet::SANDBOXES {
+            let why = format!("a subnet has addresses for {} sandboxes", Subnet::SANDBOXES);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let attached = (sandbox, Box::new(device) as Box<dyn PacketIo>);
+        let ended = |_| io::ErrorKind::ConnectionAborted.into();
+        self.attach.send(attached).map_err(ended)
+    }
+
+    /// Its stack.
+    pub fn stack(&self) -> &Netstack {
+        &self.stack
+    }
+
+    /// Connects the sandboxes to the world until the stack ends.
+    ///
+    /// # Errors
+    /// It runs already, or the stack has ended.
+    pub async fn run(&self) -> io::Result<()> {
+        relay::run(Direct::new(self.config), self.config.limits, &self.stack).await
+    }
+
+    /// Forwards the connections of `listener` to `port` of a sandbox, from the gateway's address.
+    ///
+    /// # Errors
+    /// Those of the listener.
+    pub async fn forward(
+        &self,
+        listener: TcpListener,
+        sandbox: usize,
+        port: u16,
+    ) -> io::Result<()> {
+        let to = SocketAddr::new(self.config.subnet.sandbox(sandbox).into(), port);
+        loop {
+            let (mut outside, _) = listener.accept().await?;
+            let connecting = self.stack.connecting(to);
+            tokio::spawn(async move {
+                // A sandbox that refuses closes the outer connection.
+                if let Ok(mut inside) = connecting.await {
+                    let _ = copy_bidirectional(&mut outside, &mut inside).await;
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything that arrives from a device leaves by another [`Way`].
+//!
+//! A SYN is answered once the upstream connection stands: the client sees a refusal as it would without
+//! a relay. Datagrams pass through one association per sender.
+
+mod udp;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tautline_rt::TcpRequest;
+use tautline_stack::Rejection;
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::Netstack;
+
+/// Bounds of a relay.
+#[derive(Clone, Copy, Debug)]
+pub struct RelayLimits {
+    /// Time for the upstream connection; then the SYN stays unanswered, as it would without a relay.
+    /// Default 30 s.
+    pub connect_timeout: Duration,
+    /// How long a sender of datagrams may be silent, and nothing come back, before its association
+    /// ends. Default 60 s.
+    pub udp_idle: Duration,
+    /// Associations at most; datagrams of further senders are dropped. Default 1024.
+    pub udp_senders: usize,
+}
+
+impl Default for RelayLimits {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(30),
+            udp_idle: Duration::from_secs(60),
+            udp_senders: 1024,
+        }
+    }
+}
+
+/// A way to the destinations.
+pub(crate) trait Way: Send + Sync + 'static {
+    type Association: Association;
+
+    /// A connection to `to`.
+    fn connect(&self, to: SocketAddr) -> impl Future<Output = Result<TcpStream, Rejection>> + Send;
+
+    /// A way for the datagrams of one sender.
+    fn associate(&self) -> impl Future<Output = io::Result<Self::Association>> + Send;
+}
+
+/// A way for the datagrams of one sender.
+pub(crate) trait Association: Send + Sync {
+    /// Sends a datagram to `to`.
+    fn send(&self, to: SocketAddr, data: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// The next datagram: its sender, and where in `buffer` its data is. Cancel safe.
+    fn recv(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(SocketAddr, Range<usize>)>> + Send;
+}
+
+/// Relays what arrives at `stack` until that ends.
+pub(crate) async fn run<W: Way>(way: W, limits: RelayLimits, stack: &Netstack) -> io::Result<()> {
+    let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
+    let way = Arc::new(way);
+    let forwarding = udp::forward(Arc::clone(&way), limits, Arc::new(datagrams));
+    let _forwarding = AbortOnDrop(tokio::spawn(forwarding));
+    loop {
+        let (request, way) = (incoming.next().await?, Arc::clone(&way));
+        tokio::spawn(async move { serve(&*way, limits.connect_timeout, request).await });
+    }
+}
+
+/// Connects upstream, answers the SYN, and copies both ways.
+async fn serve(way: &impl Way, limit: Duration, request: TcpRequest) {
+    let mut upstream = match timeout(limit, way.connect(request.local_addr())).await {
+        Ok(Ok(upstream)) => upstream,
+        Ok(Err(how)) => return request.reject(how),
+        Err(_) => return request.reject(Rejection::Silence),
+    };
+    // An error is the client's: it has given up.
+    let Ok(mut stream) = request.accept().await else {
+        return;
+    };
+    if copy_bidirectional(&mut stream, &mut upstream)
+        .await
+        .is_err()
+    {
+        // One end was reset: so is the other. Dropping `upstream` with unread data resets it.
+        stream.abort();
+    }
+}
+
+/// Ends a task with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

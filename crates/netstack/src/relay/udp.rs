@@ -1,0 +1,85 @@
+//! Datagrams: an association for each sender, bounded in number and in time.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
+use tokio::time::timeout;
+
+use super::{Association, RelayLimits, Way};
+use crate::UdpIncoming;
+
+/// Datagrams of one sender that wait for its association; the rest is dropped.
+const WAITING: usize = 64;
+/// Longest IP packet.
+const LONGEST: usize = 65_535;
+
+/// A datagram and its destination.
+type Outgoing = (SocketAddr, Vec<u8>);
+
+/// Forwards until the stack ends.
+pub(super) async fn forward<W: Way>(way: Arc<W>, limits: RelayLimits, datagrams: Arc<UdpIncoming>) {
+    let mut senders: HashMap<SocketAddr, Sender<Outgoing>> = HashMap::new();
+    let mut buffer = vec![0; LONGEST];
+    while let Ok((len, from, to)) = datagrams.recv(&mut buffer).await {
+        let mut outgoing = (to, buffer[..len].to_vec());
+        if let Some(sender) = senders.get(&from) {
+            match sender.try_send(outgoing) {
+                Ok(()) | Err(TrySendError::Full(_)) => continue,
+                // It was idle.
+                Err(TrySendError::Closed(unsent)) => outgoing = unsent,
+            }
+        }
+        if senders.len() >= limits.udp_senders {
+            senders.retain(|_, sender| !sender.is_closed());
+        }
+        if senders.len() >= limits.udp_senders && !senders.contains_key(&from) {
+            continue;
+        }
+        let (sender, waiting) = channel(WAITING);
+        // An empty queue has room.
+        let _ = sender.try_send(outgoing);
+        senders.insert(from, sender);
+        let (way, datagrams) = (Arc::clone(&way), Arc::clone(&datagrams));
+        tokio::spawn(async move {
+            // Datagrams are lost where the way does not take them.
+            let _ = relay(&*way, limits, &datagrams, from, waiting).await;
+        });
+    }
+}
+
+/// Passes the datagrams of `client` on and those for it back, until neither come.
+async fn relay(
+    way: &impl Way,
+    limits: RelayLimits,
+    datagrams: &UdpIncoming,
+    client: SocketAddr,
+    mut waiting: Receiver<Outgoing>,
+) -> io::Result<()> {
+    let association = way.associate().await?;
+    let mut buffer = vec![0; LONGEST];
+    let mut turn = async || -> io::Result<bool> {
+        tokio::select! {
+            outgoing = waiting.recv() => {
+                let Some((to, data)) = outgoing else {
+                    return Ok(false);
+                };
+                association.send(to, &data).await?;
+            }
+            received = association.recv(&mut buffer) => {
+                let (from, data) = received?;
+                // One that does not fit is lost, as on a link with this MTU.
+                let _ = datagrams.send(&buffer[data], from, client).await;
+            }
+        }
+        Ok(true)
+    };
+    while let Ok(turned) = timeout(limits.udp_idle, turn()).await {
+        if !turned? {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Two sandboxes behind a gateway, whose connections are made by ordinary sockets.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tautline_netstack::device::{FrameSocket, FrameStream};
+use tautline_netstack::gateway::{Gateway, GatewayConfig};
+use tautline_netstack::{Cidr, Netstack};
+use tautline_rt::UdpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixDatagram, UnixStream};
+use tokio::time::timeout;
+
+const MTU: usize = 1500;
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(30);
+    timeout(limit, what).await.expect("in time")
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// A sandbox's own stack with `address`.
+fn guest<D: tautline_netstack::device::Device>(device: D, address: &str) -> Netstack {
+    let address: Cidr = format!("{address}/24").parse().expect("an address");
+    Netstack::builder(device)
+        .mac([2, 0, 0, 0, 0, 9])
+        .address(address)
+        .gateway([10, 0, 2, 2])
+        .build()
+        .expect("a runtime")
+}
+
+/// A gateway with a sandbox on a stream and one on datagrams. Both have one MAC address, as two
+/// guests of QEMU do.
+async fn network(config: GatewayConfig) -> (&'static Gateway, [Netstack; 2]) {
+    let gateway = Gateway::start(config, |builder| builder.qdisc("cake dual-dsthost"));
+    let gateway: &Gateway = Box::leak(Box::new(gateway.expect("a runtime")));
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let attached = gateway.attach(0, FrameStream::new(ours, MTU));
+    attached.expect("there is room");
+    let first = guest(FrameStream::new(theirs, MTU), "10.0.2.15");
+    let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+    let attached = gateway.attach(1, FrameSocket::new(ours, MTU));
+    attached.expect("there is room");
+    let second = guest(FrameSocket::new(theirs, MTU), "10.0.2.16");
+    tokio::spawn(gateway.run());
+    (gateway, [first, second])
+}
+
+fn body(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at ^ (at >> 8)) as u8).collect()
+}
+
+/// A server on the host that sends `len` bytes to everyone.
+async fn server(len: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move { stream.write_all(&body(len)).await });
+        }
+    });
+    port
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sandboxes_reach_the_host_by_the_gateways_address_and_not_each_other() {
+    let config = GatewayConfig {
+        host_loopback: true,
+        ..GatewayConfig::default()
+    };
+    let (_gateway, guests) = network(config).await;
+    let port = server(300_000).await;
+    for guest in &guests {
+        let gateway = SocketAddr::from(([10, 0, 2, 2], port));
+        let mut stream = within(guest.connect(gateway)).await.expect("forwarded");
+        let mut all = Vec::new();
+        within(stream.read_to_end(&mut all)).await.expect("whole");
+        assert!(all == body(300_000), "{} bytes", all.len());
+        let closed = within(guest.connect(at("10.0.2.2:1"))).await;
+        let refused = closed.expect_err("nobody listens").kind();
+        assert_eq!(refused, ErrorKind::ConnectionRefused);
+        let loopback = SocketAddr::from(([127, 0, 0, 1], port));
+        assert!(within(guest.connect(loopback)).await.is_err());
+    }
+    let _listening = guests[1].tcp_incoming().await.expect("the first");
+    let neighbor = timeout(
+        Duration::from_secs(1),
+        guests[0].connect(at("10.0.2.16:80")),
+    )
+    .await;
+    assert!(!matches!(neighbor, Ok(Ok(_))), "they are apart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_asked_of_the_hosts_server_and_ports_are_forwarded() {
+    let resolver = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let resolver = resolver.expect("a port");
+    let config = GatewayConfig {
+        resolver: Some(resolver.local_addr().expect("bound")),
+        ..GatewayConfig::default()
+    };
+    let (gateway, guests) = network(config).await;
+    tokio::spawn(async move {
+        let mut buffer = [0; 2000];
+        while let Ok((len, from)) = resolver.recv_from(&mut buffer).await {
+            resolver.send_to(&buffer[..len], from).await.expect("sent");
+        }
+    });
+    for (guest, own) in guests.iter().zip(["10.0.2.15:5000", "10.0.2.16:5000"]) {
+        let socket = UdpSocket::bind(guest.handle(), at(own)).await;
+        let (socket, mut buffer) = (socket.expect("free"), [0; 2000]);
+        let server = at("10.0.2.3:53");
+        socket.send_to(b"name", server).await.expect("a route");
+        let (len, from) = within(socket.recv_from(&mut buffer)).await.expect("up");
+        assert_eq!((&buffer[..len], from), (&b"name"[..], server));
+    }
+    let port = server(10).await;
+    let host = SocketAddr::from(([10, 0, 2, 2], port));
+    let closed = within(guests[0].connect(host)).await;
+    assert!(closed.is_err(), "the loopback address was not opened");
+
+    let incoming = guests[1].tcp_incoming().await.expect("the first");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let outside = listener.local_addr().expect("bound");
+    tokio::spawn(gateway.forward(listener, 1, 80));
+    let mut client = TcpStream::connect(outside).await.expect("it listens");
+    let request = within(incoming.next()).await.expect("forwarded");
+    assert_eq!(request.peer_addr().ip(), at("10.0.2.2:0").ip());
+    let mut stream = request.accept().await.expect("it waits");
+    stream.write_all(b"from within").await.expect("open");
+    stream.shutdown().await.expect("open");
+    let mut all = Vec::new();
+    within(client.read_to_end(&mut all)).await.expect("whole");
+    assert_eq!(all, b"from within");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_with_anothers_address_is_not_heard() {
+    let config = GatewayConfig {
+        host_loopback: true,
+        ..GatewayConfig::default()
+    };
+    let (gateway, _guests) = network(config).await;
+    let port = server(10).await;
+    let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+    let attached = gateway.attach(2, FrameSocket::new(ours, MTU));
+    attached.expect("there is room");
+    let liar = guest(FrameSocket::new(theirs, MTU), "10.0.2.15");
+    let host = SocketAddr::from(([10, 0, 2, 2], port));
+    let connected = timeout(Duration::from_secs(1), liar.connect(host)).await;
+    assert!(!matches!(connected, Ok(Ok(_))));
+}
