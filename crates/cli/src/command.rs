@@ -5,11 +5,13 @@
 //! | [`send`], [`receive`] | a transfer over this stack |
 //! | [`middlebox`] | a qdisc each way between two interfaces |
 //! | `link` | a program behind an emulated link |
+//! | [`gateway`] | a network for sandboxes, without root |
 //! | `doctor` | what the machine can do |
 //! | [`tun2socks`] | a TUN interface whose traffic leaves by way of a proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
 mod doctor;
+pub mod gateway;
 mod link;
 pub mod middlebox;
 mod paperwork;
@@ -38,6 +40,7 @@ enum Command {
     Middlebox(middlebox::MiddleboxArgs),
     Link(link::LinkArgs),
     Tun2socks(tun2socks::Tun2SocksArgs),
+    Gateway(gateway::GatewayArgs),
     #[cfg(feature = "lab")]
     Lab(tautline_lab::Cli),
     Doctor(doctor::Doctor),
@@ -54,6 +57,7 @@ impl Tautline {
             Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
             Command::Link(link) => link.run(),
             Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
+            Command::Gateway(gateway) => exit_code("gateway", gateway.run()),
             #[cfg(feature = "lab")]
             Command::Lab(lab) => lab.run(),
             Command::Doctor(doctor) => doctor.run(),

@@ -34,6 +34,7 @@ use crate::path::PathConfig;
 use crate::report::{micros, rounded};
 use topology::Topology;
 
+pub(super) use namespace::ip;
 pub(super) use options::LinkArgs;
 
 /// Frames each way: one second of 100 Mbit/s in full packets, twice over, in 32 MiB.

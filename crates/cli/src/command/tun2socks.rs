@@ -1,10 +1,14 @@
 //! `tautline tun2socks`: whatever is routed to a TUN interface leaves by way of a SOCKS 5 proxy.
 
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
 use clap::Parser;
 use tautline_netstack::device::Tun;
 use tautline_netstack::tun2socks::{Socks5, Tun2Socks};
 use tautline_netstack::{Bytes, Netstack};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Times;
 use crate::failure::Failure;
@@ -58,34 +62,42 @@ impl Tun2SocksArgs {
                 .qdisc(self.qdisc)
                 .memory(Bytes::mib(self.memory.into()))
                 .build()?;
-            let mut ends = [
-                SignalKind::interrupt(),
-                SignalKind::terminate(),
-                SignalKind::hangup(),
-            ]
-            .map(signal)
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()?;
-            let ended = std::future::poll_fn(|context| {
-                let is_over =
-                    |end: &mut tokio::signal::unix::Signal| end.poll_recv(context).is_ready();
-                if ends.iter_mut().any(is_over) {
-                    std::task::Poll::Ready(())
-                } else {
-                    std::task::Poll::Pending
-                }
-            });
+            let signal = signaled()?;
             let mut tun2socks = Tun2Socks::new(self.proxy);
             tun2socks.limits.connect_timeout = self.connect_timeout.0;
             tokio::select! {
                 failed = tun2socks.run(&stack) => {
                     failed.map_err(|error| Failure::Device(error.to_string()))
                 }
-                () = ended => {
+                () = signal => {
                     eprint!("{}", stack.report().await?);
                     Ok(())
                 }
             }
         })
     }
+}
+
+/// Ready after SIGINT, SIGTERM or SIGHUP.
+///
+/// # Errors
+/// If the system gives no notice of signals.
+pub(super) fn signaled() -> io::Result<impl Future<Output = ()>> {
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+    ];
+    let mut signals = kinds
+        .map(signal)
+        .into_iter()
+        .collect::<io::Result<Vec<Signal>>>()?;
+    Ok(poll_fn(move |context| {
+        let is_here = |signal: &mut Signal| signal.poll_recv(context).is_ready();
+        if signals.iter_mut().any(is_here) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }))
 }

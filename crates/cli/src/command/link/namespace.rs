@@ -94,7 +94,7 @@ fn echo(holder: &mut std::process::Child) -> io::Result<()> {
 ///
 /// # Errors
 /// If `ip` is not installed, or a command fails; with its message.
-pub(super) fn ip(commands: &[String]) -> io::Result<()> {
+pub(in crate::command) fn ip(commands: &[String]) -> io::Result<()> {
     let mut child = Command::new("ip")
         .args(["-batch", "-"])
         .stdin(Stdio::piped())

@@ -1,0 +1,281 @@
+//! `tautline gateway`: a network for sandboxes, whose connections are made by ordinary sockets of the
+//! user who starts it.
+
+mod inside;
+mod sandbox;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Parser;
+use tautline_netstack::device::{FrameDescriptor, FrameSocket, FrameStream};
+use tautline_netstack::gateway::{Gateway, GatewayConfig, Subnet};
+use tautline_netstack::{Bytes, RelayLimits};
+use tokio::net::{TcpListener, UnixDatagram, UnixListener};
+use tokio::task::JoinSet;
+
+use super::tun2socks::signaled;
+use crate::args::Times;
+use crate::check::Unusable;
+use crate::failure::Failure;
+use sandbox::{Runtime, Sandbox};
+
+/// Where resolvers are configured.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Port of servers for names.
+const DOMAIN: u16 = 53;
+
+const EXAMPLES: &str = "\
+Examples:
+  tautline gateway 'run:curl -O http://example.org/'
+  tautline gateway --qdisc 'cake bandwidth 50mbit dual-dsthost' stream:/tmp/vm1 stream:/tmp/vm2
+  tautline gateway --forward 127.0.0.1:8080=1:80 dgram:/tmp/vm
+Sandboxes, by their order from 1 on:
+  run:COMMAND   a shell command in user, mount and network namespaces of its own, with a TAP interface and an address
+  pid:PID       the namespaces of a process, which get the interface tap0 and an address
+  stream:PATH   a Unix socket for QEMU: -netdev stream,id=n,addr.type=unix,addr.path=PATH
+  dgram:PATH    the same: -netdev dgram,id=n,local.type=unix,local.path=OTHER,remote.type=unix,remote.path=PATH
+The first is 10.0.2.15, the next 10.0.2.16, by DHCP where it is not set; the gateway is 10.0.2.2, the server for names 10.0.2.3.
+All share the qdisc on the way to them: HTB with a class for each is `htb default 1; class add parent 1: classid 1:1 htb rate 40mbit; \
+class add parent 1: classid 1:2 htb rate 10mbit; filter add parent 1: protocol ip u32 match ip dst 10.0.2.16 flowid 1:2`.";
+
+/// Connects sandboxes to the network, without root
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXAMPLES)]
+pub struct GatewayArgs {
+    /// Sandboxes: run:COMMAND, pid:PID, stream:PATH or dgram:PATH
+    #[arg(required = true)]
+    sandboxes: Vec<Sandbox>,
+    /// Qdisc of the way to the sandboxes, in tc's words
+    #[arg(long, default_value = "cake dual-dsthost")]
+    qdisc: String,
+    /// A host's address and port, and the sandbox and its port that connections there go to, e.g.
+    /// 127.0.0.1:8080=1:80
+    #[arg(long)]
+    forward: Vec<Forward>,
+    /// The server for names [default: the first of /etc/resolv.conf]
+    #[arg(long)]
+    dns: Option<IpAddr>,
+    /// The gateway's address stands for the host's 127.0.0.1
+    #[arg(long)]
+    host_loopback: bool,
+    /// Network of 24 bits
+    #[arg(long, default_value_t = Ipv4Addr::new(10, 0, 2, 0))]
+    subnet: Ipv4Addr,
+    /// Longest packet in bytes
+    #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
+    mtu: u16,
+    /// MiB that the buffers of all connections may take together
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    memory: u32,
+    /// Time for a connection to the destination; then the SYN stays unanswered
+    #[arg(long, default_value = "30s")]
+    connect_timeout: Times,
+    /// This process is in the sandbox; the socket of the gateway
+    #[arg(long, hide = true)]
+    inside: Option<PathBuf>,
+    /// The number of this sandbox, from 0
+    #[arg(long, hide = true, default_value_t = 0)]
+    number: usize,
+}
+
+/// A port of the host that is one of a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Forward {
+    at: SocketAddr,
+    /// From 1.
+    sandbox: usize,
+    port: u16,
+}
+
+impl FromStr for Forward {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (at, to) = text.split_once('=')?;
+            let (sandbox, port) = to.split_once(':')?;
+            Some(Self {
+                at: at.parse().ok()?,
+                sandbox: sandbox.parse().ok()?,
+                port: port.parse().ok()?,
+            })
+        };
+        parse().ok_or("write ADDRESS:PORT=SANDBOX:PORT, e.g. 127.0.0.1:8080=1:80")
+    }
+}
+
+/// The first server for names in the text of `resolv.conf`.
+fn first_server(text: &str) -> Option<IpAddr> {
+    text.lines()
+        .filter_map(|line| line.trim().strip_prefix("nameserver"))
+        .find_map(|rest| rest.trim().parse().ok())
+}
+
+impl GatewayArgs {
+    /// Runs until a signal, or until the last command of a sandbox has ended.
+    ///
+    /// # Errors
+    /// If an option cannot work, a sandbox cannot be connected, or a command fails.
+    pub fn run(self) -> Result<(), Failure> {
+        if let Some(socket) = &self.inside {
+            let subnet = Subnet::of(self.subnet);
+            let sandbox = self.sandboxes.first();
+            return inside::attach(socket, subnet, self.number, self.mtu, sandbox);
+        }
+        let count = self.sandboxes.len();
+        let is_bad = |forward: &&Forward| !(1..=count).contains(&forward.sandbox);
+        if let Some(bad) = self.forward.iter().find(is_bad) {
+            let why = format!("the sandboxes have the numbers 1 to {count}");
+            return Err(Unusable::new("forward", bad.sandbox, why).into());
+        }
+        tokio::runtime::Runtime::new()?.block_on(self.serve())
+    }
+
+    fn config(&self) -> GatewayConfig {
+        let text = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
+        let resolver = self.dns.or_else(|| first_server(&text));
+        GatewayConfig {
+            subnet: Subnet::of(self.subnet),
+            mtu: self.mtu.into(),
+            resolver: resolver.map(|ip| SocketAddr::new(ip, DOMAIN)),
+            host_loopback: self.host_loopback,
+            limits: RelayLimits {
+                connect_timeout: self.connect_timeout.0,
+                ..RelayLimits::default()
+            },
+        }
+    }
+
+    async fn serve(self) -> Result<(), Failure> {
+        let signal = signaled()?;
+        let memory = Bytes::mib(self.memory.into());
+        let qdisc = self.qdisc.clone();
+        let gateway = Gateway::start(self.config(), |builder| builder.qdisc(qdisc).memory(memory));
+        let gateway = Arc::new(gateway?);
+        for forward in &self.forward {
+            let listener = TcpListener::bind(forward.at).await?;
+            let (gateway, forward) = (Arc::clone(&gateway), *forward);
+            tokio::spawn(async move {
+                let sandbox = forward.sandbox - 1;
+                gateway.forward(listener, sandbox, forward.port).await
+            });
+        }
+        let running = Arc::clone(&gateway);
+        let mut running = tokio::spawn(async move { running.run().await });
+        let mut runtime = Runtime::new(Subnet::of(self.subnet), self.mtu)?;
+        let mut commands = JoinSet::new();
+        for (number, sandbox) in self.sandboxes.iter().enumerate() {
+            self.connect(&gateway, &mut runtime, &mut commands, number, sandbox)
+                .await?;
+        }
+        let is_endless = |sandbox: &Sandbox| !matches!(sandbox, Sandbox::Run(_));
+        let is_endless = self.sandboxes.iter().any(is_endless);
+        let ended = async {
+            let mut failed = None;
+            while let Some(status) = commands.join_next().await {
+                let why = status.unwrap_or_else(|error| Some(error.to_string()));
+                failed = failed.or(why);
+            }
+            if is_endless {
+                std::future::pending::<()>().await;
+            }
+            failed
+        };
+        let failed = tokio::select! {
+            failed = ended => failed,
+            () = signal => None,
+            error = &mut running => {
+                let why = format!("{:?}", error.map(Result::err));
+                return Err(Failure::Device(why));
+            }
+        };
+        eprint!("{}", gateway.stack().report().await?);
+        failed.map_or(Ok(()), |why| Err(io::Error::other(why).into()))
+    }
+
+    /// Connects a sandbox to its port.
+    async fn connect(
+        &self,
+        gateway: &Arc<Gateway>,
+        runtime: &mut Runtime,
+        commands: &mut JoinSet<Option<String>>,
+        number: usize,
+        sandbox: &Sandbox,
+    ) -> Result<(), Failure> {
+        let mtu = usize::from(self.mtu);
+        match sandbox {
+            Sandbox::Run(_) | Sandbox::Process(_) => {
+                let (tap, mut child) = runtime.start(number, sandbox).await?;
+                gateway.attach(number, FrameDescriptor::new(tap, mtu)?)?;
+                let name = sandbox.to_string();
+                commands.spawn(async move {
+                    let status = child.wait().await;
+                    let status = status.map_or_else(|error| error.to_string(), |it| it.to_string());
+                    (status != "exit status: 0").then(|| format!("`{name}`: {status}"))
+                });
+            }
+            Sandbox::Stream(path) => {
+                let listener = UnixListener::bind(path).map_err(Failure::file(path))?;
+                runtime.remove_at_end(path);
+                let gateway = Arc::clone(gateway);
+                tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        gateway.attach(number, FrameStream::new(stream, mtu))?;
+                    }
+                    io::Result::Ok(())
+                });
+            }
+            Sandbox::Datagrams(path) => {
+                let socket = UnixDatagram::bind(path).map_err(Failure::file(path))?;
+                runtime.remove_at_end(path);
+                gateway.attach(number, FrameSocket::new(socket, mtu))?;
+            }
+        }
+        let address = Subnet::of(self.subnet).sandbox(number);
+        eprintln!("gateway: {address} is {sandbox}");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_for_ports_and_sandboxes_are_understood() {
+        let forward = "127.0.0.1:8080=2:80".parse::<Forward>().expect("a port");
+        assert_eq!((forward.sandbox, forward.port), (2, 80));
+        for bad in [
+            "",
+            "8080=1:80",
+            "127.0.0.1:80",
+            "127.0.0.1:80=1",
+            "127.0.0.1:80=-1:1",
+        ] {
+            assert!(bad.parse::<Forward>().is_err(), "{bad}");
+        }
+        for word in [
+            "run:sleep 1; true",
+            "pid:7",
+            "stream:/tmp/a:b",
+            "dgram:/tmp/c",
+        ] {
+            let sandbox = word.parse::<Sandbox>().expect(word);
+            assert_eq!(sandbox.to_string(), word);
+        }
+        for bad in ["", "run:", "pid:x", "pid:0", "tap:0", "/tmp/a"] {
+            assert!(bad.parse::<Sandbox>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_first_server_for_names_is_taken() {
+        let text = "# nameserver 192.0.2.9\nsearch nameserver\nnameserver fe80::1%eth0\n nameserver 192.0.2.1\n";
+        assert_eq!(first_server(text), Some([192, 0, 2, 1].into()));
+        assert_eq!(first_server("options edns0"), None);
+    }
+}

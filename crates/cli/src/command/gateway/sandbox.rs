@@ -1,0 +1,156 @@
+//! [`Sandbox`]: the words for sandboxes; and the start of those that are namespaces.
+
+use std::fmt;
+use std::fs::DirBuilder;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use tautline_netstack::gateway::Subnet;
+use tokio::net::UnixListener;
+use tokio::process::{Child, Command};
+
+use crate::failure::Failure;
+
+/// A client of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sandbox {
+    /// A shell command in namespaces of its own.
+    Run(String),
+    /// The namespaces of a process.
+    Process(u32),
+    /// Frames over a stream socket at a path.
+    Stream(PathBuf),
+    /// Frames over a datagram socket at a path.
+    Datagrams(PathBuf),
+}
+
+impl FromStr for Sandbox {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || match text.split_once(':')? {
+            (_, "") => None,
+            ("run", words) => Some(Self::Run(words.into())),
+            ("pid", pid) => pid.parse().ok().filter(|pid| *pid > 0).map(Self::Process),
+            ("stream", path) => Some(Self::Stream(path.into())),
+            ("dgram", path) => Some(Self::Datagrams(path.into())),
+            _ => None,
+        };
+        parse().ok_or("write run:COMMAND, pid:PID, stream:PATH or dgram:PATH")
+    }
+}
+
+impl fmt::Display for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(words) => write!(f, "run:{words}"),
+            Self::Process(pid) => write!(f, "pid:{pid}"),
+            Self::Stream(path) => write!(f, "stream:{}", path.display()),
+            Self::Datagrams(path) => write!(f, "dgram:{}", path.display()),
+        }
+    }
+}
+
+/// Files of a run, which end with it.
+pub(super) struct Runtime {
+    subnet: Subnet,
+    mtu: u16,
+    /// For this user only.
+    directory: PathBuf,
+    /// Where the TAP interfaces come from.
+    listener: UnixListener,
+    sockets: Vec<PathBuf>,
+}
+
+impl Runtime {
+    pub(super) fn new(subnet: Subnet, mtu: u16) -> Result<Self, Failure> {
+        let name = format!("tautline-gateway-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let made = DirBuilder::new().mode(0o700).create(&directory);
+        made.map_err(Failure::file(&directory))?;
+        let names = directory.join("resolv.conf");
+        std::fs::write(&names, format!("nameserver {}\n", subnet.resolver()))?;
+        Ok(Self {
+            listener: UnixListener::bind(directory.join("tap"))?,
+            subnet,
+            mtu,
+            directory,
+            sockets: Vec::new(),
+        })
+    }
+
+    /// Removes the socket at `path` at the end.
+    pub(super) fn remove_at_end(&mut self, path: &Path) {
+        self.sockets.push(path.into());
+    }
+
+    /// Starts this program in the namespaces of `sandbox`. It makes the TAP interface there, hands it
+    /// over, and becomes the command.
+    pub(super) async fn start(
+        &self,
+        number: usize,
+        sandbox: &Sandbox,
+    ) -> Result<(OwnedFd, Child), Failure> {
+        let mut command = match sandbox {
+            Sandbox::Process(pid) => {
+                let mut command = Command::new("nsenter");
+                command.args(["--preserve-credentials", "--user", "--net", "--target"]);
+                command.arg(pid.to_string());
+                command
+            }
+            _ => {
+                let mut command = Command::new("unshare");
+                command.args(["--user", "--map-root-user", "--mount", "--net"]);
+                command
+            }
+        };
+        command.arg(std::env::current_exe()?).arg("gateway");
+        command.arg("--inside").arg(self.directory.join("tap"));
+        command.args(["--number", &number.to_string()]);
+        command.args(["--subnet", &self.subnet.gateway().to_string()]);
+        command.args(["--mtu", &self.mtu.to_string()]);
+        command.arg(sandbox.to_string()).kill_on_drop(true);
+        let program = command.as_std().get_program().to_owned();
+        let mut child = command.spawn().map_err(Failure::file(program))?;
+        let tap = tokio::select! {
+            accepted = self.listener.accept() => {
+                let stream = accepted?.0.into_std()?;
+                stream.set_nonblocking(false)?;
+                receive_descriptor(&stream)?
+            }
+            _ = child.wait() => None,
+        };
+        let why = || format!("{sandbox}: there is no interface; its own message says why");
+        let tap = tap.ok_or_else(|| io::Error::other(why()))?;
+        Ok((tap, child))
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        for socket in &self.sockets {
+            // Somebody may have removed it.
+            let _ = std::fs::remove_file(socket);
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// The descriptor in the next message.
+fn receive_descriptor(stream: &std::os::unix::net::UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut parts = [io::IoSliceMut::new(&mut byte)];
+    recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(descriptor)
+}

@@ -1,0 +1,96 @@
+"""The programs of scripts/check-gateway.
+
+    serve                          an HTTP server on 127.0.0.1:8799; /N is a body of N bytes
+    download ADDRESS FLOWS DONE    fetches on FLOWS connections until the file DONE exists
+    measure ADDRESS DIRECTORY      pings and fetches, idle and then after it has made DIRECTORY/go
+"""
+
+import hashlib
+import os
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PORT = 8799
+PAGE, BULK = 10_000, 1 << 20
+
+
+def body(count):
+    pattern = hashlib.sha256(b"check-gateway").digest() * 2048
+    return (pattern * (count // len(pattern) + 1))[:count]
+
+
+class Bodies(BaseHTTPRequestHandler):
+    def do_GET(self):
+        count = int(self.path[1:])
+        self.send_response(200)
+        self.send_header("Content-Length", str(count))
+        self.end_headers()
+        self.wfile.write(body(count))
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+
+def fetch(address, count):
+    start = time.monotonic()
+    with urllib.request.urlopen(f"http://{address}:{PORT}/{count}", timeout=30) as answer:
+        received = answer.read()
+    assert received == body(count), f"{len(received)} bytes of {count}"
+    return time.monotonic() - start
+
+
+def download(address, flows, done):
+    def loop():
+        while not os.path.exists(done):
+            fetch(address, BULK)
+
+    threads = [threading.Thread(target=loop, daemon=True) for _ in range(flows)]
+    for thread in threads:
+        thread.start()
+    while not os.path.exists(done):
+        time.sleep(0.1)
+
+
+def pings(address):
+    """Round trips in microseconds, from the least."""
+    command = ["ping", "-i", "0.02", "-c", "150", "-W", "2", address]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return sorted(float(found) * 1e3 for found in re.findall(r"time=([\d.]+) ms", output))
+
+
+def quantities(address):
+    trips = pings(address)
+    fetches = [fetch(address, PAGE) for _ in range(10)]
+    return trips[len(trips) * 95 // 100], statistics.median(fetches) * 1e6
+
+
+def measure(address, directory):
+    idle = quantities(address)
+    open(f"{directory}/go", "w").close()
+    time.sleep(2)
+    loaded = quantities(address)
+    open(f"{directory}/done", "w").close()
+    words = (f"{what} idle {before / 1e3:.1f} ms, loaded {after / 1e3:.1f} ms" for what, before, after in zip(("ping p95", "fetch"), idle, loaded))
+    print("; ".join(words))
+    print(max(0, int(loaded[0] - idle[0])))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        server = Server(("127.0.0.1", PORT), Bodies)
+        print("listening", flush=True)
+        server.serve_forever()
+    elif sys.argv[1] == "download":
+        download(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    else:
+        measure(sys.argv[2], sys.argv[3])
