@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Backend, Cell};
+use crate::scenario::Expected;
 use crate::scenario::document::{Figure, FlentTest};
 use crate::summary::Estimate;
 
@@ -119,15 +120,10 @@ impl std::iter::Sum for Score {
 /// Whether a shape of the paper shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShapeResult {
-    /// The shape in words.
-    pub says: String,
-    /// The same as an expression.
-    pub check: String,
-    /// File of the scenario that states it.
-    pub file: String,
-    /// Line of it.
-    pub line: usize,
-    /// Whether it does.
+    /// The shape.
+    #[serde(flatten)]
+    pub expected: Expected,
+    /// Whether it shows.
     pub judged: Judgment,
     /// The numbers that the expression names, in order of appearance.
     pub seen: Vec<ObservedNumber>,

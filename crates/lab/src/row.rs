@@ -74,21 +74,10 @@ pub(crate) fn judge(
 fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> ShapeResult {
     match Check::read(&expected.check) {
         Ok(check) => check.judge(expected, cells, anova),
-        Err(why) => {
-            let Expected {
-                says,
-                check,
-                file,
-                line,
-            } = expected.clone();
-            ShapeResult {
-                says,
-                check,
-                file,
-                line,
-                judged: Judgment::Error(why),
-                seen: Vec::new(),
-            }
-        }
+        Err(why) => ShapeResult {
+            expected: expected.clone(),
+            judged: Judgment::Error(why),
+            seen: Vec::new(),
+        },
     }
 }

@@ -20,6 +20,8 @@ mod source;
 mod tests;
 pub(crate) mod units;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cell::Cell;
 
 pub(crate) use document::Document;
@@ -92,7 +94,7 @@ impl Variation {
 }
 
 /// A shape and where it is stated.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     /// In words.
     pub says: String,

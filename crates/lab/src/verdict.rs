@@ -44,17 +44,8 @@ impl Check {
                 value: *known.get(path)?,
             })
         });
-        let Expected {
-            says,
-            check,
-            file,
-            line,
-        } = expected.clone();
         ShapeResult {
-            says,
-            check,
-            file,
-            line,
+            expected: expected.clone(),
             judged,
             seen: seen.collect(),
         }

@@ -114,22 +114,13 @@ impl Config {
     }
 
     fn shape(&self) -> Shape {
-        let Self {
-            limit,
-            flows,
-            quantum,
-            memory_limit,
-            perturbation,
-            emptied,
-            ..
-        } = *self;
         Shape {
-            limit,
-            flows,
-            quantum,
-            memory_limit,
-            perturbation,
-            emptied,
+            limit: self.limit,
+            flows: self.flows,
+            quantum: self.quantum,
+            memory_limit: self.memory_limit,
+            perturbation: self.perturbation,
+            emptied: self.emptied,
         }
     }
 }

@@ -85,9 +85,12 @@ impl Compare {
         }
         say!("{table}");
         for own in &one.shapes {
-            let same = other.shapes.iter().find(|shape| shape.says == own.says);
+            let same = other
+                .shapes
+                .iter()
+                .find(|shape| shape.expected.says == own.expected.says);
             if same.is_some_and(|same| same.judged != own.judged) {
-                say!("the verdict differs: {}\n", own.says);
+                say!("the verdict differs: {}\n", own.expected.says);
             }
         }
     }

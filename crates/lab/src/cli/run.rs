@@ -242,10 +242,16 @@ fn print(row: &RowResult) {
             Judgment::Holds => "holds".to_owned(),
             Judgment::DoesNotHold => "DOES NOT HOLD".to_owned(),
             Judgment::NotRun(cells) => format!("not judged: cells not run: {}", cells.join(", ")),
-            Judgment::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
+            Judgment::Error(why) => format!(
+                "ERROR at {}:{}: {why}",
+                verdict.expected.file, verdict.expected.line
+            ),
         };
-        say!("{word}: {}", verdict.says);
-        say!("    {}", verdict.check.trim().replace('\n', "\n    "));
+        say!("{word}: {}", verdict.expected.says);
+        say!(
+            "    {}",
+            verdict.expected.check.trim().replace('\n', "\n    ")
+        );
         for seen in &verdict.seen {
             say!("    {} = {}", seen.name, estimate(Some(&seen.value)));
         }
@@ -264,11 +270,11 @@ fn conclude(rows: &[RowResult]) -> ExitStatus {
     for (row, verdict) in all()
         .filter(|(_, verdict)| matches!(verdict.judged, Judgment::DoesNotHold | Judgment::Error(_)))
     {
-        say!("  not {}: {}", row.scenario, verdict.says);
+        say!("  not {}: {}", row.scenario, verdict.expected.says);
     }
     for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judgment::NotRun(_)))
     {
-        say!("  not judged {}: {}", row.scenario, verdict.says);
+        say!("  not judged {}: {}", row.scenario, verdict.expected.says);
     }
     match score {
         Score {

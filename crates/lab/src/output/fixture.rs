@@ -7,6 +7,7 @@ use crate::cell::{Backend, Cell};
 use crate::quantity::Quantity;
 use crate::recording::{Run, Series};
 use crate::result::{Anova, CellResult, Judgment, ObservedNumber, RowResult, ShapeResult};
+use crate::scenario::Expected;
 use crate::scenario::document::FlentTest;
 use crate::summary::{Estimate, Summary};
 
@@ -116,10 +117,12 @@ fn shapes() -> Vec<ShapeResult> {
         },
     };
     let verdict = |says: &str, check: &str, line, judged, seen| ShapeResult {
-        says: says.to_owned(),
-        check: check.to_owned(),
-        file: "001-f4.toml".to_owned(),
-        line,
+        expected: Expected {
+            says: says.to_owned(),
+            check: check.to_owned(),
+            file: "001-f4.toml".to_owned(),
+            line,
+        },
         judged,
         seen,
     };

@@ -6,12 +6,12 @@ use alloc::vec;
 use tautline_base::{Bytes, Item, Rate};
 use tautline_qdisc::Cake;
 use tautline_qdisc::cake::{
-    AckFilter, Bandwidth, Config, Framing, Isolation, Overhead, PRESETS, Profile, TinStats, Tins,
+    AckFilter, Bandwidth, Config, Framing, Isolation, Overhead, PRESETS, Profile, Tins,
 };
 use tautline_qdisc::units;
 
 use crate::discipline::{Configured, configured};
-use crate::report::{Report, Value};
+use crate::report::{Report, Value, tin_report};
 use crate::words::parameter::*;
 use crate::words::{Expected, Options};
 
@@ -224,38 +224,8 @@ impl<P: Item> Configured for Cake<P> {
                 ("max_adj_size", Value::Count(stats.adjusted_size.1.into())),
                 ("avg_hdr_offset", Value::Count(stats.mean_offset.into())),
             ],
-            classes: self.tins().map(tin_report).collect(),
+            classes: self.tins().map(|tin| tin_report(&tin)).collect(),
             ..Report::default()
         }
-    }
-}
-
-fn tin_report(tin: TinStats) -> Report {
-    let count = |count: usize| Value::Count(count as u64);
-    Report {
-        kind: tin.name,
-        counters: vec![
-            ("thresh", Value::Rate(tin.threshold)),
-            ("target", Value::Time(tin.target)),
-            ("interval", Value::Time(tin.interval)),
-            ("pk_delay", Value::Time(tin.peak_delay)),
-            ("av_delay", Value::Time(tin.average_delay)),
-            ("sp_delay", Value::Time(tin.base_delay)),
-            ("backlog", Value::Size(tin.backlog)),
-            ("pkts", Value::Count(tin.packets)),
-            ("bytes", Value::Count(tin.bytes.get())),
-            ("way_inds", Value::Count(tin.way_hits)),
-            ("way_miss", Value::Count(tin.way_misses)),
-            ("way_cols", Value::Count(tin.way_collisions)),
-            ("drops", Value::Count(tin.drops)),
-            ("marks", Value::Count(tin.marks)),
-            ("ack_drop", Value::Count(tin.ack_drops)),
-            ("sp_flows", count(tin.sparse_flows)),
-            ("bk_flows", count(tin.bulk_flows)),
-            ("un_flows", count(tin.unresponsive_flows)),
-            ("max_len", Value::Count(tin.max_len.get())),
-            ("quantum", Value::Count(tin.quantum.into())),
-        ],
-        ..Report::default()
     }
 }

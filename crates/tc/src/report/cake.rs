@@ -4,6 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use tautline_qdisc::cake::TinStats;
+
+use super::Value::{self, Count, Rate, Size, Time};
 use super::json::{Fields, Json, json};
 use super::{Report, tc};
 
@@ -46,36 +49,54 @@ pub(super) fn table(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Names of a tin's counters in `tc`'s text and JSON.
-const NAMES: [(&str, &str); 20] = [
-    ("thresh", "threshold_rate"),
-    ("target", "target_us"),
-    ("interval", "interval_us"),
-    ("pk_delay", "peak_delay_us"),
-    ("av_delay", "avg_delay_us"),
-    ("sp_delay", "base_delay_us"),
-    ("backlog", "backlog_bytes"),
-    ("pkts", "sent_packets"),
-    ("bytes", "sent_bytes"),
-    ("way_inds", "way_indirect_hits"),
-    ("way_miss", "way_misses"),
-    ("way_cols", "way_collisions"),
-    ("drops", "drops"),
-    ("marks", "ecn_mark"),
-    ("ack_drop", "ack_drops"),
-    ("sp_flows", "sparse_flows"),
-    ("bk_flows", "bulk_flows"),
-    ("un_flows", "unresponsive_flows"),
-    ("max_len", "max_pkt_len"),
-    ("quantum", "flow_quantum"),
+/// A counter of a tin: its name in `tc`'s text, its name in `tc`'s JSON, its value.
+type Counter = (&'static str, &'static str, fn(&TinStats) -> Value);
+
+const COUNTERS: [Counter; 20] = [
+    ("thresh", "threshold_rate", |tin| Rate(tin.threshold)),
+    ("target", "target_us", |tin| Time(tin.target)),
+    ("interval", "interval_us", |tin| Time(tin.interval)),
+    ("pk_delay", "peak_delay_us", |tin| Time(tin.peak_delay)),
+    ("av_delay", "avg_delay_us", |tin| Time(tin.average_delay)),
+    ("sp_delay", "base_delay_us", |tin| Time(tin.base_delay)),
+    ("backlog", "backlog_bytes", |tin| Size(tin.backlog)),
+    ("pkts", "sent_packets", |tin| Count(tin.packets)),
+    ("bytes", "sent_bytes", |tin| Count(tin.bytes.get())),
+    ("way_inds", "way_indirect_hits", |tin| Count(tin.way_hits)),
+    ("way_miss", "way_misses", |tin| Count(tin.way_misses)),
+    ("way_cols", "way_collisions", |tin| {
+        Count(tin.way_collisions)
+    }),
+    ("drops", "drops", |tin| Count(tin.drops)),
+    ("marks", "ecn_mark", |tin| Count(tin.marks)),
+    ("ack_drop", "ack_drops", |tin| Count(tin.ack_drops)),
+    ("sp_flows", "sparse_flows", |tin| {
+        Count(tin.sparse_flows as u64)
+    }),
+    ("bk_flows", "bulk_flows", |tin| Count(tin.bulk_flows as u64)),
+    ("un_flows", "unresponsive_flows", |tin| {
+        Count(tin.unresponsive_flows as u64)
+    }),
+    ("max_len", "max_pkt_len", |tin| Count(tin.max_len.get())),
+    ("quantum", "flow_quantum", |tin| Count(tin.quantum.into())),
 ];
+
+/// The counters of a tin, as a class of CAKE's report.
+pub(crate) fn tin_report(tin: &TinStats) -> Report {
+    let counters = COUNTERS.iter().map(|(name, _, value)| (*name, value(tin)));
+    Report {
+        kind: tin.name,
+        counters: counters.collect(),
+        ..Report::default()
+    }
+}
 
 /// A tin in JSON.
 pub(super) fn tin(tin: &Report) -> Json {
     let mut fields = Fields::from([("tin", Json::Text(tin.kind.into()))]);
     for (name, value) in &tin.counters {
-        let named = NAMES.iter().find(|(text, _)| text == name);
-        fields.push((named.map_or(*name, |(_, key)| key), json(value)));
+        let counter = COUNTERS.iter().find(|(text, ..)| text == name);
+        fields.push((counter.map_or(*name, |(_, key, _)| key), json(value)));
     }
     Json::Object(fields)
 }

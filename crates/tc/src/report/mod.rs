@@ -22,6 +22,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_qdisc::stats::{Flow, Sojourn};
 use tautline_qdisc::{ClassId, Common, units};
 
+pub(crate) use cake::tin_report;
 pub(crate) use tree::Parent;
 
 /// A qdisc's or a class's name, parameters and counters.

@@ -145,8 +145,8 @@ fn text_of_files_is_only_text() {
     row.title = evil.to_owned();
     row.claim = evil.to_owned();
     row.note = Some(evil.to_owned());
-    row.shapes[0].says = evil.to_owned();
-    row.shapes[0].check = evil.to_owned();
+    row.shapes[0].expected.says = evil.to_owned();
+    row.shapes[0].expected.check = evil.to_owned();
     row.shapes[2].judged = Judgment::Error(evil.to_owned());
     row.cells[0].cell.0[0].1 = evil.to_owned();
     let page = page(&[ReportRow {
