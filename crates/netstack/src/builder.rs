@@ -104,8 +104,8 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// Most bytes in each of the two rings between a connection and its application. Default 64 KiB; 1
-    /// KiB is allocated until that overflows.
+    /// Most bytes in each of the two rings between a connection and its application. Default 64 KiB,
+    /// allocated when needed.
     #[must_use]
     pub fn rings(mut self, bytes: NonZeroUsize) -> Self {
         (self.sockets.send_ring, self.sockets.receive_ring) = (bytes, bytes);

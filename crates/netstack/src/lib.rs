@@ -12,8 +12,9 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! A connection has two rings of 1 KiB ([`Builder::rings`]), which count apart, and no buffers until
-//! data waits in it. The buffers grow with the path's product of rate and delay, all of them together
+//! A connection that has carried no data takes about 3.4 KiB. Its first write, and the first data it
+//! receives, allocate a ring each ([`Builder::rings`]), of 512 bytes for short messages; rings do not
+//! count for the ceiling. Buffers grow with the path's product of rate and delay, all of them together
 //! to the [ceiling](Builder::memory) at most. Beyond the ceiling the stack resets connections that
 //! have been closed, or held back by their peer's window, for longest. The others get little send
 //! buffer, and data that arrives for connections that hold much is dropped, to be retransmitted. SYNs

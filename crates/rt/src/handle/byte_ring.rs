@@ -1,84 +1,111 @@
-//! [`byte_ring`]: a bounded queue of bytes between two threads, without locks, that is small until it
-//! overflows once: an idle connection holds [`SMALL`] bytes each way.
+//! [`byte_ring`]: a bounded queue of bytes between two threads, without locks, that costs nothing until
+//! it is used: the first write allocates a ring of [`SMALL`] bytes, or as large as it needs, and the
+//! one that overflows it a ring of full size.
 
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rtrb::chunks::ReadChunk;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Bytes of the first ring.
-const SMALL: usize = 1024;
+/// Least bytes of the first ring.
+const SMALL: usize = 512;
 
-/// The second ring on its way to the receiver.
+/// Rings on their way to the receiver.
 #[derive(Debug, Default)]
-struct Successor {
-    is_there: AtomicBool,
-    ring: Mutex<Option<Consumer<u8>>>,
+struct Successors {
+    /// Rings that the sender has made, those that the receiver took included.
+    made: AtomicUsize,
+    waiting: Mutex<Vec<Consumer<u8>>>,
 }
 
 /// The sending end.
 #[derive(Debug)]
 pub(super) struct ByteSender {
-    ring: Producer<u8>,
-    /// The first ring, until it is drained.
+    ring: Option<Producer<u8>>,
+    /// The ring before it, until it is drained.
     before: Option<Producer<u8>>,
-    /// Capacity of the second ring; 0 once there is one.
+    /// Bytes that rings may yet be made for.
     growth: usize,
-    successor: Arc<Successor>,
+    successors: Arc<Successors>,
 }
 
 /// The receiving end.
 #[derive(Debug)]
 pub(super) struct ByteReceiver {
-    ring: Consumer<u8>,
-    /// The second ring, until the first is drained.
-    after: Option<Consumer<u8>>,
-    successor: Arc<Successor>,
+    ring: Option<Consumer<u8>>,
+    /// Rings taken.
+    taken: usize,
+    successors: Arc<Successors>,
 }
 
 /// A queue of up to `most` bytes.
 pub(super) fn byte_ring(most: usize) -> (ByteSender, ByteReceiver) {
-    let first = most.min(SMALL);
-    let (producer, consumer) = RingBuffer::new(first);
-    let successor = Arc::<Successor>::default();
+    let successors = Arc::<Successors>::default();
     let sender = ByteSender {
-        ring: producer,
+        ring: None,
         before: None,
-        growth: most - first,
-        successor: Arc::clone(&successor),
+        growth: most,
+        successors: Arc::clone(&successors),
     };
     let receiver = ByteReceiver {
-        ring: consumer,
-        after: None,
-        successor,
+        ring: None,
+        taken: 0,
+        successors,
     };
     (sender, receiver)
 }
 
 /// Whether the other end was dropped. All it did before is visible then.
-fn is_abandoned(successor: &Arc<Successor>) -> bool {
-    let alone = Arc::strong_count(successor) == 1;
+fn is_abandoned(successors: &Arc<Successors>) -> bool {
+    let alone = Arc::strong_count(successors) == 1;
     // Pairs with the release of the other end's reference.
     fence(Ordering::Acquire);
     alone
 }
 
+/// Whether bytes wait in `ring`.
+fn has_bytes(ring: &Producer<u8>) -> bool {
+    ring.slots() < ring.buffer().capacity()
+}
+
 impl ByteSender {
     /// Appends as much of `data` as fits; returns how much.
     pub(super) fn push(&mut self, data: &[u8]) -> usize {
-        let (pushed, rest) = self.ring.push_partial_slice(data);
-        let count = pushed.len();
-        if rest.is_empty() || self.growth == 0 {
-            return count;
+        let mut count = self.push_to_ring(data);
+        // Twice at most: the second ring takes all the growth.
+        while count < data.len() && self.growth > 0 {
+            self.grow(data.len());
+            count += self.push_to_ring(&data[count..]);
         }
-        let (producer, consumer) = RingBuffer::new(std::mem::take(&mut self.growth));
-        self.before = Some(std::mem::replace(&mut self.ring, producer));
-        let slot = self.successor.ring.lock();
-        *slot.unwrap_or_else(PoisonError::into_inner) = Some(consumer);
-        self.successor.is_there.store(true, Ordering::Release);
-        count + self.ring.push_partial_slice(rest).0.len()
+        count
+    }
+
+    fn push_to_ring(&mut self, data: &[u8]) -> usize {
+        let pushed = self
+            .ring
+            .as_mut()
+            .map(|ring| ring.push_partial_slice(data).0);
+        pushed.map_or(0, |pushed| pushed.len())
+    }
+
+    /// Adds a ring, the first with room for `wanted` bytes.
+    fn grow(&mut self, wanted: usize) {
+        let first = wanted.next_power_of_two().max(SMALL);
+        let capacity = if self.ring.is_none() {
+            self.growth.min(first)
+        } else {
+            self.growth
+        };
+        self.growth -= capacity;
+        let (producer, consumer) = RingBuffer::new(capacity);
+        self.before = self.ring.replace(producer);
+        let waiting = self.successors.waiting.lock();
+        waiting
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(consumer);
+        self.successors.made.fetch_add(1, Ordering::Release);
     }
 
     /// Appends the beginning of `parts`, in order; returns how much, and whether all parts are empty.
@@ -100,69 +127,75 @@ impl ByteSender {
 
     /// Bytes that fit.
     pub(super) fn room(&self) -> usize {
-        self.ring.slots() + self.growth
+        self.ring.as_ref().map_or(0, Producer::slots) + self.growth
     }
 
     /// Whether bytes wait for the receiver.
     pub(super) fn has_unread(&mut self) -> bool {
-        let waits = |ring: &Producer<u8>| ring.slots() < ring.buffer().capacity();
-        self.before = self.before.take().filter(waits);
-        self.before.is_some() || waits(&self.ring)
+        self.before = self.before.take().filter(has_bytes);
+        self.before.is_some() || self.ring.as_ref().is_some_and(has_bytes)
     }
 
     /// Whether the receiving end was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
-        is_abandoned(&self.successor)
+        is_abandoned(&self.successors)
     }
 }
 
 impl ByteReceiver {
-    /// Goes on to the second ring if the first is drained.
+    /// Goes on to the next ring if the present one is drained.
     fn advance(&mut self) {
-        if self.after.is_none() && self.successor.is_there.load(Ordering::Acquire) {
-            let slot = self.successor.ring.lock();
-            self.after = slot.unwrap_or_else(PoisonError::into_inner).take();
-            // There is no third ring: the lock is taken once.
-            self.successor.is_there.store(false, Ordering::Relaxed);
-        }
-        // The sender had written its last byte to the first ring before the second was there.
-        if self.after.is_some() && self.ring.is_empty() {
-            self.ring = self.after.take().expect("just seen");
+        // The sender had written its last byte to the present ring before the next was there.
+        while self.taken < self.successors.made.load(Ordering::Acquire)
+            && self.ring.as_ref().is_none_or(Consumer::is_empty)
+        {
+            let waiting = self.successors.waiting.lock();
+            let next = waiting.unwrap_or_else(PoisonError::into_inner).remove(0);
+            self.ring = Some(next);
+            self.taken += 1;
         }
     }
 
     /// Moves bytes to `out`; returns how many.
     pub(super) fn pop(&mut self, out: &mut [u8]) -> usize {
-        self.advance();
-        let count = self.ring.pop_partial_slice(out).0.len();
-        if count < out.len() && self.after.is_some() {
+        let mut count = 0;
+        loop {
             self.advance();
-            return count + self.ring.pop_partial_slice(&mut out[count..]).0.len();
+            let rest = &mut out[count..];
+            let popped = self
+                .ring
+                .as_mut()
+                .map(|ring| ring.pop_partial_slice(rest).0.len());
+            match popped {
+                Some(popped) if popped > 0 => count += popped,
+                _ => return count,
+            }
         }
-        count
     }
 
     /// Bytes that can be read at once, to be committed; more may follow.
-    pub(super) fn chunk(&mut self) -> ReadChunk<'_, u8> {
+    pub(super) fn chunk(&mut self) -> Option<ReadChunk<'_, u8>> {
         self.advance();
-        let count = self.ring.slots();
-        self.ring.read_chunk(count).expect("at most `slots`")
+        let ring = self.ring.as_mut()?;
+        let count = ring.slots();
+        Some(ring.read_chunk(count).expect("at most `slots`"))
     }
 
     /// Whether there is nothing to read.
     pub(super) fn is_empty(&mut self) -> bool {
         self.advance();
-        self.ring.is_empty()
+        self.ring.as_ref().is_none_or(Consumer::is_empty)
     }
 
     /// Whether half of the ring is free.
     pub(super) fn is_half_empty(&self) -> bool {
-        self.ring.slots() <= self.ring.buffer().capacity() / 2
+        let is_half_empty = |ring: &Consumer<u8>| ring.slots() <= ring.buffer().capacity() / 2;
+        self.ring.as_ref().is_none_or(is_half_empty)
     }
 
     /// Whether the sending end was dropped. What it wrote can still be read.
     pub(super) fn is_abandoned(&self) -> bool {
-        is_abandoned(&self.successor)
+        is_abandoned(&self.successors)
     }
 }
 
@@ -212,19 +245,22 @@ mod tests {
     #[test]
     fn a_queue_is_small_until_it_overflows_and_never_holds_more_than_its_bound() {
         let (mut sender, mut receiver) = byte_ring(10_000);
-        assert_eq!(sender.ring.buffer().capacity(), SMALL);
+        assert!(sender.ring.is_none() && receiver.is_empty());
         assert_eq!((sender.room(), sender.has_unread()), (10_000, false));
-        assert_eq!(sender.push(&[1; 900]), 900);
+        assert_eq!(sender.push(&[1; 400]), 400);
         assert_eq!(sender.growth, 10_000 - SMALL);
-        assert_eq!(sender.push(&[2; 20_000]), 9100);
+        assert_eq!(sender.push(&[2; 20_000]), 9600);
         assert_eq!((sender.push(&[3]), sender.room()), (0, 0));
-        let mut out = [0; 1000];
-        assert_eq!(receiver.pop(&mut out), 1000);
-        assert_eq!((out[899], out[900]), (1, 2));
+        let mut out = [0; 500];
+        assert_eq!(receiver.pop(&mut out), 500);
+        assert_eq!((out[399], out[400]), (1, 2));
         assert!(sender.has_unread() && !receiver.is_empty());
         while receiver.pop(&mut out) > 0 {}
         assert!(receiver.is_empty() && !sender.has_unread());
         assert_eq!(sender.room(), 10_000 - SMALL, "the first ring is gone");
+        let (mut sender, _receiver) = byte_ring(10_000);
+        assert_eq!(sender.push(&[1; 3000]), 3000);
+        assert_eq!(sender.growth, 10_000 - 4096);
     }
 
     #[test]

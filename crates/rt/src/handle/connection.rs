@@ -226,7 +226,9 @@ impl HostEnd {
         let last = self.outgoing.is_abandoned();
         let mut moved = false;
         loop {
-            let chunk = self.outgoing.chunk();
+            let Some(chunk) = self.outgoing.chunk() else {
+                break;
+            };
             let (front, back) = chunk.as_slices();
             let (len, mut taken) = (front.len() + back.len(), 0);
             for part in [front, back] {

@@ -213,7 +213,9 @@ fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::
 fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     let end = socket.receive_end.get();
     let chunk = ring.chunk();
-    let (front, back) = chunk.as_slices();
+    let (front, back) = chunk
+        .as_ref()
+        .map_or((&[][..], &[][..]), |chunk| chunk.as_slices());
     let count = out.len().min(front.len() + back.len());
     if count == 0 && !out.is_empty() {
         return end.map(|end| socket.report(*end).map(|()| 0));

@@ -61,13 +61,12 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// The host's end of each datagram socket.
     pub udp: UdpConfig,
-    /// Most bytes on their way from the application to the host, per connection; 1 KiB is allocated
-    /// until that overflows. Default 64 KiB: the
-    /// host has a buffer of its own ([`TcpConfig::send_buffer`]), this only has to cover the time
-    /// until its thread runs.
+    /// Most bytes on their way from the application to the host, per connection; they are allocated
+    /// when needed. Default 64 KiB: the host has a buffer of its own ([`TcpConfig::send_buffer`]),
+    /// this only has to cover the time until its thread runs.
     pub send_ring: NonZeroUsize,
-    /// Most bytes on their way from the host to the application, per connection; 1 KiB is allocated
-    /// until that overflows. Default 64 KiB.
+    /// Most bytes on their way from the host to the application, per connection; they are allocated
+    /// when needed. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
     /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024
     /// (tokio's backlog).
