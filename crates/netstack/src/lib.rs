@@ -12,7 +12,7 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! A connection that has carried no data takes about 3.4 KiB. Its first write, and the first data it
+//! A connection that has carried no data takes about 3 KiB. Its first write, and the first data it
 //! receives, allocate a ring each ([`Builder::rings`]), of 512 bytes for short messages; rings do not
 //! count for the ceiling. Buffers grow with the path's product of rate and delay, all of them together
 //! to the [ceiling](Builder::memory) at most. Beyond the ceiling the stack resets connections that

@@ -225,10 +225,7 @@ impl HostEnd {
         // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
         let mut moved = false;
-        loop {
-            let Some(chunk) = self.outgoing.chunk() else {
-                break;
-            };
+        while let Some(chunk) = self.outgoing.chunk() {
             let (front, back) = chunk.as_slices();
             let (len, mut taken) = (front.len() + back.len(), 0);
             for part in [front, back] {
