@@ -55,6 +55,9 @@ pub struct StackArgs {
     /// AF_XDP: where the XDP program runs
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
+    /// AF_XDP: whether the driver uses the packet buffers itself or the kernel copies
+    #[arg(long, value_enum, default_value_t)]
+    pub bind: BindKind,
     /// AF_XDP: hardware queue
     #[arg(long, default_value_t = 0)]
     pub queue: u32,
@@ -170,6 +173,18 @@ pub enum Mode {
     Native,
     /// In the generic hook
     Skb,
+}
+
+/// Whether packets are copied between program and driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BindKind {
+    /// Without copies where driver and MTU permit it, else with
+    #[default]
+    Auto,
+    /// Without copies, or not at all
+    ZeroCopy,
+    /// With copies, as every driver can
+    Copy,
 }
 
 /// Where departures are spaced.

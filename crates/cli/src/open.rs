@@ -8,7 +8,7 @@ use tautline_rt::Tap;
 use tautline_rt::packet_device::{Config, PacketDevice, Take};
 
 #[cfg(feature = "af-xdp")]
-use crate::args::Mode;
+use crate::args::{BindKind, Mode};
 use crate::args::{DeviceKind, StackArgs};
 use crate::failure::Failure;
 
@@ -55,7 +55,7 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     use tautline_xdp_io::{
-        Config, Driver, Take, XdpDevice, interface_mac, interface_mtu, interface_queues,
+        Bind, Config, Driver, Take, XdpDevice, interface_mac, interface_mtu, interface_queues,
     };
 
     let driver = match args.mode {
@@ -63,12 +63,18 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         Mode::Native => Driver::Native,
         Mode::Skb => Driver::Skb,
     };
+    let bind = match args.bind {
+        BindKind::Auto => Bind::Auto,
+        BindKind::ZeroCopy => Bind::ZeroCopy,
+        BindKind::Copy => Bind::Copy,
+    };
     let qdisc = args.qdisc.build::<tautline_base::Packet<()>>()?;
     let config = Config {
         interface: args.iface.clone(),
         queue: args.queue,
         take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
         driver,
+        bind,
         ..Config::default()
     }
     .holding(qdisc.report().packet_limit())?;
@@ -82,9 +88,13 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
             args.iface, args.queue, args.iface
         );
     }
+    let mode = match device.copy_reason() {
+        Some(reason) => format!("{} ({reason})", device.mode()),
+        None => device.mode().to_string(),
+    };
     job.run(Opened {
         mac: interface_mac(&args.iface)?,
-        mode: device.mode().to_string(),
+        mode,
         device,
         pool: Pool::new(frames),
         path: "af_xdp",

@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::config::{Driver, Take};
+use crate::config::{Bind, Driver, Take};
 use crate::error::OpenError;
-use crate::interface::interface_index;
+use crate::interface::{fitting_mtu, interface_index, queues_or_one};
 use crate::program::{redirect_all, redirect_ours};
 use crate::{retry, sys};
 
@@ -33,6 +33,16 @@ impl Attachment {
     /// # Errors
     /// [`OpenError`]; a busy interface is retried for a second.
     pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
+        Self::carrying(interface, take, driver, Bind::Auto)
+    }
+
+    /// As [`new`](Self::new), for the MTU that a socket bound as `bind` carries.
+    pub(crate) fn carrying(
+        interface: &str,
+        take: &Take,
+        driver: Driver,
+        bind: Bind,
+    ) -> Result<Self, OpenError> {
         take.check()?;
         let index = interface_index(interface).map_err(|_| OpenError::NoSuchInterface {
             interface: interface.to_owned(),
@@ -45,6 +55,8 @@ impl Attachment {
         };
         let program = sys::load_xdp_program(&code)
             .map_err(|(error, _log)| refused("load the XDP program", error))?;
+        // A driver refuses a large MTU without a reason.
+        fitting_mtu(interface, bind)?;
         let (link, native) =
             attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
         Ok(Self {
@@ -71,6 +83,7 @@ impl Attachment {
             Errno::TOOBIG => OpenError::NoSuchQueue {
                 interface: self.interface.clone(),
                 queue,
+                queues: queues_or_one(&self.interface),
             },
             error => refused("enter the socket into the BPF map", error),
         })
@@ -124,6 +137,23 @@ fn explain(interface: &str, driver: Driver, error: Errno) -> OpenError {
         Errno::PERM => OpenError::NoPermission {
             doing: "attach the XDP program",
             capability: "CAP_NET_ADMIN",
+        },
+        // virtio_net, igb and others refuse receive offloads that merge packets, and an MTU above
+        // what one of their buffers holds.
+        Errno::INVAL if driver != Driver::Skb => OpenError::Refused {
+            remedy: "set an MTU of 1500, switch merging off (`ethtool -K IFACE lro off rx-gro-hw off`), \
+                     or ask for Driver::Skb",
+            interface,
+            what: "native XDP",
+            source: error.into(),
+        },
+        // Most drivers send from XDP on queues of their own, one per processor.
+        Errno::NOMEM | Errno::NOSPC if driver != Driver::Skb => OpenError::Refused {
+            remedy: "leave it queues for XDP (`ethtool -L IFACE combined N` with a smaller N), \
+                     or ask for Driver::Skb",
+            interface,
+            what: "native XDP",
+            source: error.into(),
         },
         error => OpenError::os("attach the XDP program", error),
     }

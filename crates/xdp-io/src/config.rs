@@ -7,6 +7,7 @@ use tautline_base::ConfigError;
 
 use crate::error::OpenError;
 use crate::program::MAX_ADDRESSES;
+use crate::umem::ZERO_COPY_MTU;
 
 /// Parameters of an AF_XDP device. Ring sizes are powers of two.
 #[derive(Clone, Debug)]
@@ -48,7 +49,7 @@ impl Default for Config {
     }
 }
 
-/// Most frames for sending that [`Config::holding`] asks for: 32 MiB of UMEM.
+/// Most frames for sending that [`Config::holding`] asks for: 64 MiB of UMEM.
 const MOST_TRANSMIT_FRAMES: u64 = 16_384;
 
 impl Config {
@@ -84,13 +85,14 @@ pub enum Take {
 /// Whether the driver reads and writes the UMEM itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bind {
-    /// Zero copy if the driver supports it, else copy.
+    /// Zero copy if the driver supports it and the MTU is at most 2022, else copy;
+    /// [`XdpDevice::copy_reason`](crate::XdpDevice::copy_reason) explains a copy.
     #[default]
     Auto,
     /// The kernel copies each packet. Works with every driver.
     Copy,
-    /// The driver uses the UMEM directly; an error if it does not support that. Not verified on
-    /// hardware.
+    /// The driver uses the UMEM directly; an error if it does not support that, or if the MTU
+    /// exceeds 2022, the most that fits the receive buffers of every driver.
     ZeroCopy,
 }
 
@@ -127,6 +129,48 @@ impl fmt::Display for Mode {
     }
 }
 
+/// Why a device copies packets instead of sharing its UMEM with the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyReason {
+    /// [`Bind::Copy`] was requested.
+    Requested,
+    /// The XDP program runs in the generic hook.
+    GenericHook,
+    /// The MTU exceeds the receive buffers that a driver may make of a chunk.
+    Mtu {
+        /// MTU of the interface in bytes.
+        mtu: usize,
+    },
+    /// The driver has no zero copy, or refused it for this queue.
+    Driver,
+}
+
+impl fmt::Display for CopyReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requested => f.write_str("copies were requested"),
+            Self::GenericHook => f.write_str("the generic hook has no zero copy"),
+            Self::Mtu { mtu } => write!(
+                f,
+                "zero copy carries an MTU of {ZERO_COPY_MTU} at most, not {mtu}"
+            ),
+            Self::Driver => f.write_str("the driver declines zero copy"),
+        }
+    }
+}
+
+impl CopyReason {
+    /// The reason to request copies, known before the driver is asked.
+    pub(crate) fn before_bind(bind: Bind, native: bool, mtu: usize) -> Option<Self> {
+        match bind {
+            Bind::ZeroCopy => None,
+            Bind::Copy => Some(Self::Requested),
+            Bind::Auto if !native => Some(Self::GenericHook),
+            Bind::Auto => (mtu > ZERO_COPY_MTU).then_some(Self::Mtu { mtu }),
+        }
+    }
+}
+
 impl Config {
     /// Refuses values that no kernel accepts, naming the parameter.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
@@ -160,7 +204,7 @@ impl Take {
     }
 }
 
-/// At most 2²⁰ frames, 2 GiB: every offset fits 32 bits.
+/// At most 2²⁰ frames, 4 GiB: every offset fits 32 bits.
 fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
     if (1..=1 << 20).contains(&frames) {
         return Ok(());
@@ -216,6 +260,24 @@ mod tests {
             refused.starts_with("`limit` must be at most 16384") && refused.ends_with("not 16385"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn copies_have_a_reason() {
+        let reason = CopyReason::before_bind;
+        assert_eq!(reason(Bind::Auto, true, 1500), None);
+        assert_eq!(reason(Bind::Auto, true, ZERO_COPY_MTU), None);
+        let large = reason(Bind::Auto, true, 3000).expect("too large");
+        assert_eq!(
+            large.to_string(),
+            "zero copy carries an MTU of 2022 at most, not 3000"
+        );
+        assert_eq!(
+            reason(Bind::Auto, false, 1500),
+            Some(CopyReason::GenericHook)
+        );
+        assert_eq!(reason(Bind::Copy, true, 1500), Some(CopyReason::Requested));
+        assert_eq!(reason(Bind::ZeroCopy, true, 1500), None);
     }
 
     #[test]

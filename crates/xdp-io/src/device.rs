@@ -15,10 +15,10 @@ use xsk_rs::config::BindFlags;
 use xsk_rs::umem::UmemCreateError;
 
 use crate::attach::Attachment;
-use crate::config::{Bind, Config, Mode};
+use crate::config::{Bind, Config, CopyReason, Mode};
 use crate::doorbell::Doorbell;
 use crate::error::{Failure, OpenError};
-use crate::interface::interface_mtu;
+use crate::interface::{fitting_mtu, queues_or_one};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Kernel, Statistics};
 use crate::umem::{Umem, UmemFrame};
@@ -46,6 +46,7 @@ pub struct XdpDevice {
     runts: Vec<Packet<UmemFrame>>,
     mtu: usize,
     mode: Mode,
+    copy_reason: Option<CopyReason>,
 }
 
 impl XdpDevice {
@@ -58,7 +59,14 @@ impl XdpDevice {
     /// [`OpenError`], each with its remedy. A busy interface is retried for a second.
     pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let attachment = Attachment::new(&config.interface, &config.take, config.driver)?;
+        let Config {
+            interface,
+            take,
+            driver,
+            bind,
+            ..
+        } = &config;
+        let attachment = Attachment::carrying(interface, take, *driver, *bind)?;
         Self::open_on(Arc::new(attachment), config)
     }
 
@@ -83,9 +91,10 @@ impl XdpDevice {
                 problem,
             });
         }
-        let mtu = fitting_mtu(&config.interface)?;
+        let mtu = fitting_mtu(&config.interface, config.bind)?;
+        let copying = CopyReason::before_bind(config.bind, attachment.native(), mtu);
         let (umem, mut frames) = register_umem(&config)?;
-        let socket = bind_patiently(&umem, &config, attachment.native())?;
+        let socket = bind_patiently(&umem, &config, attachment.native(), copying)?;
         let mut rings = Rings::new(socket, umem);
         let to_receive = frames.split_off(config.transmit_frames as usize);
         to_receive
@@ -108,6 +117,7 @@ impl XdpDevice {
             runts: Vec::new(),
             mtu,
             mode,
+            copy_reason: (!mode.zero_copy).then(|| copying.unwrap_or(CopyReason::Driver)),
         };
         Ok((device, frames))
     }
@@ -115,6 +125,11 @@ impl XdpDevice {
     /// How the kernel bound the socket.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// Why packets are copied; `None` in zero copy.
+    pub fn copy_reason(&self) -> Option<CopyReason> {
+        self.copy_reason
     }
 
     /// The socket, for `poll(2)`: readable after frames were received. [`failure`](Self::failure)
@@ -126,7 +141,8 @@ impl XdpDevice {
     /// Why the device does not send; `None` if it does. One system call, unless the last doorbell
     /// failed.
     pub fn failure(&mut self) -> Option<Failure> {
-        if self.failure.is_none()
+        // The removal of an interface begins with its link going down.
+        if matches!(self.failure, None | Some(Failure::LinkDown))
             && let Ok(Err(error)) = sockopt::socket_error(self.rings.fd())
         {
             // A socket has an error of its own only after its interface was removed.
@@ -253,21 +269,6 @@ impl AsFd for XdpDevice {
     }
 }
 
-/// The MTU of `interface`, if a packet of it fits a frame.
-fn fitting_mtu(interface: &str) -> Result<usize, OpenError> {
-    const LIMIT: usize = UmemFrame::LEN - ETHERNET_HEADER;
-    let interface = interface.to_owned();
-    match interface_mtu(&interface) {
-        Ok(mtu) if mtu <= LIMIT => Ok(mtu),
-        Ok(mtu) => Err(OpenError::FrameTooSmall {
-            interface,
-            mtu,
-            limit: LIMIT,
-        }),
-        Err(_) => Err(OpenError::NoSuchInterface { interface }),
-    }
-}
-
 fn register_umem(config: &Config) -> Result<(Umem, Vec<UmemFrame>), OpenError> {
     let chunks = config.transmit_frames + config.receive_frames;
     let needed = u64::from(chunks) * crate::umem::LAYOUT.chunk;
@@ -297,12 +298,23 @@ fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
     }
 }
 
-fn bind_patiently(umem: &Umem, config: &Config, native: bool) -> Result<BoundSocket, OpenError> {
-    let copying = match config.bind {
-        Bind::ZeroCopy => BindFlags::XDP_ZEROCOPY,
-        // Zero copy needs a driver hook.
-        Bind::Auto if native => BindFlags::empty(),
-        Bind::Auto | Bind::Copy => BindFlags::XDP_COPY,
+fn bind_patiently(
+    umem: &Umem,
+    config: &Config,
+    native: bool,
+    copying: Option<CopyReason>,
+) -> Result<BoundSocket, OpenError> {
+    let copying = match (config.bind, copying) {
+        (Bind::ZeroCopy, _) if !native => {
+            return Err(OpenError::Unsupported {
+                interface: config.interface.clone(),
+                what: "zero copy in the generic hook",
+                instead: "Driver::Native, Bind::Auto or Bind::Copy",
+            });
+        }
+        (Bind::ZeroCopy, _) => BindFlags::XDP_ZEROCOPY,
+        (_, None) => BindFlags::empty(),
+        (_, Some(_)) => BindFlags::XDP_COPY,
     };
     let binding = Binding {
         interface: &config.interface,
@@ -321,7 +333,8 @@ fn bind_error(config: &Config, error: Errno) -> OpenError {
             interface,
             waited: retry::PATIENCE,
         },
-        Errno::INVAL => OpenError::NoSuchQueue {
+        Errno::INVAL if config.queue >= queues_or_one(&interface) => OpenError::NoSuchQueue {
+            queues: queues_or_one(&interface),
             interface,
             queue: config.queue,
         },
@@ -335,6 +348,12 @@ fn bind_error(config: &Config, error: Errno) -> OpenError {
         Errno::PERM => OpenError::NoPermission {
             doing: "bind an AF_XDP socket",
             capability: "CAP_NET_RAW",
+        },
+        error if config.bind == Bind::ZeroCopy => OpenError::Refused {
+            interface,
+            what: "zero copy on this queue",
+            source: error.into(),
+            remedy: "ask for Bind::Auto or Bind::Copy",
         },
         error => OpenError::os("bind the AF_XDP socket", error),
     }

@@ -26,13 +26,16 @@ pub enum OpenError {
     },
     /// The interface has no such queue.
     #[error(
-        "`{interface}` has no queue {queue} that AF_XDP can use: `ethtool -l {interface}` lists them"
+        "`{interface}` has no queue {queue}: the last of its {queues} is {}, `ethtool -l {interface}` lists them",
+        queues.saturating_sub(1)
     )]
     NoSuchQueue {
         /// Name of the interface.
         interface: String,
         /// The requested queue.
         queue: u32,
+        /// Number of receive queues.
+        queues: u32,
     },
     /// The interface is down.
     #[error("`{interface}` is down: `ip link set {interface} up`")]
@@ -78,7 +81,7 @@ pub enum OpenError {
     NoAfXdp,
     /// The MTU of the interface does not fit a frame.
     #[error(
-        "`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`"
+        "`{interface}` has an MTU of {mtu}, {mode} carries at most {limit}: `ip link set {interface} mtu {limit}`"
     )]
     FrameTooSmall {
         /// Name of the interface.
@@ -87,6 +90,8 @@ pub enum OpenError {
         mtu: usize,
         /// The largest MTU that fits.
         limit: usize,
+        /// The requested mode.
+        mode: &'static str,
     },
     /// The other end of a veth pair may send packets that native XDP cannot take.
     #[error(
@@ -105,6 +110,20 @@ pub enum OpenError {
         what: &'static str,
         /// The mode that every driver supports.
         instead: &'static str,
+    },
+    /// The driver supports the mode, but not as the interface is set up.
+    #[error(
+        "the driver of `{interface}` refuses {what} ({source}; `dmesg` may name the cause): {remedy}"
+    )]
+    Refused {
+        /// Name of the interface.
+        interface: String,
+        /// The refused mode.
+        what: &'static str,
+        /// The driver's error.
+        source: io::Error,
+        /// The usual remedy.
+        remedy: &'static str,
     },
     /// Any other error of the kernel.
     #[error("cannot {doing}: {source}")]

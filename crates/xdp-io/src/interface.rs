@@ -8,7 +8,10 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::config::Bind;
+use crate::error::OpenError;
 use crate::sys;
+use crate::umem::{COPY_MTU, ZERO_COPY_MTU};
 
 /// The MAC address of `name`, an interface in the network namespace of the calling thread.
 ///
@@ -37,6 +40,30 @@ pub fn interface_queues(name: &str) -> io::Result<u32> {
         Err(Errno::OPNOTSUPP) => Ok(1),
         answer => Ok(answer?),
     }
+}
+
+/// The MTU of `name` if a chunk carries it in the mode that `bind` requests.
+pub(crate) fn fitting_mtu(name: &str, bind: Bind) -> Result<usize, OpenError> {
+    let (limit, mode) = match bind {
+        Bind::ZeroCopy => (ZERO_COPY_MTU, "zero copy"),
+        Bind::Auto | Bind::Copy => (COPY_MTU, "a packet buffer"),
+    };
+    let interface = name.to_owned();
+    match interface_mtu(name) {
+        Ok(mtu) if mtu <= limit => Ok(mtu),
+        Ok(mtu) => Err(OpenError::FrameTooSmall {
+            interface,
+            mtu,
+            limit,
+            mode,
+        }),
+        Err(_) => Err(OpenError::NoSuchInterface { interface }),
+    }
+}
+
+/// The number of receive queues of `name`, one if unknown, for messages.
+pub(crate) fn queues_or_one(name: &str) -> u32 {
+    interface_queues(name).unwrap_or(1)
 }
 
 /// The interface index of `name`.

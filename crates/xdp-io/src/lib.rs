@@ -43,7 +43,7 @@ mod rings;
 mod sys;
 
 pub use attach::Attachment;
-pub use config::{Bind, Config, Driver, Mode, Take};
+pub use config::{Bind, Config, CopyReason, Driver, Mode, Take};
 pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};

@@ -1,12 +1,18 @@
 //! [`UmemFrame`]: exclusive ownership of one chunk of packet memory.
 //!
-//! Each chunk of a UMEM is 2048 bytes:
+//! Each chunk of a UMEM is 4096 bytes:
 //!
 //! | bytes | holds |
 //! |---|---|
 //! | 0..64 | an owner of the mapping; reserved by `frame_headroom`, so the kernel never uses it |
 //! | 64..320 | the headroom of XDP programs |
-//! | 320..2048 | the frame, accessible through [`UmemFrame`], for sending and receiving |
+//! | 320..4096 | the frame, accessible through [`UmemFrame`], for sending and receiving |
+//!
+//! A driver in zero copy tells its NIC the length of a receive buffer in units of the NIC's, rounded
+//! down: 128 bytes (ice), 1 KiB (igb `SRRCTL.BSIZEPKT`, ixgbe, igc) or 2 KiB. The NIC drops longer
+//! frames, and small ones pass. A chunk of 2048 bytes leaves a frame of 1728, which such a NIC takes
+//! for 1024. The frame of a 4096-byte chunk has 3776, so a full-sized packet fits what any of them
+//! makes of it. 4096 is the largest chunk: an aligned chunk does not exceed a page.
 //!
 //! A frame is created once, with the UMEM, and only moved, so safe access through it cannot alias.
 //! While the kernel has the chunk its frame is in the device's ownership table. Each frame is an
@@ -19,6 +25,7 @@ use std::num::NonZeroUsize;
 use std::ptr;
 use std::sync::Arc;
 
+use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{Frame, Packet};
 use xsk_rs::FrameDesc;
 use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
@@ -26,12 +33,21 @@ use xsk_rs::umem::UmemCreateError;
 
 use crate::ownership::Layout;
 
-/// Bytes of a chunk: the kernel's minimum, half a page of 4 KiB.
-const CHUNK: usize = 2048;
+/// Bytes of a chunk: a page, the kernel's maximum.
+const CHUNK: usize = 4096;
 /// Bytes of a chunk for the owner of the mapping: a cache line.
 const OWN: usize = 64;
 /// Offset of the frame: after the owner and `XDP_PACKET_HEADROOM`.
 const FRAME_AT: usize = OWN + 256;
+/// Coarsest unit to which a driver rounds the length of a receive buffer down.
+const BUFFER_UNIT: usize = 2048;
+/// Bytes that a NIC counts besides the MTU: header, two VLAN tags, frame check sequence.
+const LINK_OVERHEAD: usize = ETHERNET_HEADER + 2 * 4 + 4;
+
+/// The largest MTU that a chunk carries if the kernel copies each packet.
+pub(crate) const COPY_MTU: usize = UmemFrame::LEN - ETHERNET_HEADER;
+/// The largest MTU that a chunk carries in zero copy, whatever the driver rounds its buffers to.
+pub(crate) const ZERO_COPY_MTU: usize = UmemFrame::LEN / BUFFER_UNIT * BUFFER_UNIT - LINK_OVERHEAD;
 
 /// The parts of a chunk, for the ownership table.
 pub(crate) const LAYOUT: Layout = Layout {
@@ -54,6 +70,10 @@ pub struct UmemFrame(
 const _: () = assert!(
     size_of::<UmemFrame>() == 8 && size_of::<Option<UmemFrame>>() == 8,
     "a frame is one word"
+);
+const _: () = assert!(
+    ZERO_COPY_MTU >= 1500 && COPY_MTU >= ZERO_COPY_MTU,
+    "the usual MTU fits in every mode"
 );
 const _: () = assert!(
     size_of::<Packet<UmemFrame>>() <= 64,
@@ -194,7 +214,7 @@ fn make_frame(memory: &Arc<xsk_rs::Umem>, mut descriptor: FrameDesc) -> UmemFram
 /// Sizes are checked by [`crate::Config`] or constants, so building cannot fail.
 fn umem_config(fill: u32, completion: u32) -> UmemConfig {
     UmemConfig::builder()
-        .frame_size(FrameSize::new(CHUNK as u32).expect("the kernel's least size is allowed"))
+        .frame_size(FrameSize::new(CHUNK as u32).expect("a page is allowed"))
         .frame_headroom(OWN as u32)
         .fill_queue_size(QueueSize::new(fill).expect("ring sizes are powers of two"))
         .comp_queue_size(QueueSize::new(completion).expect("ring sizes are powers of two"))

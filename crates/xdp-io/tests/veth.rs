@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
-    Attachment, Bind, Config, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice,
+    Attachment, Bind, Config, CopyReason, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice,
     interface_mac, interface_queues,
 };
 
@@ -116,6 +116,7 @@ fn frames_cross_both_ways_and_all_are_accounted_for() {
     let pair = pair_or_skip!();
     let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
     assert_eq!(left.device.mode().to_string(), "native driver mode, copy");
+    assert_eq!(left.device.copy_reason(), Some(CopyReason::Driver));
     assert_eq!(left.device.mtu(), 1500);
     // More than the reserve for receiving, so every chunk goes round at least once.
     transfer(&mut left, &mut right, &pair.right, 10_000);
@@ -648,6 +649,12 @@ fn what_cannot_be_opened_is_explained() {
         missing.contains("tl-none") && missing.contains("ip -br link"),
         "{missing}"
     );
+    let generic = refusal(Config {
+        bind: Bind::ZeroCopy,
+        driver: Driver::Skb,
+        ..end.config()
+    });
+    assert!(generic.contains("generic hook"), "{generic}");
     let queue = refusal(Config {
         queue: 9,
         ..end.config()
@@ -669,10 +676,16 @@ fn what_cannot_be_opened_is_explained() {
         zero_copy.contains("zero copy") && zero_copy.contains("Bind::Auto"),
         "{zero_copy}"
     );
+    end.ip(&["link", "set", &end.interface, "mtu", "3000"]);
+    let mtu = refusal(Config {
+        bind: Bind::ZeroCopy,
+        ..end.config()
+    });
+    assert!(mtu.contains("mtu 2022"), "{mtu}");
     end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
     let mtu = refusal(end.config());
     assert!(
-        mtu.contains("MTU of 9000") && mtu.contains("mtu 1714"),
+        mtu.contains("MTU of 9000") && mtu.contains("mtu 3762"),
         "{mtu}"
     );
     end.ip(&["link", "set", &end.interface, "mtu", "1500"]);
@@ -744,7 +757,7 @@ fn too_little_lockable_memory_is_explained_with_numbers() {
         "child_is_refused",
     );
     assert!(
-        said.contains("16777216 bytes")
+        said.contains("33554432 bytes")
             && said.contains("65536 bytes")
             && said.contains("ulimit -l"),
         "{said}"
