@@ -268,15 +268,20 @@ pub fn parse<A: Parser>() -> A {
         if !error.use_stderr() {
             error.exit()
         }
-        let text = error.to_string();
-        let lines = text.lines().map(str::trim);
-        let cause: Vec<_> = lines
-            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-            .filter(|line| !line.is_empty())
-            .collect();
-        eprintln!("{}; --help lists the options", cause.join(" "));
+        eprintln!("{}; --help lists the options", one_line(&error));
         std::process::exit(2)
     })
+}
+
+/// The cause of an error without the usage.
+pub(crate) fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim);
+    let cause: Vec<_> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    cause.join(" ")
 }
 
 /// Text that is no value of the kind asked for.

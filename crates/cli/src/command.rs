@@ -6,10 +6,12 @@
 //! | [`middlebox`] | a qdisc each way between two interfaces |
 //! | `link` | a program behind an emulated link |
 //! | [`gateway`] | a network for sandboxes, without root |
+//! | `ctl`, `top` | a running middlebox |
 //! | `doctor` | what the machine can do |
 //! | [`tun2socks`] | a TUN interface whose traffic leaves by way of a proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
+mod ctl;
 mod doctor;
 pub mod gateway;
 mod link;
@@ -17,6 +19,7 @@ pub mod middlebox;
 mod paperwork;
 pub mod receive;
 pub mod send;
+mod top;
 pub mod tun2socks;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ enum Command {
     Send(Box<send::SendArgs>),
     Receive(Box<receive::ReceiveArgs>),
     Middlebox(middlebox::MiddleboxArgs),
+    Ctl(ctl::Ctl),
+    Top(top::Top),
     Link(link::LinkArgs),
     Tun2socks(tun2socks::Tun2SocksArgs),
     Gateway(gateway::GatewayArgs),
@@ -55,6 +60,8 @@ impl Tautline {
             Command::Send(send) => exit_code("send", send.run()),
             Command::Receive(receive) => exit_code("receive", receive.run()),
             Command::Middlebox(middlebox) => exit_code("middlebox", middlebox.run()),
+            Command::Ctl(ctl) => exit_code("ctl", ctl.run()),
+            Command::Top(top) => exit_code("top", top.run()),
             Command::Link(link) => link.run(),
             Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
             Command::Gateway(gateway) => exit_code("gateway", gateway.run()),

@@ -63,6 +63,9 @@ pub enum Failure {
     /// The command line cannot work.
     #[error(transparent)]
     Unusable(#[from] Unusable),
+    /// Another program refused what it was asked for.
+    #[error("{0}")]
+    Refused(String),
     /// A signal ended the program.
     #[error("interrupted; the connection was reset")]
     Interrupted,

@@ -5,6 +5,7 @@
 pub mod args;
 pub mod check;
 pub mod command;
+pub mod control;
 pub mod failure;
 pub mod introspection;
 pub mod open;

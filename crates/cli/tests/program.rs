@@ -85,16 +85,23 @@ fn doctor_has_a_finding_per_line_and_a_status() {
     assert_eq!(absent.status.code(), Some(1));
 }
 
-/// `tautline link` with these words, split at spaces but for those in quotes; nothing if this machine
-/// makes no namespaces.
-fn link(words: &[&str]) -> Option<Output> {
-    let unshare = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--net", "true"])
-        .output();
-    if !unshare.is_ok_and(|output| output.status.success()) {
+/// A command in namespaces of its own; nothing if this machine makes none.
+fn unshared(program: &str, words: &[&str]) -> Option<Output> {
+    let unshare = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net"]);
+        command.args(words).output()
+    };
+    if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
         eprintln!("not tested: no user namespaces here");
         return None;
     }
+    Some(unshare(&[&[program], words].concat()).expect("it worked before"))
+}
+
+/// `tautline link` with these words.
+fn link(words: &[&str]) -> Option<Output> {
+    unshared("true", &[])?;
     Some(tautline(&[&["link"], words].concat()))
 }
 
@@ -162,4 +169,75 @@ fn links_nest_and_add_their_delays() {
         .and_then(|rest| rest.split(' ').next());
     let time: f64 = time.and_then(|time| time.parse().ok()).expect("a reply");
     assert!((60.0..200.0).contains(&time), "{text}");
+}
+
+/// Options come from a file, the command line prevails, and a running middlebox is shown and changed.
+const OPERATE: &str = r#"
+cd "$1"
+ip link add box0 type veth peer name wire0; ip link add box1 type veth peer name wire1
+for interface in box0 box1 wire0 wire1; do ip link set $interface up; done
+cat > box.toml <<'END'
+left = "box0"
+right = "box1"
+device = "packet"
+qdisc = "pfifo"
+to_left = "codel"
+frames = 256
+control = "nowhere/control"
+END
+tautline() { "$0" "$@"; }
+"$0" middlebox --config box.toml --control ./control > log 2>&1 &
+box=$!
+trap 'kill $box' EXIT
+for _ in $(seq 100); do [ -S control ] && break; sleep 0.05; done
+tautline ctl --socket control change to_left target 10ms
+tautline ctl --socket control replace to_right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel'
+! tautline ctl --socket control change to_right no such words || exit 1
+! tautline ctl --socket control replace to_left fifoo || exit 1
+! "$0" middlebox --config box.toml --control ./control 2> busy || exit 1
+grep -q 'another program listens' busy
+tautline ctl --socket control show
+"#;
+
+#[test]
+fn a_running_middlebox_is_shown_and_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", OPERATE, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("sh", &words) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let ports: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let find = |name: &str| {
+        let found = ports.iter().find(|port| port["interface"] == name);
+        found.expect("a port").to_string()
+    };
+    assert!(find("box1").contains("\"tbf\"") && find("box1").contains("fq_codel"));
+    assert!(find("box0").contains("\"target\":10"), "{text}");
+}
+
+#[test]
+fn options_of_a_file_are_checked_by_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("box.toml");
+    for (text, part) in [
+        ("colour = 1\n", "--colour"),
+        ("left = [1]\n", "`left` is no option of one value"),
+        ("left = \"x\"\n", "--right"),
+        ("left = \n", "TOML"),
+        ("frames = 3\n", "--frames"),
+    ] {
+        std::fs::write(&file, text).expect("written");
+        let output = tautline(&["middlebox", "--config", file.to_str().expect("text")]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains(part),
+            "{text}: {said}"
+        );
+    }
 }

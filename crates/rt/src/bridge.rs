@@ -9,9 +9,9 @@ use tautline_base::{
     Segmentation, Wake,
 };
 use tautline_bql::{Limit, Port, Ring};
-use tautline_qdisc::{Drops, FlowKey, Stats};
+use tautline_qdisc::{Drops, FlowKey, Stats, replace};
 use tautline_stack::{NoTrace, PacketEvent, Tracer, What};
-use tautline_tc::DynQdisc;
+use tautline_tc::{DynQdisc, ParseError, change_tree};
 
 use std::time::Duration;
 
@@ -108,6 +108,30 @@ impl<D: Device, T: Tracer> Side<D, T> {
     /// Receive counters.
     pub fn received(&self) -> Received {
         self.received
+    }
+
+    /// Changes parameters of the qdisc, in the words of [`change_tree`].
+    ///
+    /// # Errors
+    /// If the words are not understood or a value is refused.
+    pub fn change(&mut self, words: &str, now: Instant) -> Result<(), ParseError> {
+        change_tree(self.port.qdisc_mut(), words, now, &mut self.drops)
+    }
+
+    /// Puts another qdisc in the place of the present one; queued packets move over ([`replace`]),
+    /// counters continue.
+    ///
+    /// # Errors
+    /// The number of packets that the present qdisc does not release; it stays.
+    pub fn replace(
+        &mut self,
+        qdisc: Box<dyn DynQdisc<Packet<D::Frame>>>,
+        now: Instant,
+    ) -> Result<(), usize> {
+        let port = self.port.qdisc_mut();
+        port.with_inner(&mut self.drops, |inner, drops| {
+            replace(inner, qdisc, now, drops)
+        })
     }
 
     /// Frames in the qdisc or the device.

@@ -2,7 +2,10 @@
 //! through a qdisc of your choice: a shaper, an AQM, an emulated path. The kernel hears
 //! nothing on the two interfaces meanwhile; however this ends, it has them back.
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
@@ -18,8 +21,9 @@ use tautline_rt::{
 };
 use tautline_tc::build;
 
-use crate::args::{DeviceKind, seconds};
+use crate::args::{DeviceKind, one_line, seconds};
 use crate::check::Unusable;
+use crate::control::{Answer, Control, Request, State, Way};
 use crate::failure::Failure;
 use crate::report::{limited, micros, print_json, rounded};
 
@@ -37,13 +41,23 @@ memory of a card has no frame to spare for a packet that never came in; --device
 
 /// Forwards every frame between two interfaces, each way through a queueing discipline.
 #[derive(Parser, Debug)]
-#[command(version, after_help = EXAMPLES)]
+#[command(version, after_help = EXAMPLES, args_override_self = true)]
 pub struct MiddleboxArgs {
     /// One interface
-    #[arg(long)]
+    #[arg(
+        long,
+        required_unless_present = "config",
+        default_value = "",
+        hide_default_value = true
+    )]
     left: String,
     /// The other
-    #[arg(long)]
+    #[arg(
+        long,
+        required_unless_present = "config",
+        default_value = "",
+        hide_default_value = true
+    )]
     right: String,
     /// Way to the interfaces
     #[arg(long, value_enum, default_value_t)]
@@ -76,6 +90,15 @@ pub struct MiddleboxArgs {
     /// Look for work without ever sleeping; uses a whole core
     #[arg(long)]
     busy_poll: bool,
+    /// Socket for `tautline ctl` and `tautline top`, which only this user may open
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+    /// Serve counters to Prometheus at http://ADDRESS/metrics, e.g. 127.0.0.1:9435
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Options from a TOML file, `left = "eth0"` for --left eth0; those of the command line prevail
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 impl MiddleboxArgs {
@@ -84,9 +107,17 @@ impl MiddleboxArgs {
     /// # Errors
     /// If an option cannot work or a device fails.
     pub fn run(&self) -> Result<(), Failure> {
+        if let Some(file) = &self.config {
+            return self.with_file(file)?.run();
+        }
         if self.left == self.right {
             let problem = "it is the left interface too; name the other one";
             return Err(Unusable::new("right", &self.right, problem).into());
+        }
+        for (option, name) in [("left", &self.left), ("right", &self.right)] {
+            if name.is_empty() {
+                return Err(Unusable::new(option, "", "name an interface").into());
+            }
         }
         match self.device {
             DeviceKind::AfXdp => with_af_xdp(self),
@@ -101,6 +132,44 @@ impl MiddleboxArgs {
             }
         }
     }
+
+    /// The options of `file`, and those of this process's command line over them.
+    fn with_file(&self, file: &Path) -> Result<Self, Failure> {
+        let mut words = vec![OsString::from("middlebox")];
+        words.extend(options_of(file)?);
+        let own = std::env::args_os().skip_while(|word| !word.to_string_lossy().starts_with("--"));
+        let read = Self::try_parse_from(words.into_iter().chain(own))
+            .map_err(|error| unusable(file, one_line(&error)))?;
+        Ok(Self {
+            config: None,
+            ..read
+        })
+    }
+}
+
+/// The options in a TOML file, as words of a command line: each key is the name of an option.
+fn options_of(file: &Path) -> Result<Vec<OsString>, Failure> {
+    let text = std::fs::read_to_string(file).map_err(Failure::file(file))?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| unusable(file, error))?;
+    let mut words = Vec::new();
+    for (key, value) in table {
+        let option = format!("--{}", key.replace('_', "-"));
+        match value {
+            toml::Value::Boolean(false) => {}
+            toml::Value::Boolean(true) => words.push(option.into()),
+            toml::Value::String(text) => words.extend([option.into(), text.into()]),
+            toml::Value::Integer(number) => {
+                words.extend([option.into(), number.to_string().into()])
+            }
+            toml::Value::Float(number) => words.extend([option.into(), number.to_string().into()]),
+            _ => return Err(unusable(file, format!("`{key}` is no option of one value"))),
+        }
+    }
+    Ok(words)
+}
+
+fn unusable(file: &Path, problem: impl ToString) -> Failure {
+    Unusable::new("config", file.display(), problem.to_string()).into()
 }
 
 /// One way in an interval, or in the whole run. `received` is the sum of `packets`, `drops`,
@@ -166,8 +235,13 @@ struct Middlebox<D: Device> {
     /// An interface was removed.
     gone: bool,
     before: [Box<Before>; 2],
-    /// The live view in place of lines, and its port names: to the right, to the left.
-    screen: Option<(Screen, [String; 2])>,
+    /// Port names: to the right, to the left.
+    names: [String; 2],
+    /// The live view in place of lines.
+    screen: Option<Screen>,
+    control: Control,
+    /// Interfaces that the ways leave at: right, left.
+    interfaces: [String; 2],
 }
 
 /// The counters of one way when an interval began.
@@ -198,15 +272,21 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
             .any(|side| side.port_mut().ring_mut().device_mut().is_gone())
     }
 
+    /// The failure of one of the devices.
+    fn failure(&mut self, ask: fn(&mut D) -> Option<String>) -> Option<String> {
+        let Bridge { left, right, .. } = &mut self.bridge;
+        [left, right]
+            .into_iter()
+            .find_map(|side| ask(side.port_mut().ring_mut().device_mut()))
+    }
+
     /// A line for each way about the interval that ends now.
     fn report(&mut self, event: &str, now: Instant) {
         let Bridge { left, right, .. } = &self.bridge;
-        if let Some((screen, [to_right, to_left])) = &self.screen {
-            let ports = [(to_right, left, right), (to_left, right, left)]
-                .map(|(name, from, to)| picture(name, from.received(), to));
+        if let Some(screen) = &self.screen {
             screen.show(Snapshot {
                 at: now - self.begun,
-                ports: ports.into(),
+                ports: pictures(&self.bridge, &self.names).into(),
             });
             self.since = now;
             return;
@@ -228,6 +308,62 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         }
         self.since = now;
     }
+}
+
+/// Carries out a request of the control socket.
+fn handle<D>(
+    bridge: &mut Bridge<D, D>,
+    names: (&[String; 2], &[String; 2]),
+    request: Request,
+    (begun, now): (Instant, Instant),
+) -> Answer
+where
+    D: Device<Frame: Frame + Send + 'static>,
+{
+    let (names, interfaces) = names;
+    match request {
+        Request::Show => {
+            let time = (now - begun).as_secs_f64();
+            let ports = pictures(bridge, names).into_iter().zip(interfaces);
+            let ports = ports.map(|(port, interface)| State::new(port, interface, time));
+            Answer {
+                error: None,
+                ports: ports.collect(),
+            }
+        }
+        Request::Change { way, words } => Answer::of(
+            out(bridge, way)
+                .change(&words, now)
+                .map_err(|error| error.to_string()),
+        ),
+        Request::Replace { way, words } => Answer::of(
+            build(&words)
+                .map_err(|error| error.to_string())
+                .and_then(|qdisc| {
+                    out(bridge, way).replace(qdisc, now).map_err(|held| {
+                        format!("the present qdisc does not release the {held} packets it holds; it stays")
+                    })
+                }),
+        ),
+    }
+}
+
+/// The side that a way leaves at.
+fn out<D: Device>(bridge: &mut Bridge<D, D>, way: Way) -> &mut Side<D> {
+    match way {
+        Way::ToRight => &mut bridge.right,
+        Way::ToLeft => &mut bridge.left,
+    }
+}
+
+/// Both ways as they are now: to the right, to the left.
+fn pictures<D>(bridge: &Bridge<D, D>, [to_right, to_left]: &[String; 2]) -> [PortState; 2]
+where
+    D: Device<Frame: Frame + Send + 'static>,
+{
+    let Bridge { left, right, .. } = bridge;
+    [(to_right, left, right), (to_left, right, left)]
+        .map(|(name, from, to)| picture(name, from.received(), to))
 }
 
 /// The way out at `to`, as it is now.
@@ -295,6 +431,9 @@ where
 
 impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D> {
     fn turn(&mut self, now: Instant) -> Progress {
+        let (bridge, names) = (&mut self.bridge, (&self.names, &self.interfaces));
+        self.control
+            .serve(|request| handle(bridge, names, request, (self.begun, now)));
         let more = self.bridge.turn(now);
         if now >= self.since + self.interval() {
             self.report("interval", now);
@@ -344,6 +483,11 @@ where
     let begun = event_loop.clock().now();
     let end = args.seconds.map(|time| begun + time);
     let before = [Box::default(), Box::default()];
+    let control = Control::listen(
+        args.control.as_deref(),
+        args.metrics,
+        &event_loop.event_fd(),
+    )?;
     eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
     let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {
@@ -354,7 +498,13 @@ where
         end,
         gone: false,
         before,
+        names: [
+            format!("to right ({})", args.right),
+            format!("to left ({})", args.left),
+        ],
         screen,
+        control,
+        interfaces: [args.right.clone(), args.left.clone()],
     };
     let ended = event_loop.run_forwarder(&mut middlebox);
     // The terminal is itself again before anything is printed.
@@ -363,13 +513,10 @@ where
     middlebox.before = [Box::default(), Box::default()];
     middlebox.since = begun;
     middlebox.report("summary", event_loop.clock().now());
-    let Bridge { left, right, .. } = &mut middlebox.bridge;
     match ended {
         Ended::Application | Ended::Stopped if !middlebox.gone => Ok(()),
         _ => {
-            let why = [left, right]
-                .into_iter()
-                .find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
+            let why = middlebox.failure(failure);
             Err(Failure::Device(
                 why.unwrap_or_else(|| "it receives no more".to_owned()),
             ))
@@ -400,27 +547,16 @@ where
     ))
 }
 
-/// The live view with its port names, if asked for.
+/// The live view, if asked for.
 fn open_screen(
     args: &MiddleboxArgs,
     stopper: tautline_rt::Stopper,
-) -> Result<Option<(Screen, [String; 2])>, Failure> {
-    let screen = match args.live {
-        true => Screen::open(
-            View::new(format!("{} <-> {}", args.left, args.right)),
-            move || stopper.stop(),
-        )?,
-        false => None,
-    };
-    Ok(screen.map(|screen| {
-        (
-            screen,
-            [
-                format!("to right ({})", args.right),
-                format!("to left ({})", args.left),
-            ],
-        )
-    }))
+) -> Result<Option<Screen>, Failure> {
+    if !args.live {
+        return Ok(None);
+    }
+    let view = View::new(format!("{} <-> {}", args.left, args.right));
+    Ok(Screen::open(view, move || stopper.stop())?)
 }
 
 fn open_packet(args: &MiddleboxArgs, interface: &str) -> Result<Open<PacketDevice>, Failure> {

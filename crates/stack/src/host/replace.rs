@@ -2,6 +2,7 @@
 
 use tautline_base::{Device, Instant, Packet, Qdisc};
 use tautline_bql::Limit;
+use tautline_qdisc::replace;
 
 use super::Host;
 use super::transport::DropStage;
@@ -38,30 +39,10 @@ where
     pub fn set_qdisc(&mut self, qdisc: Q, now: Instant) -> Result<Replaced, Stuck> {
         let now = self.advance_clock(now);
         let interface = &mut self.interface;
-        let queued = interface.port.backlog().packets;
-        let mut old = std::mem::replace(interface.port.qdisc_mut(), qdisc);
-        let mut packets = Vec::with_capacity(queued);
-        // Time begins at zero, so that no AQM finds a packet old, and jumps to where a shaper opens.
-        let mut then = Instant::ZERO;
-        while !old.backlog().is_empty() {
-            match (old.dequeue(then, &mut interface.drops), old.ready_at()) {
-                (Some(packet), _) => packets.push(packet),
-                (None, Some(later)) if later > then => then = later,
-                (None, _) => break,
-            }
-        }
-        let held = old.backlog().packets;
-        if held > 0 {
-            *interface.port.qdisc_mut() = old;
-        }
         let before = interface.stats.dropped;
-        for packet in packets {
-            interface.port.enqueue(packet, now, &mut interface.drops);
-        }
+        let outcome = replace(interface.port.qdisc_mut(), qdisc, now, &mut interface.drops);
         self.settle_drops(DropStage::Later, now);
-        if held > 0 {
-            return Err(Stuck(held));
-        }
+        outcome.map_err(Stuck)?;
         Ok(Replaced {
             moved: self.interface.port.backlog().packets,
             dropped: (self.interface.stats.dropped - before) as usize,

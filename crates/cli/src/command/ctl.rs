@@ -1,0 +1,69 @@
+//! `tautline ctl`: shows and changes a running middlebox.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::control::{Request, Way, ask};
+use crate::failure::Failure;
+use crate::report::print_json;
+
+const EXAMPLES: &str = "\
+Examples, for `tautline middlebox --control /run/box …`:
+  tautline ctl --socket /run/box show
+  tautline ctl --socket /run/box change to_right target 10ms
+  tautline ctl --socket /run/box replace to_left 'tbf rate 20mbit burst 5kb latency 1s; fq_codel'";
+
+/// Shows or changes a running middlebox.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Ctl {
+    /// The middlebox's --control
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Prints both ways as a JSON object per line: counters, sojourn times, and the tree as `tc -s -j` has it
+    Show,
+    /// Changes parameters of a qdisc in tc's words; of one in a tree with `qdisc change handle …`
+    Change(Words),
+    /// Puts another qdisc in the place of the present one; queued packets move over
+    Replace(Words),
+}
+
+#[derive(Args, Debug)]
+struct Words {
+    /// Direction of the qdisc
+    #[arg(value_enum)]
+    way: Way,
+    /// tc's words
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+impl Ctl {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let request = match &self.action {
+            Action::Show => Request::Show,
+            Action::Change(Words { way, words }) => Request::Change {
+                way: *way,
+                words: words.join(" "),
+            },
+            Action::Replace(Words { way, words }) => Request::Replace {
+                way: *way,
+                words: words.join(" "),
+            },
+        };
+        let answer = ask(&self.socket, &request).map_err(Failure::file(&self.socket))?;
+        for port in &answer.ports {
+            print_json(port);
+        }
+        answer
+            .error
+            .map_or(Ok(()), |why| Err(Failure::Refused(why)))
+    }
+}

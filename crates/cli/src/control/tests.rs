@@ -1,0 +1,110 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+/// A middlebox that knows one port, on a thread of its own, until the control is dropped.
+fn serving(path: &Path, metrics: Option<SocketAddr>) -> std::thread::JoinHandle<()> {
+    let wake = Arc::new(EventFd::new().expect("a descriptor"));
+    let control = Control::listen(Some(path), metrics, &wake).expect("free");
+    std::thread::spawn(move || {
+        let mut ended = false;
+        while !ended {
+            control.serve(|request| match request {
+                Request::Show => Answer {
+                    error: None,
+                    ports: vec![port()],
+                },
+                Request::Change { words, .. } => Answer::of(Err(words)),
+                Request::Replace { .. } => {
+                    ended = true;
+                    Answer::of(Ok(()))
+                }
+            });
+            std::thread::yield_now();
+        }
+    })
+}
+
+fn port() -> State {
+    State {
+        interface: "eth\"0".to_owned(),
+        kind: "fq_codel".to_owned(),
+        drops: vec![("over the limit".to_owned(), 3)],
+        sojourn_ns: vec![(1 << 20, 1)],
+        ..State::default()
+    }
+}
+
+fn replace() -> Request {
+    Request::Replace {
+        way: Way::ToLeft,
+        words: "pfifo".to_owned(),
+    }
+}
+
+#[test]
+fn requests_are_answered_and_the_socket_is_its_owners() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("control");
+    let middlebox = serving(&path, None);
+    let mode = std::fs::metadata(&path).expect("a socket").permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
+    assert!(bind(&path).is_err(), "one middlebox for each socket");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "kept").expect("room");
+    assert!(
+        bind(&file).is_err() && file.exists(),
+        "no socket is replaced"
+    );
+
+    let shown = ask(&path, &Request::Show).expect("answered");
+    assert_eq!(shown.ports, [port()]);
+    let change = Request::Change {
+        way: Way::ToRight,
+        words: "no such word".to_owned(),
+    };
+    let refused = ask(&path, &change).expect("answered");
+    assert_eq!(refused.error.as_deref(), Some("no such word"));
+
+    // Garbage is answered, and the conversation goes on.
+    let stream = UnixStream::connect(&path).expect("it listens");
+    (&stream)
+        .write_all(b"{}\n\xff\xfe\n{\"command\":\"show\",\"way\":\"up\"}\n{\"command\":\"show\"}\n")
+        .expect("taken");
+    let lines: Vec<String> = BufReader::new(&stream)
+        .lines()
+        .take(4)
+        .map(|line| line.expect("a line"))
+        .collect();
+    assert!(
+        lines[..2].iter().all(|line| line.contains("error")),
+        "{lines:?}"
+    );
+    assert!(lines[3].contains("ports"), "{lines:?}");
+
+    assert_eq!(ask(&path, &replace()).expect("answered").error, None);
+    middlebox.join().expect("no panic");
+    assert!(!path.exists());
+}
+
+#[test]
+fn metrics_are_prometheus_text() {
+    let page = metrics::text(&[port()]);
+    for line in [
+        "# TYPE node_qdisc_drops_total counter",
+        "node_qdisc_drops_total{device=\"eth\\\"0\",kind=\"fq_codel\"} 3",
+        "tautline_sojourn_seconds_bucket{device=\"eth\\\"0\",kind=\"fq_codel\",le=\"0.001048576\"} 0",
+        "tautline_sojourn_seconds_bucket{device=\"eth\\\"0\",kind=\"fq_codel\",le=\"0.002097152\"} 1",
+        "tautline_sojourn_seconds_count{device=\"eth\\\"0\",kind=\"fq_codel\"} 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
+}
+
+#[test]
+fn a_state_is_drawn_as_the_port_it_came_from() {
+    let shown = port();
+    let drawn = shown.clone().port();
+    assert_eq!(drawn.sojourn.count(), 1);
+    assert_eq!(drawn.drops, shown.drops);
+}
