@@ -41,7 +41,8 @@ pub trait FifoAqm: Sized {
         full.then_some(DropReason::Overlimit)
     }
 
-    /// Makes the periodic updates due up to `now`, during which the queue held `bytes`.
+    /// Makes the periodic updates due up to `now`, during which the queue held `bytes`, when a
+    /// parent takes a packet [dequeued](Peek::Dequeued) before.
     #[inline]
     fn advance(&mut self, _bytes: Bytes, _now: Instant) {}
 
@@ -147,8 +148,8 @@ impl<P: Item, A: FifoAqm> Qdisc<P> for AqmFifo<P, A> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.control.advance(self.backlog().bytes, now);
         if self.control.peek() == Peek::Dequeued && self.peeked.is_some() {
+            self.control.advance(self.backlog().bytes, now);
             return self.peeked.take();
         }
         self.control.dequeue(&mut self.queue, now, drops)

@@ -257,7 +257,7 @@ impl<P> Fq<P> {
         };
         let due = now + self.config.offload_horizon;
         if earliest <= due {
-            let late = u64::try_from((now - earliest).as_nanos()).unwrap_or(u64::MAX);
+            let late = now.nanos_since(earliest);
             self.counters.latency =
                 self.counters.latency - (self.counters.latency >> 3) + (late >> 3);
         }

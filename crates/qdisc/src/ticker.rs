@@ -8,8 +8,9 @@ use tautline_base::Instant;
 /// A period and how often it has passed. The first call starts it.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticker {
-    first: Duration,
-    period: Duration,
+    /// Both in nanoseconds.
+    first: u64,
+    period: u64,
     next: Option<Instant>,
     count: u64,
 }
@@ -18,8 +19,8 @@ impl Ticker {
     /// Due `first` after the first call, and then every `period`, which is not zero.
     pub(crate) fn new(first: Duration, period: Duration) -> Self {
         Self {
-            first,
-            period,
+            first: nanos(first),
+            period: nanos(period),
             next: None,
             count: 0,
         }
@@ -28,37 +29,40 @@ impl Ticker {
     /// The same with another period from the next time on.
     pub(crate) fn with(&self, first: Duration, period: Duration) -> Self {
         Self {
-            first,
-            period,
-            ..self.clone()
+            next: self.next,
+            count: self.count,
+            ..Self::new(first, period)
         }
     }
 
     /// How many times it was due up to `now`. A clock that steps far back starts it again.
     #[inline]
     pub(crate) fn count(&mut self, now: Instant) -> u64 {
-        let next = *self.next.get_or_insert(now + self.first);
+        let next = *self.next.get_or_insert_with(|| now.after_nanos(self.first));
         if now >= next {
             self.count_due(next, now);
-        } else if next - now > self.first.max(self.period) {
-            self.next = Some(now + self.period);
+        } else if next.nanos_since(now) > self.first.max(self.period) {
+            self.next = Some(now.after_nanos(self.period));
         }
         self.count
     }
 
     fn count_due(&mut self, next: Instant, now: Instant) {
-        let period = u64::try_from(self.period.as_nanos())
-            .unwrap_or(u64::MAX)
-            .max(1);
-        let due = (now.as_nanos() - next.as_nanos()) / period + 1;
+        let period = self.period.max(1);
+        let due = now.nanos_since(next) / period + 1;
         self.count = self.count.saturating_add(due);
-        self.next = Some(next + Duration::from_nanos(period.saturating_mul(due)));
+        self.next = Some(next.after_nanos(period.saturating_mul(due)));
     }
 
     /// When it was due last, if it ever was.
     pub(crate) fn last(&self) -> Option<Instant> {
-        self.next.map(|next| next - self.period)
+        let last = |next: Instant| next.as_nanos().saturating_sub(self.period);
+        self.next.map(|next| Instant::from_nanos(last(next)))
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

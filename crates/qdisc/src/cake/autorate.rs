@@ -56,7 +56,7 @@ impl Autorate {
     /// A window ends with a packet that comes later than usual; so a burst is not taken for the
     /// rate of the bottleneck.
     pub(super) fn packet(&mut self, now: Instant, profile: Profile) -> Option<Rate> {
-        let interval = nanos(now - self.last_packet).min(LONGEST_PAUSE);
+        let interval = now.nanos_since(self.last_packet).min(LONGEST_PAUSE);
         self.interval = follow(
             self.interval,
             interval,
@@ -90,10 +90,6 @@ impl Autorate {
 /// Moves a mean towards a sample by one part in 2^`shift`.
 pub(super) fn follow(mean: u64, sample: u64, shift: u32) -> u64 {
     mean - (mean >> shift) + (sample >> shift)
-}
-
-pub(super) fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use tautline_base::{Bytes, Instant, Rate};
 
-use super::autorate::{follow, nanos};
+use super::autorate::follow;
 use super::flow::{FLOWS, Flow, FlowId, Flows, Phase, Rotation};
 use super::hash::{Hashes, ways};
 use super::hosts::{Hosts, Isolation};
@@ -321,7 +321,7 @@ impl Tin {
 
     /// Notes how long a packet stayed that leaves now.
     pub(super) fn note_delay(&mut self, enqueued: Instant, now: Instant) {
-        self.counters.delays.add(nanos(now - enqueued));
+        self.counters.delays.add(now.nanos_since(enqueued));
     }
 
     /// Bulk flows counted on either side.

@@ -59,8 +59,8 @@ impl State {
 
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// The decision about a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The decision about a packet; by default it passes unmarked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// It was marked "congestion experienced", or found marked, by the control law.
     pub marked: bool,
@@ -142,6 +142,7 @@ impl Aqm {
     ///
     /// A count that decays over a long pause decays in one call, one step for each signal that once
     /// raised it.
+    #[inline]
     pub fn judge<P: Item>(
         &mut self,
         state: &mut State,
@@ -149,10 +150,27 @@ impl Aqm {
         bulk_flows: u32,
         now: Instant,
     ) -> Verdict {
-        let sojourn = nanos(now - packet.enqueued());
+        let sojourn = now.nanos_since(packet.enqueued());
         let over_target = sojourn > self.target
             && sojourn > self.mtu_time.saturating_mul(2 * u64::from(bulk_flows))
             && sojourn > self.mtu_time.saturating_mul(4);
+        let silent = state.count == 0 && state.p_drop == 0;
+        if silent && !over_target && self.params.blue_threshold.is_none() {
+            // The common case at a short queue: nothing to signal and nothing to decay.
+            state.dropping = false;
+            state.drop_next = now.after_nanos(self.interval);
+            return Verdict::default();
+        }
+        self.signal(state, packet, (sojourn, over_target), now)
+    }
+
+    fn signal<P: Item>(
+        &mut self,
+        state: &mut State,
+        packet: &mut P,
+        (sojourn, over_target): (u64, bool),
+        now: Instant,
+    ) -> Verdict {
         let due = state.count > 0 && now >= state.drop_next;
         // How Linux knows that the schedule lies behind: as of before an episode begins.
         let mut behind = now > state.drop_next;
@@ -162,10 +180,7 @@ impl Aqm {
         }
         state.dropping = over_target;
         state.count = state.count.max(u32::from(over_target));
-        let mut verdict = Verdict {
-            marked: false,
-            drop: None,
-        };
+        let mut verdict = Verdict::default();
         if due && over_target {
             verdict.marked = self.params.ecn && packet.set_ce();
             verdict.drop = (!verdict.marked).then_some(DropReason::Target);
@@ -189,7 +204,7 @@ impl Aqm {
             verdict.drop = verdict.drop.or(Some(DropReason::Unresponsive));
         }
         if state.count == 0 {
-            state.drop_next = now + Duration::from_nanos(self.interval);
+            state.drop_next = now.after_nanos(self.interval);
         } else if behind && verdict.drop.is_none() {
             state.drop_next = now;
         }
@@ -227,7 +242,7 @@ impl Aqm {
 
     /// BLUE moves at most once per target time.
     fn blue_may_move(&self, state: &State, now: Instant) -> bool {
-        nanos(now - state.blue_timer) > self.target
+        now.nanos_since(state.blue_timer) > self.target
     }
 
     /// Sets the count and the time of what follows.
@@ -242,7 +257,7 @@ impl Aqm {
             Start::Patient => self.interval,
             Start::Linux => self.interval & u64::from(u32::MAX),
         };
-        from + Duration::from_nanos(state.root.gap(interval))
+        from.after_nanos(state.root.gap(interval))
     }
 }
 

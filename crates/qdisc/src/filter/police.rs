@@ -82,7 +82,7 @@ impl Bucket {
         // A clock that stepped back starts anew from there: it must not stop the refill until it
         // has caught up.
         self.checked = self.checked.min(now);
-        let elapsed = i64::try_from((now - self.checked).as_nanos()).unwrap_or(i64::MAX);
+        let elapsed = i64::try_from(now.nanos_since(self.checked)).unwrap_or(i64::MAX);
         let left = self.tokens.saturating_add(elapsed).min(self.depth) - self.cost.nanos(len);
         if left >= 0 && police.mtu.is_none_or(|mtu| len <= mtu) {
             self.tokens = left;

@@ -324,12 +324,16 @@ impl Aqm {
     ///
     /// After a long pause most of them change nothing more, which ends them; the rest is computed
     /// in one go.
+    #[inline]
     pub(crate) fn catch_up(&mut self, state: &mut State, backlog: Bytes, now: Instant) {
         let count = self.clock.count(now);
-        let due = count - state.updated.min(count);
-        if due == 0 {
-            return;
+        if count > state.updated {
+            self.make_updates(state, backlog, count - state.updated);
+            state.updated = count;
         }
+    }
+
+    fn make_updates(&self, state: &mut State, backlog: Bytes, due: u64) {
         let mut left = due;
         while left > 0 {
             let before = state.clone();
@@ -344,7 +348,6 @@ impl Aqm {
                 left - 1
             };
         }
-        state.updated = count;
     }
 
     /// Makes `count` updates: one, or many after one that saw the same.
