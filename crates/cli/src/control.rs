@@ -1,4 +1,4 @@
-//! The control socket of a middlebox, and its page for Prometheus.
+//! The control socket of a middlebox, and its HTTP server.
 //!
 //! A client writes a JSON object per line and reads one per line:
 //!
@@ -10,6 +10,7 @@
 //! The threads that serve clients touch no packet: they send each request to the thread that forwards
 //! and wait for its answer.
 
+mod http;
 mod metrics;
 mod state;
 
@@ -21,7 +22,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -34,8 +34,6 @@ pub use state::State;
 
 /// Longest line that a client may send.
 const LINE: u64 = 64 << 10;
-/// Longest wait for a client's request over HTTP, and for it to take the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,14 +104,14 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens on `socket` and serves metrics on `metrics`, if they are given. `wake` wakes the
-    /// thread that forwards.
+    /// Listens on `socket` and serves HTTP at `http`, if they are given; other machines change nothing
+    /// over HTTP without the token. `wake` wakes the thread that forwards.
     ///
     /// # Errors
     /// If another program listens there, or the system refuses.
     pub fn listen(
         socket: Option<&Path>,
-        metrics: Option<SocketAddr>,
+        http: Option<(SocketAddr, Option<String>)>,
         wake: &Arc<EventFd>,
     ) -> Result<Self, Failure> {
         let (sender, requests) = channel();
@@ -131,14 +129,10 @@ impl Control {
                 }
             });
         }
-        if let Some(address) = metrics {
+        if let Some((address, token)) = http {
             let listener = TcpListener::bind(address)?;
-            std::thread::spawn(move || {
-                for mut stream in listener.incoming().flatten() {
-                    // A scraper that hangs up early harms nobody.
-                    let _ = client.answer_http(&mut stream);
-                }
-            });
+            let site = http::Site { client, token };
+            std::thread::spawn(move || site.serve(&listener));
         }
         Ok(Self {
             requests: Some(requests),
@@ -200,29 +194,6 @@ impl Client {
             };
             write_line(stream, &answer)?;
         }
-    }
-
-    /// One request over HTTP/1.1 (RFC 9112): its first line is all that counts.
-    fn answer_http(&self, stream: &mut std::net::TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let mut head = BufReader::new(stream.try_clone()?.take(LINE)).lines();
-        let first = head.next().transpose()?.unwrap_or_default();
-        while head
-            .next()
-            .transpose()?
-            .is_some_and(|line| !line.is_empty())
-        {}
-        let (status, body) = if first.starts_with("GET /metrics ") {
-            ("200 OK", metrics::text(&self.ask(Request::Show).ports))
-        } else {
-            ("404 Not Found", "see /metrics\n".to_owned())
-        };
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
     }
 }
 

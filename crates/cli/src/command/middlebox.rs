@@ -93,9 +93,12 @@ pub struct MiddleboxArgs {
     /// Socket for `tautline ctl` and `tautline top`, which only this user may open
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
-    /// Serve counters to Prometheus at http://ADDRESS/metrics, e.g. 127.0.0.1:9435
+    /// Serve a live page at http://ADDRESS/, counters for Prometheus at /metrics; e.g. 127.0.0.1:9435
     #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+    /// File with a token that lets clients on other machines change qdiscs over HTTP
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
     /// Options from a TOML file, `left = "eth0"` for --left eth0; those of the command line prevail
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -131,6 +134,18 @@ impl MiddleboxArgs {
                 run(self, left, open_tap(self, &self.right)?, |_| None)
             }
         }
+    }
+
+    fn token(&self) -> Result<Option<String>, Failure> {
+        let Some(file) = &self.token_file else {
+            return Ok(None);
+        };
+        let token = std::fs::read_to_string(file).map_err(Failure::file(file))?;
+        let token = token.trim();
+        if token.is_empty() {
+            return Err(Unusable::new("token-file", file.display(), "it is empty").into());
+        }
+        Ok(Some(token.to_owned()))
     }
 
     /// The options of `file`, and those of this process's command line over them.
@@ -483,11 +498,8 @@ where
     let begun = event_loop.clock().now();
     let end = args.seconds.map(|time| begun + time);
     let before = [Box::default(), Box::default()];
-    let control = Control::listen(
-        args.control.as_deref(),
-        args.metrics,
-        &event_loop.event_fd(),
-    )?;
+    let http = args.http.zip(Some(args.token()?));
+    let control = Control::listen(args.control.as_deref(), http, &event_loop.event_fd())?;
     eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
     let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {

@@ -2,27 +2,37 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// A middlebox that knows one port, on a thread of its own, until the control is dropped.
-fn serving(path: &Path, metrics: Option<SocketAddr>) -> std::thread::JoinHandle<()> {
-    let wake = Arc::new(EventFd::new().expect("a descriptor"));
-    let control = Control::listen(Some(path), metrics, &wake).expect("free");
+/// Answers as a middlebox that knows one port, on a thread of its own, until a request to replace or
+/// until no client is left.
+fn serving(control: Control) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
-        let mut ended = false;
-        while !ended {
-            control.serve(|request| match request {
+        for Pending { request, reply } in control.requests.iter().flatten() {
+            let last = matches!(request, Request::Replace { .. });
+            let answer = match request {
                 Request::Show => Answer {
                     error: None,
                     ports: vec![port()],
                 },
                 Request::Change { words, .. } => Answer::of(Err(words)),
-                Request::Replace { .. } => {
-                    ended = true;
-                    Answer::of(Ok(()))
-                }
-            });
-            std::thread::yield_now();
+                Request::Replace { .. } => Answer::of(Ok(())),
+            };
+            reply.send(answer).expect("the client waits");
+            if last {
+                break;
+            }
         }
     })
+}
+
+/// A client of a middlebox that knows one port.
+pub(super) fn client() -> (Client, std::thread::JoinHandle<()>) {
+    let (requests, received) = channel();
+    let wake = Arc::new(EventFd::new().expect("a descriptor"));
+    let control = Control {
+        requests: Some(received),
+        socket: None,
+    };
+    (Client { requests, wake }, serving(control))
 }
 
 fn port() -> State {
@@ -35,7 +45,7 @@ fn port() -> State {
     }
 }
 
-fn replace() -> Request {
+pub(super) fn replace() -> Request {
     Request::Replace {
         way: Way::ToLeft,
         words: "pfifo".to_owned(),
@@ -46,7 +56,8 @@ fn replace() -> Request {
 fn requests_are_answered_and_the_socket_is_its_owners() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("control");
-    let middlebox = serving(&path, None);
+    let wake = Arc::new(EventFd::new().expect("a descriptor"));
+    let middlebox = serving(Control::listen(Some(&path), None, &wake).expect("free"));
     let mode = std::fs::metadata(&path).expect("a socket").permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
     assert!(bind(&path).is_err(), "one middlebox for each socket");
