@@ -5,6 +5,7 @@ pub mod accecn;
 pub mod frame_to_host;
 pub mod headers;
 pub mod ip;
+pub mod netstack_packets;
 pub mod packetdrill;
 pub mod qdisc_words;
 pub mod ring_descriptors;
@@ -24,11 +25,14 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&[u8]) -> bool;
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("accecn", |data| structured(data, accecn::run)),
     ("frame_to_host", |data| structured(data, frame_to_host::run)),
     ("headers", |data| structured(data, headers::run)),
     ("ip", |data| structured(data, ip::run)),
+    ("netstack_packets", |data| {
+        structured(data, netstack_packets::run)
+    }),
     ("packetdrill", |data| structured(data, packetdrill::run)),
     ("qdisc_words", |data| structured(data, qdisc_words::run)),
     ("ring_descriptors", |data| {

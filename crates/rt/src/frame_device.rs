@@ -131,6 +131,7 @@ impl<S: FrameIo> FrameDevice<S> {
     }
 
     /// Its descriptor.
+    #[cfg(target_os = "linux")]
     pub(crate) fn io(&self) -> &S {
         &self.io
     }
