@@ -18,7 +18,7 @@ use tautline_base::{Frame, HeapFrame, Offload, Received};
 
 /// Most flows with an unfinished packet (Linux `MAX_GRO_SKBS`).
 const FLOWS: usize = 8;
-/// Most packets that wait for the host; then it takes them before more is read.
+/// Most packets queued for the host; the device is read again when the host has taken them.
 const READY: usize = 64;
 
 const ACK: u8 = 0x10;
@@ -29,7 +29,7 @@ const SEQ: usize = 4;
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 
-/// The packets that are being merged and those that are ready for the host.
+/// Packets being merged and packets ready for the host.
 #[derive(Debug)]
 pub(crate) struct Gro {
     held: Vec<Merged>,
@@ -48,7 +48,7 @@ struct Merged {
     segment: Layout,
     /// Bytes used.
     len: usize,
-    /// Bytes of payload of each segment but perhaps the last.
+    /// Payload bytes of each segment; the last may be shorter.
     size: usize,
     segments: usize,
     next_seq: u32,

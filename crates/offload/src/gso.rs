@@ -15,7 +15,7 @@ pub(crate) struct Gso<F> {
     frames: Pool<F>,
     /// Every packet put and not completed, by the number that its frames carry as their owner.
     packets: Vec<Option<Whole>>,
-    /// Numbers that are free.
+    /// Unused packet numbers.
     free: Vec<u32>,
     /// The packet that did not fit into the ring as a whole, and its next segment. It is the last one
     /// put: nothing is accepted behind it.
@@ -24,11 +24,11 @@ pub(crate) struct Gso<F> {
     completed: Vec<Packet<F>>,
 }
 
-/// A packet whose frames are with the device below.
+/// A packet whose frames are in the device below.
 #[derive(Debug)]
 struct Whole {
     packet: Packet<HeapFrame>,
-    /// Frames that are not completed, those not cut yet included.
+    /// Frames not yet completed, including those not yet cut.
     left: u16,
 }
 

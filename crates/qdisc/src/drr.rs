@@ -6,8 +6,8 @@
 //! whatever the sizes of its packets. A class that runs empty loses what is left of its deficit.
 //! Packets that no filter puts into a class are dropped.
 //!
-//! Linux stops when the class in turn has packets but none to give (a shaper below it); here it is
-//! passed over.
+//! Linux stops at a class whose qdisc holds its packets back (a shaper); here the next class is
+//! served.
 
 mod params;
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub struct Drr<P, Q> {
     classes: Vec<Class>,
     /// Classes that have packets, by position, the one in turn first.
     active: VecDeque<usize>,
-    /// Set when all held their packets back: until then there is no use in asking again.
+    /// Set when all children held their packets back: none yields one before this time.
     closed_until: Option<Instant>,
 }
 
@@ -150,8 +150,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         Ok(())
     }
 
-    /// Replaces the qdisc of a class by
-    /// `child`, which must be empty; the packets queued there go to `drops`.
+    /// Replaces the qdisc of a class by `child`, which must be empty; its packets go to `drops`.
     ///
     /// # Errors
     /// If there is no such class.

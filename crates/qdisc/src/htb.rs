@@ -215,8 +215,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Replaces the qdisc of a class by
-    /// `child`, which must be empty; the packets queued there go to `drops`.
+    /// Replaces the qdisc of a class by `child`, which must be empty; its packets go to `drops`.
     ///
     /// # Errors
     /// If there is no such class, or it has classes below it. Then nothing changes.

@@ -1,8 +1,7 @@
 //! [`Mq`]: one qdisc for each transmit queue of a device (`net/sched/sch_mq.c`; `tc`'s `mq`).
 //!
-//! It queues nothing itself. Which queue a packet belongs to follows from its flow, so flows keep
-//! their order, or from a function of the caller's. Class *n* + 1 is that of queue *n*; any qdisc
-//! can stand there.
+//! It queues nothing itself. The flow of a packet chooses its queue, so flows keep their order; a
+//! caller may supply another function. Class *n* + 1 is queue *n* and holds any qdisc.
 //!
 //! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a
 //! root queue disc):
@@ -40,7 +39,7 @@ impl Default for Config {
     }
 }
 
-/// A choice among a number of queues, by the flow hash scaled to it.
+/// Scales the flow hash to the number of queues.
 fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
     // Mix first: the flow hash may vary in its low bits only.
     let spread = packet.flow_hash().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -115,8 +114,8 @@ fn check(queues: usize) -> Result<(), ConfigError> {
 }
 
 impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
-    /// As [`new`](Mq::new), but the queue of a packet is what `choose` says, given the packet and
-    /// the number of queues. To keep flows in order it must say the same for all packets of a flow.
+    /// As [`new`](Mq::new), but `choose` returns the queue of a packet, given the packet and the
+    /// number of queues. To keep flows in order it must return the same for all packets of a flow.
     ///
     /// # Errors
     /// As [`new`](Mq::new).

@@ -30,7 +30,7 @@ pub struct Stats<Q> {
     inner: Q,
     name: Option<ClassId>,
     stats: QueueStats,
-    /// As of the last call: `report` cannot ask for it, it does not know the packet.
+    /// As of the last call: `common` does not know the packet type and cannot ask `inner`.
     backlog: Backlog,
 }
 
@@ -50,13 +50,13 @@ pub struct Common {
 /// Counters of a qdisc since it was wrapped.
 #[derive(Clone, Debug, Default)]
 pub struct QueueStats {
-    /// Taken in, dropped at once or not.
+    /// Packets enqueued, including those dropped at once.
     pub enqueued: Passed,
-    /// Handed out.
+    /// Packets dequeued.
     pub dequeued: Passed,
-    /// Given up, by [`DropReason::index`].
+    /// Packets dropped, by [`DropReason::index`].
     pub dropped: [Passed; DropReason::ALL.len()],
-    /// How long packets that were handed out had stayed.
+    /// Sojourn times of the packets dequeued.
     pub sojourn: Sojourn,
 }
 
@@ -69,8 +69,8 @@ pub struct Passed {
     pub segments: u64,
     /// Accounted length.
     pub bytes: Bytes,
-    /// Packets that carried CE here. Its own marks are the difference between out and in, once it
-    /// is empty.
+    /// Packets that carried CE here. Once a qdisc is empty, its own marks are the difference
+    /// between dequeued and enqueued.
     pub ce: u64,
 }
 
@@ -105,7 +105,7 @@ impl QueueStats {
 /// Times spent in a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sojourn {
-    /// Of the packet handed out last.
+    /// Of the packet dequeued last.
     pub last: Duration,
     /// The longest.
     pub max: Duration,
@@ -150,7 +150,7 @@ impl Sojourn {
 }
 
 impl<Q> Stats<Q> {
-    /// Counts what passes `inner` from now on.
+    /// Counts the packets of `inner` from now on.
     pub fn new(inner: Q) -> Self {
         Self {
             inner,

@@ -23,8 +23,8 @@ const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
 /// - `class change parent 1: classid 1:10 htb rate 5mbit`: options of a class, whichever qdisc
 ///   it belongs to.
 ///
-/// Options that are not named keep their values. As in [`Change`], no packet is lost but those that
-/// a lowered limit gives to `drops`.
+/// Options that are not named keep their values. As in [`Change`], only a lowered limit drops
+/// packets; they go to `drops`.
 ///
 /// ```
 /// use tautline_base::{Drops, Instant, Packet};
@@ -38,8 +38,8 @@ const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
 /// ```
 ///
 /// # Errors
-/// If a command cannot be read, names what is not there, or a qdisc refuses a value. That
-/// command changes nothing; those before it have been carried out.
+/// If a command cannot be parsed, names an unknown qdisc or class, or has a value that the qdisc
+/// refuses. That command changes nothing; those before it have been carried out.
 pub fn change_tree<P: Item, Q: Inspect + Change<P> + ?Sized>(
     root: &mut Q,
     text: &str,
@@ -94,7 +94,7 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
     }
 }
 
-/// The qdisc that a command is about: the class above it, and its report. `None` for the root.
+/// The qdisc that a command changes: its parent class and its report. `None` for the root.
 fn target<'a, 'r>(
     root: &'r Report,
     place: &Position<'a>,

@@ -1,10 +1,9 @@
-//! [`Selector`]: what a `u32` rule compares: words of the packet at given places; and where it
-//! leads on to a table of further rules.
+//! [`Selector`]: the words of a packet that a `u32` rule compares, and the table of further rules
+//! that it may link to.
 //!
-//! Places count from the network header and are multiples of 4; words are big-endian. A word of
-//! which a byte lies beyond the packet's end does not match. (In Linux it ends the search in all
-//! `u32` rules of the same preference: one rule that looks too far hides those after it. That is
-//! not copied.)
+//! Offsets count from the network header and are multiples of 4; words are big-endian. A word that
+//! extends beyond the end of the packet does not match. (In Linux it ends the search in all `u32`
+//! rules of the same preference, so that one such rule hides those after it. That is not copied.)
 
 use alloc::vec::Vec;
 
@@ -13,15 +12,15 @@ use tautline_base::headers::{Headers, u16_at, u32_at};
 
 use super::masked::Masked;
 
-/// The table in which rules stand that name none.
+/// The table of rules that name none.
 pub const ROOT: u16 = 0x800;
 
 /// One word to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Where it begins: a multiple of 4, from the network header on; negative in the link header.
+    /// Offset from the network header, a multiple of 4; negative in the link header.
     pub at: i32,
-    /// Counts from the header behind (`nexthdr+`), whose place the [`Link`] that led here found.
+    /// The offset counts from the next header (`nexthdr+`), found by the [`Link`] to this table.
     pub behind: bool,
     /// The expected value.
     pub word: Masked<u32>,
@@ -41,56 +40,56 @@ pub struct ListId {
 pub struct Selector {
     /// The list it stands in; `None` for the list that all packets go through.
     pub place: Option<ListId>,
-    /// The mark it asks for.
+    /// The firewall mark that the packet must have.
     pub mark: Option<Masked<u32>>,
-    /// Words that must all agree.
+    /// Words that must all match.
     pub keys: Vec<Key>,
-    /// The table to search next. Should nothing match there, the rule itself decides if it has a
+    /// The table to search next. If nothing matches there, the rule itself decides, if it has a
     /// class or actions.
     pub link: Option<Link>,
 }
 
-/// The way into a table.
+/// The link from a rule to a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     /// Handle of the table.
     pub table: u16,
     /// The word that chooses the list; `None` for the first.
     pub hash: Option<HashKey>,
-    /// Where the rules in the table count from.
+    /// The base of the offsets in the table.
     pub offset: Offset,
 }
 
-/// The word that chooses a list of a table: its bits within the mask, moved down to bit 0, modulo
-/// the table's divisor.
+/// The word that chooses a list of a table: its masked bits, shifted down to bit 0, modulo the
+/// divisor of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashKey {
-    /// Where it begins, a multiple of 4.
+    /// Its offset, a multiple of 4.
     pub at: i32,
-    /// Its bits that count.
+    /// Mask of the bits that count.
     pub mask: u32,
 }
 
-/// How far on the next header begins: `plus` and, if there is a field that says it, `(field & mask)
-/// >> shift`; rounded up to a multiple of 4.
+/// Length of a header: `plus`, and `(field & mask) >> shift` if a field of the header tells it;
+/// rounded up to a multiple of 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
     /// The fixed part.
     pub plus: u16,
-    /// The part that a 16-bit field of the packet tells.
+    /// The part read from a 16-bit field of the packet.
     pub field: Option<Field>,
-    /// The rules in the table count from there, not only their `nexthdr+` keys.
+    /// All offsets in the table count from the next header, not only those of `nexthdr+` keys.
     pub eat: bool,
 }
 
 /// A 16-bit field that tells a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Where it begins.
+    /// Its offset.
     pub at: i32,
-    /// Its bits that count.
+    /// Mask of the bits that count.
     pub mask: u16,
-    /// How far they are moved down; below 16.
+    /// Right shift of the masked bits; below 16.
     pub shift: u8,
 }
 

@@ -1,9 +1,9 @@
-//! [`Bits`]: a set of positions, of which the next at or after any is found in a few steps.
+//! [`Bits`]: a set of positions that finds the next member at or after any position in a few steps.
 
 use alloc::vec::Vec;
 
-/// A set of positions below a bound, one bit each; a second row of bits says which words of the
-/// first are not empty.
+/// A set of positions below a bound, one bit each; a second row of bits marks the nonempty words
+/// of the first.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     places: usize,
@@ -12,7 +12,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Makes room at `at`: what was there and after moves up by one.
+    /// Inserts a position at `at`: members from there on move up by one.
     pub(super) fn open(&mut self, at: usize) {
         self.places += 1;
         self.words.resize(self.places.div_ceil(64), 0);
@@ -28,7 +28,7 @@ impl Bits {
         }
     }
 
-    /// Takes the room at `at` away: what was after it moves down by one.
+    /// Removes the position `at`: members after it move down by one.
     pub(super) fn close(&mut self, at: usize) {
         for position in at..self.places - 1 {
             let next = self.contains(position + 1);

@@ -108,9 +108,9 @@ impl FromStr for Trace {
 /// Position in a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opportunity {
-    /// Number of the current opportunity, from the beginning of time.
+    /// Number of the current opportunity, counted from time zero.
     number: u64,
-    /// Bytes of it that are used.
+    /// Bytes used of the current opportunity.
     used: Bytes,
 }
 
@@ -125,7 +125,7 @@ impl Trace {
         self.stamps.last().copied().unwrap_or(Duration::MAX)
     }
 
-    /// When a frame of `len` is sent that was ready at `start`; advances `next` accordingly.
+    /// Departure time of a frame of `len` bytes that is ready at `start`; advances `next`.
     pub(super) fn departure(&self, next: &mut Opportunity, start: Instant, len: Bytes) -> Instant {
         let first = self.first_from(start);
         if first > next.number {

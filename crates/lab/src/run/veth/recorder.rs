@@ -1,7 +1,7 @@
-//! [`Recorder`]: what every node of a run on the wire sees of packets, in one pcapng file as in
-//! virtual time: an interface for each place that packets pass. Nodes write under a lock; a thread
-//! of its own takes full buffers to the disk, so that no node waits for it unless it falls behind
-//! by all there are.
+//! [`Recorder`]: writes the packets that all nodes of a run on veth see to one pcapng file, with an
+//! interface for each host and router port, as runs in virtual time do. Nodes append under a lock;
+//! a separate thread writes full buffers to the disk, so a node waits only when all buffers are
+//! full.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use tautline_stack::{PacketEvent, Tracer};
 
 use crate::run::capture::KEPT;
 
-/// Bytes that are handed to the thread at once.
+/// Bytes of a buffer.
 const BUFFER: usize = 1 << 18;
-/// Buffers on their way to it: with those at both ends 4 MiB.
+/// Buffers queued for the thread: with those at both ends 4 MiB.
 const BUFFERS: usize = 14;
 
-/// The file of a run, while it is written.
+/// The capture file of a run.
 pub(super) struct Recorder {
     file: PathBuf,
     part: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins `file`, which is there only once [`finish`](Self::finish) has been called. `places`:
+    /// Starts writing `file`, which appears when [`finish`](Self::finish) is called. `places`:
     /// hosts, and the ports of routers.
     pub(super) fn begin(file: &Path, places: Vec<String>, clock: Clock) -> io::Result<Self> {
         if let Some(directory) = file.parent() {
@@ -52,7 +52,7 @@ impl Recorder {
         })
     }
 
-    /// The line of the place called `name`.
+    /// The tracer of the place `name`.
     pub(super) fn line(&self, name: &str) -> PlaceTracer {
         let place = self
             .places
@@ -65,7 +65,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the file. All lines are gone.
+    /// Finishes the file, after all tracers are dropped.
     pub(super) fn finish(self) -> io::Result<()> {
         let capture =
             Arc::into_inner(self.capture).ok_or_else(|| io::Error::other("a node still writes"))?;
@@ -90,7 +90,7 @@ fn epoch(clock: Clock) -> std::time::Duration {
     wall.saturating_sub(std::time::Duration::from_nanos(clock.now().as_nanos()))
 }
 
-/// The line of one place to the recorder.
+/// The tracer of one place.
 #[derive(Clone)]
 pub(super) struct PlaceTracer {
     place: usize,
@@ -130,7 +130,7 @@ impl Spool {
         })
     }
 
-    /// Waits until all is written; what writing met.
+    /// Waits until everything is written; returns the first write error.
     fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.join()
@@ -152,7 +152,7 @@ impl Write for Spool {
         Ok(bytes.len())
     }
 
-    /// Hands what there is to the thread, which has the reason if it takes no more.
+    /// Sends the buffer to the thread; if the thread has ended, returns its error.
     fn flush(&mut self) -> io::Result<()> {
         let full = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER));
         match &self.full {
