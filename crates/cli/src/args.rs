@@ -58,9 +58,9 @@ pub struct StackArgs {
     /// AF_XDP: whether the driver uses the packet buffers itself or the kernel copies
     #[arg(long, value_enum, default_value_t)]
     pub bind: BindKind,
-    /// AF_XDP: hardware queue
-    #[arg(long, default_value_t = 0)]
-    pub queue: u32,
+    /// AF_XDP: serve this hardware queue only, instead of all
+    #[arg(long)]
+    pub queue: Option<u32>,
     /// Queueing qdisc, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate
     /// 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]

@@ -45,8 +45,8 @@ impl StackArgs {
         let foreign = if self.offload && self.device != DeviceKind::Tap {
             let with = if kernel { "packet" } else { "af_xdp" };
             Some(("offload", format!("with --device {with}"), "tap"))
-        } else if kernel && self.queue != 0 {
-            Some(("queue", self.queue.to_string(), "af_xdp"))
+        } else if let Some(queue) = self.queue.filter(|_| kernel) {
+            Some(("queue", queue.to_string(), "af_xdp"))
         } else if kernel && self.mode != Mode::Auto {
             Some(("mode", format!("{:?}", self.mode).to_lowercase(), "af_xdp"))
         } else {

@@ -54,9 +54,7 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    use tautline_xdp_io::{
-        Bind, Config, Driver, Take, XdpDevice, interface_mac, interface_mtu, interface_queues,
-    };
+    use tautline_xdp_io::{Bind, Config, Driver, Take, XdpQueues, interface_mac, interface_mtu};
 
     let driver = match args.mode {
         Mode::Auto => Driver::Auto,
@@ -71,7 +69,6 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     let qdisc = args.qdisc.build::<tautline_base::Packet<()>>()?;
     let config = Config {
         interface: args.iface.clone(),
-        queue: args.queue,
         take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
         driver,
         bind,
@@ -80,18 +77,14 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     .holding(qdisc.report().packet_limit())?;
     // An interface that does not exist is explained by `open`.
     interface_mtu(&args.iface).map_or(Ok(()), |mtu| args.check_mtu(mtu))?;
-    let (device, frames) = XdpDevice::open(config)?;
-    let queues = interface_queues(&args.iface)?;
-    if queues > 1 {
-        eprintln!(
-            "note: {} receives on {queues} queues, this program serves queue {} only: `ethtool -L {} combined 1` leads all to it",
-            args.iface, args.queue, args.iface
-        );
+    let (device, frames) = XdpQueues::open(config, args.queue)?;
+    let mut mode = device.mode().to_string();
+    if let Some(reason) = device.copy_reason() {
+        mode = format!("{mode} ({reason})");
     }
-    let mode = match device.copy_reason() {
-        Some(reason) => format!("{} ({reason})", device.mode()),
-        None => device.mode().to_string(),
-    };
+    if device.queues().len() > 1 {
+        mode = format!("{mode}, {} queues", device.queues().len());
+    }
     job.run(Opened {
         mac: interface_mac(&args.iface)?,
         mode,

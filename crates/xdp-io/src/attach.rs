@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::config::{Bind, Driver, Take};
+use crate::config::{Config, Driver, Take};
 use crate::error::OpenError;
 use crate::interface::{fitting_mtu, interface_index, queues_or_one};
 use crate::program::{redirect_all, redirect_ours};
@@ -33,16 +33,23 @@ impl Attachment {
     /// # Errors
     /// [`OpenError`]; a busy interface is retried for a second.
     pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
-        Self::carrying(interface, take, driver, Bind::Auto)
+        Self::carrying(&Config {
+            interface: interface.to_owned(),
+            take: take.clone(),
+            driver,
+            ..Config::default()
+        })
     }
 
-    /// As [`new`](Self::new), for the MTU that a socket bound as `bind` carries.
-    pub(crate) fn carrying(
-        interface: &str,
-        take: &Take,
-        driver: Driver,
-        bind: Bind,
-    ) -> Result<Self, OpenError> {
+    /// As [`new`](Self::new), for the MTU that a socket of `config` carries.
+    pub(crate) fn carrying(config: &Config) -> Result<Self, OpenError> {
+        let Config {
+            interface,
+            take,
+            driver,
+            bind,
+            ..
+        } = config;
         take.check()?;
         let index = interface_index(interface).map_err(|_| OpenError::NoSuchInterface {
             interface: interface.to_owned(),
@@ -56,9 +63,9 @@ impl Attachment {
         let program = sys::load_xdp_program(&code)
             .map_err(|(error, _log)| refused("load the XDP program", error))?;
         // A driver refuses a large MTU without a reason.
-        fitting_mtu(interface, bind)?;
+        fitting_mtu(interface, *bind)?;
         let (link, native) =
-            attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
+            attach(&program, index, *driver).map_err(|error| explain(interface, *driver, error))?;
         Ok(Self {
             interface: interface.to_owned(),
             native,

@@ -18,7 +18,7 @@ use crate::attach::Attachment;
 use crate::config::{Bind, Config, CopyReason, Mode};
 use crate::doorbell::Doorbell;
 use crate::error::{Failure, OpenError};
-use crate::interface::{fitting_mtu, queues_or_one};
+use crate::interface::{fitting_mtu, is_running, queues_or_one};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Kernel, Statistics};
 use crate::umem::{Umem, UmemFrame};
@@ -31,6 +31,13 @@ const WAKE_BUDGET: u32 = 256;
 const RESET_TRIES: usize = 20;
 const RESET_PAUSE: Duration = Duration::from_millis(1);
 
+/// Time between two wakes after a failed one.
+const BACK_OFF: Duration = Duration::from_millis(10);
+
+/// Time without a completion after which the driver counts as stalled: Linux's `dev_watchdog`
+/// (`watchdog_timeo`) has the same.
+const WATCHDOG: Duration = Duration::from_secs(5);
+
 /// An AF_XDP socket on one queue, with its rings and its UMEM.
 ///
 /// Packets use frames of this device; [`put`](Device::put) panics on any other. Dropping the device
@@ -38,10 +45,16 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct XdpDevice {
     // Dropped first: the kernel receives its traffic again before the socket closes.
-    _attachment: Arc<Attachment>,
+    attachment: Arc<Attachment>,
     rings: Rings,
     doorbell: Doorbell,
     failure: Option<Failure>,
+    /// No wake before: the last one failed.
+    wake_at: Instant,
+    /// The last completion, or the first packet put after it.
+    progress_at: Instant,
+    /// The last reap without a completion.
+    waiting_at: Instant,
     /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
     mtu: usize,
@@ -59,14 +72,7 @@ impl XdpDevice {
     /// [`OpenError`], each with its remedy. A busy interface is retried for a second.
     pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let Config {
-            interface,
-            take,
-            driver,
-            bind,
-            ..
-        } = &config;
-        let attachment = Attachment::carrying(interface, take, *driver, *bind)?;
+        let attachment = Attachment::carrying(&config)?;
         Self::open_on(Arc::new(attachment), config)
     }
 
@@ -110,10 +116,13 @@ impl XdpDevice {
         // both.
         let _ = sys::set_wake_budget(rings.fd(), WAKE_BUDGET.min(config.transmit_ring));
         let device = Self {
-            _attachment: attachment,
+            attachment,
             rings,
             doorbell: Doorbell::default(),
             failure: None,
+            wake_at: Instant::ZERO,
+            progress_at: Instant::ZERO,
+            waiting_at: Instant::ZERO,
             runts: Vec::new(),
             mtu,
             mode,
@@ -152,7 +161,29 @@ impl XdpDevice {
                 failure_of(error)
             });
         }
+        if self.failure.is_none() && self.has_stalled() {
+            return Some(Failure::Stalled);
+        }
         self.failure
+    }
+
+    /// As seen from the network namespace of the calling thread.
+    ///
+    /// A link without carrier may keep packets for as long as it likes; the time counts from the last
+    /// call that found it so.
+    fn has_stalled(&mut self) -> bool {
+        if self.rings.in_flight() == 0 || self.waiting_at <= self.progress_at {
+            return false;
+        }
+        if !is_running(self.attachment.interface()) {
+            self.progress_at = self.waiting_at;
+        }
+        self.waiting_at >= self.progress_at + WATCHDOG
+    }
+
+    /// True if `frame` belongs to the UMEM of this device.
+    pub(crate) fn owns(&self, frame: &UmemFrame) -> bool {
+        self.rings.owns(frame)
     }
 
     /// The counters of the device and the kernel. One system call.
@@ -188,6 +219,15 @@ impl XdpDevice {
         *failure = doorbell.ring(|| rings.wake()).err().map(failure_of);
         rings.counters.unfinished += u64::from(doorbell.unfinished());
     }
+
+    /// [`wake`](Self::wake), but after a failure only every [`BACK_OFF`]: a link that is down refuses
+    /// each.
+    fn wake_patiently(&mut self, now: Instant) {
+        if self.failure.is_none() || now >= self.wake_at {
+            self.wake();
+            self.wake_at = now + BACK_OFF;
+        }
+    }
 }
 
 impl Device for XdpDevice {
@@ -202,8 +242,11 @@ impl Device for XdpDevice {
         self.rings.room()
     }
 
-    fn put(&mut self, packet: Packet<UmemFrame>, _now: Instant) {
+    fn put(&mut self, packet: Packet<UmemFrame>, now: Instant) {
         assert!(self.rings.room() > 0, "put without room");
+        if self.rings.in_flight() == 0 {
+            self.progress_at = now;
+        }
         // The kernel refuses empty descriptors without completing them.
         if packet.bytes().len() < ETHERNET_HEADER {
             self.rings.counters.runts += 1;
@@ -213,17 +256,22 @@ impl Device for XdpDevice {
         self.rings.stage(packet);
     }
 
-    fn doorbell(&mut self, _now: Instant) {
+    fn doorbell(&mut self, now: Instant) {
         self.rings.submit();
-        self.wake();
+        self.wake_patiently(now);
     }
 
-    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
+    fn reap(&mut self, now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
         if self.doorbell.unfinished() {
-            self.wake();
+            self.wake_patiently(now);
         }
+        let before = self.rings.counters.completed;
         done.append(&mut self.runts);
         self.rings.reap(done);
+        self.waiting_at = now;
+        if self.rings.counters.completed > before || self.failure.is_some() {
+            self.progress_at = now;
+        }
     }
 
     fn in_flight(&self) -> usize {
@@ -242,7 +290,7 @@ impl Device for XdpDevice {
 
     /// `poll(2)` reports nothing on the socket of a removed interface, so it is asked for its error.
     fn is_gone(&mut self) -> bool {
-        self.failure() == Some(Failure::Removed)
+        matches!(self.failure(), Some(Failure::Removed | Failure::Stalled))
     }
 
     /// Waits up to 20 ms for the kernel to return packets. Packets that it keeps longer are returned
@@ -250,6 +298,7 @@ impl Device for XdpDevice {
     /// chunk is sent twice.
     fn reset(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
         lost.append(&mut self.runts);
+        self.wake_at = Instant::ZERO;
         self.rings.unstage(lost);
         for _ in 0..RESET_TRIES {
             self.wake();

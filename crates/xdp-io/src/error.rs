@@ -154,6 +154,10 @@ pub enum Failure {
     /// The interface was removed. No packet will complete: reset the device and drop it.
     #[error("the interface is gone")]
     Removed,
+    /// Packets are in the ring, the link is up, and the driver has completed none for five seconds,
+    /// as after a reset of the NIC that the driver did not notice.
+    #[error("the driver completes no packets: `ip link set IFACE down` and `up` restart the NIC")]
+    Stalled,
     /// The kernel refused to send, with this error number.
     #[error("the kernel refused to send: {}", io::Error::from_raw_os_error(*.0))]
     Os(i32),

@@ -66,6 +66,11 @@ pub(crate) fn queues_or_one(name: &str) -> u32 {
     interface_queues(name).unwrap_or(1)
 }
 
+/// True if `name` is up and has a carrier; false if it does not exist.
+pub(crate) fn is_running(name: &str) -> bool {
+    c_name(name).is_ok_and(|name| sys::interface_is_running(&name) == Ok(true))
+}
+
 /// The interface index of `name`.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     Ok(sys::interface_index(&c_name(name)?)?)

@@ -1,7 +1,8 @@
 //! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that takes
 //! only the host's own traffic.
 //!
-//! [`XdpDevice`] implements [`tautline_base::Device`]. `unsafe` is confined to three modules: `umem`
+//! [`XdpDevice`], one queue, and [`XdpQueues`], all of them, implement
+//! [`tautline_base::Device`]. `unsafe` is confined to three modules: `umem`
 //! (packet buffers), `rings` (memory shared with the kernel) and `sys` (system calls without a safe
 //! wrapper elsewhere).
 //!
@@ -31,6 +32,7 @@ pub mod interface;
 // Not part of the API: public for its fuzz target.
 #[doc(hidden)]
 pub mod ownership;
+pub mod queues;
 pub mod statistics;
 pub mod umem;
 
@@ -47,6 +49,7 @@ pub use config::{Bind, Config, CopyReason, Driver, Mode, Take};
 pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};
+pub use queues::XdpQueues;
 pub use statistics::{Counters, Statistics};
 pub use umem::UmemFrame;
 

@@ -144,6 +144,11 @@ impl Rings {
         sys::borrow_fd(&self.transmit, self.transmit.fd().as_raw_fd())
     }
 
+    /// True if `frame` belongs to this UMEM.
+    pub(crate) fn owns(&self, frame: &UmemFrame) -> bool {
+        self.umem.index(frame).is_some()
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.ownership.in_flight()
     }

@@ -90,6 +90,16 @@ pub(crate) fn interface_index(name: &CStr) -> Result<u32> {
     u32::try_from(index).map_err(|_| Errno::NODEV)
 }
 
+/// SIOCGIFFLAGS: the interface is up and has a carrier.
+pub(crate) fn interface_is_running(name: &CStr) -> Result<bool> {
+    let answer = interface_request(name, libc::SIOCGIFFLAGS as c_ulong)?;
+    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is an integer
+    // in any case.
+    let flags = unsafe { answer.ifr_ifru.ifru_flags };
+    let running = libc::IFF_UP | libc::IFF_RUNNING;
+    Ok(i32::from(flags) & running == running)
+}
+
 /// `struct ethtool_channels` of include/uapi/linux/ethtool.h.
 #[repr(C)]
 #[derive(Default)]

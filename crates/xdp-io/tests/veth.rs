@@ -10,7 +10,7 @@ use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
     Attachment, Bind, Config, CopyReason, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice,
-    interface_mac, interface_queues,
+    XdpQueues, interface_mac, interface_queues,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -64,8 +64,9 @@ impl Port {
     /// Reaps until nothing is in flight.
     fn settle(&mut self) {
         let mut done = Vec::new();
-        for _ in 0..1000 {
-            self.device.reap(NOW, &mut done);
+        for turn in 0..1000 {
+            self.device
+                .reap(NOW + Duration::from_millis(turn), &mut done);
             for packet in done.drain(..) {
                 let _ = self.pool.settle(packet);
             }
@@ -230,6 +231,83 @@ fn one_attachment_serves_every_queue() {
     transfer(&mut left0, &mut right0, &pair.right, 50);
     drop((left0, right0));
     assert!(!xdp_on(&pair.right));
+}
+
+#[test]
+fn all_queues_are_one_device() {
+    let pair = pair_or_skip!(2);
+    let (left, right) = (&pair.left, &pair.right);
+    let open = |only| right.inside(|| XdpQueues::open(right.config(), only).unwrap());
+    let (mut all, frames) = open(None);
+    assert_eq!(all.queues().len(), 2);
+    // A veth delivers on the queue it was sent from.
+    for (queue, count) in [(0, 70), (1, 140), (0, 30)] {
+        let config = Config {
+            queue,
+            ..left.config()
+        };
+        let mut sender = Port::open(left, config).unwrap();
+        (0..count).for_each(|mark| sender.put(right, mark));
+        sender.device.doorbell(NOW);
+        sender.settle();
+        assert!(rustix::event::poll(&mut [readable(&all)], None).is_ok());
+        let mut received = 0;
+        while let Some(frame) = all.receive(NOW) {
+            all.recycle(frame.frame);
+            received += 1;
+        }
+        assert_eq!(received, count);
+    }
+    let each = |queue: &XdpDevice| queue.statistics().device;
+    assert_eq!(
+        all.queues()
+            .iter()
+            .map(|queue| (each(queue).received, each(queue).foreign_frames))
+            .collect::<Vec<_>>(),
+        [(100, 0), (140, 0)]
+    );
+    drop((all, frames));
+    assert_eq!(open(Some(1)).0.queues().len(), 1);
+}
+
+fn readable(device: &XdpQueues) -> rustix::event::PollFd<'_> {
+    rustix::event::PollFd::new(device, rustix::event::PollFlags::IN)
+}
+
+#[test]
+fn a_link_that_is_down_is_not_woken_at_every_reap() {
+    let pair = pair_or_skip!();
+    let mut left = Port::new(&pair.left);
+    pair.left.ip(&["link", "set", &pair.left.interface, "down"]);
+    left.put(&pair.right, 1);
+    left.device.doorbell(NOW);
+    let before = left.device.statistics().device.wakes;
+    for turn in 0..1000 {
+        left.device
+            .reap(NOW + Duration::from_millis(turn), &mut Vec::new());
+    }
+    let wakes = left.device.statistics().device.wakes - before;
+    assert!((90..=110).contains(&wakes), "{wakes} wakes in a second");
+    // Ten seconds without a completion, but the link is the reason.
+    left.device
+        .reap(NOW + Duration::from_secs(10), &mut Vec::new());
+    assert_eq!(left.device.failure(), Some(Failure::LinkDown));
+    assert!(!left.device.is_gone());
+}
+
+#[test]
+fn a_driver_that_completes_nothing_is_noticed() {
+    let pair = pair_or_skip!();
+    let mut left = Port::new(&pair.left);
+    // Staged and never submitted: nothing completes it, while the link is up.
+    left.put(&pair.right, 1);
+    let mut failure_after = |seconds| {
+        let now = NOW + Duration::from_secs(seconds);
+        left.device.reap(now, &mut Vec::new());
+        pair.left.inside(|| left.device.failure())
+    };
+    assert_eq!(failure_after(4), None);
+    assert_eq!(failure_after(5), Some(Failure::Stalled));
 }
 
 #[test]

@@ -48,8 +48,8 @@ pub(super) fn examine(machine: &Machine, name: &str) -> Vec<Finding> {
     if receive > 1 {
         findings.push(Finding::note(
             &*subject,
-            format!("{receive} receive queues, an AF_XDP socket serves one"),
-            format!("`ethtool -L {name} combined 1`, or --queue"),
+            format!("{receive} receive queues, each with an AF_XDP socket and packet buffers"),
+            format!("`ethtool -L {name} combined 1` leads all to one"),
         ));
     }
     findings.push(offloads(&subject, name, &driver));
