@@ -237,7 +237,7 @@ fn verify(packet: &[u8]) {
     }
 }
 
-/// What the application does with the SYN number `number`.
+/// Answers a SYN, each `number` in another way.
 fn decide(request: TcpRequest, number: usize, held: &mut VecDeque<TcpRequest>) {
     match number % 6 {
         0 => request.reject(Rejection::Reset),
