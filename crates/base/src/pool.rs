@@ -28,6 +28,8 @@ const MOST_LARGE: usize = 256;
 pub struct Pool<F> {
     free: Vec<F>,
     capacity: usize,
+    /// Bytes of the shortest ordinary frame.
+    len: usize,
     /// Frames for packets of several segments; `None` if the device takes no such packets.
     large: Option<Large<F>>,
 }
@@ -62,6 +64,11 @@ impl<F: Frame> Pool<F> {
     pub fn new(frames: Vec<F>) -> Self {
         Self {
             capacity: frames.len(),
+            len: frames
+                .iter()
+                .map(|frame| frame.bytes().len())
+                .min()
+                .unwrap_or(0),
             free: frames,
             large: None,
         }
@@ -85,6 +92,7 @@ impl<F: Frame> Pool<F> {
     /// Adds one free frame.
     pub fn add(&mut self, frame: F) {
         self.capacity += 1;
+        self.len = self.len.min(frame.bytes().len());
         self.free.push(frame);
     }
 
@@ -107,13 +115,14 @@ impl<F: Frame> Pool<F> {
     }
 
     /// Returns a frame. A frame beyond the capacity is freed: it was allocated when a qdisc
-    /// [duplicated](Frame::duplicate) a packet.
+    /// [duplicated](Frame::duplicate) a packet. So is one shorter than those of the pool, which was
+    /// [allocated](Frame::allocate) for a piece of a split packet.
     pub fn put_back(&mut self, frame: F) {
         let (free, capacity) = match &mut self.large {
             Some(large) if frame.bytes().len() >= large.len => (&mut large.free, large.capacity),
             _ => (&mut self.free, self.capacity),
         };
-        if free.len() < capacity {
+        if free.len() < capacity && frame.bytes().len() >= self.len {
             free.push(frame);
         }
     }
@@ -164,6 +173,20 @@ mod tests {
                 (2, 2, 0)
             );
         }
+    }
+
+    #[test]
+    fn frames_of_pieces_do_not_take_the_place_of_longer_ones() {
+        const LONG: usize = 65_535;
+        let mut pool = Pool::new((0..2).map(|_| HeapFrame::with_len(LONG)).collect());
+        let long = pool.take().expect("two");
+        let piece = long.allocate(1514).expect("heap memory");
+        pool.put_back(piece);
+        pool.put_back(long);
+        let lengths: Vec<usize> = core::iter::from_fn(|| pool.take())
+            .map(|frame| frame.bytes().len())
+            .collect();
+        assert_eq!(lengths, [LONG, LONG]);
     }
 
     #[test]
