@@ -137,6 +137,10 @@ impl<D: Device> Device for SoftwareOffload<D> {
         self.gro.recycle(frame);
     }
 
+    fn is_gone(&mut self) -> bool {
+        self.inner.is_gone()
+    }
+
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         self.gso.reset(&mut self.inner, lost);
     }
