@@ -16,8 +16,8 @@ mod receive;
 mod shared;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{
     Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Received, Segmentation, Tso,
 };
@@ -117,7 +117,7 @@ impl SimNic {
             ring_bytes: Bytes::ZERO,
             scratch: HeapFrame::new(),
             unread: false,
-            rx: RxRing::new(config.rx_ring, config.mtu + ETHERNET_HEADER),
+            rx: RxRing::new(&config),
             stats: NicStats::default(),
             config,
         })
@@ -216,9 +216,16 @@ impl SimNic {
     }
 
     /// [`arrive`](Self::arrive) for a packet of a link, which receives an empty frame in exchange.
-    pub(crate) fn receive_frame(&mut self, packet: &mut Packet<HeapFrame>) {
-        let kept = self.rx.exchange(packet);
+    /// Packets that are put from now on leave [`NicConfig::rx_frame_time`] later.
+    pub(crate) fn receive_frame(&mut self, packet: &mut Packet<HeapFrame>, now: Instant) {
+        self.occupy(self.config.rx_frame_time, now);
+        let kept = self.rx.exchange(packet, now);
         self.count_received(kept);
+    }
+
+    /// Sends nothing for `time`.
+    fn occupy(&mut self, time: Duration, now: Instant) {
+        self.wire_free_at = self.wire_free_at.max(now) + time;
     }
 
     fn count_received(&mut self, kept: bool) {
@@ -231,9 +238,9 @@ impl SimNic {
         self.interrupt
     }
 
-    /// Received frames that the host has not taken.
-    pub fn rx_waiting(&self) -> usize {
-        self.rx.len()
+    /// When the host is to take the received frames that wait.
+    pub(crate) fn receives_at(&self) -> Option<Instant> {
+        self.rx.interrupts_at()
     }
 
     /// Packets in the transmit ring, and received frames that are waiting or lent to the host.
@@ -355,8 +362,9 @@ impl Device for SimNic {
             } else {
                 packet.len() / u64::from(packet.segments())
             };
+            self.occupy(self.config.tx_packet_time, now);
             for _ in 0..packet.segments() {
-                self.wire_free_at = self.line.departure(self.wire_free_at.max(now), len);
+                self.wire_free_at = self.line.departure(self.wire_free_at, len);
                 self.departures.push_back(self.wire_free_at);
             }
             self.sending.push_back(packet);

@@ -49,8 +49,11 @@ impl EgressNic {
             ring_bytes: config.ring_bytes,
             // It never receives.
             rx_ring: 1,
+            rx_delay: Duration::ZERO,
             rate: link.rate,
             schedule: link.schedule.clone(),
+            tx_packet_time: Duration::ZERO,
+            rx_frame_time: Duration::ZERO,
             framing: link.framing,
             coalesce: config.coalesce,
             tso: None,

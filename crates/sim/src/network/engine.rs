@@ -180,7 +180,8 @@ impl<'a, R: Record> Network<'a, R> {
         while let Some(mut packet) = links[number].arrived(*now, &mut LinkTap { link, recorder }) {
             match wiring.head(number) {
                 Node::Host(host) => {
-                    endpoints[host].host.device_mut().receive_frame(&mut packet);
+                    let nic = endpoints[host].host.device_mut();
+                    nic.receive_frame(&mut packet, *now);
                     receiver = Some(host);
                 }
                 Node::Router(router) => {
@@ -214,7 +215,8 @@ impl<'a, R: Record> Network<'a, R> {
         let Endpoint { host, apps, wake } = &mut self.endpoints[number];
         let nic = host.device_mut();
         nic.announce_due(self.now);
-        let (interrupt, arrived) = (nic.take_interrupt(), nic.rx_waiting() > 0);
+        let arrived = nic.receives_at().is_some_and(|at| at <= self.now);
+        let interrupt = nic.take_interrupt();
         let expired = apps.deadline().is_some_and(|at| at <= self.now);
         let wake = wake.filter(|wake| wake.at <= self.now).map(|wake| wake.why);
         let inputs = [
@@ -298,11 +300,12 @@ impl<'a, R: Record> Network<'a, R> {
     fn schedule_host(&mut self, number: usize) {
         let endpoint = &self.endpoints[number];
         let nic = endpoint.nic();
-        let at = if nic.interrupting() || nic.rx_waiting() > 0 {
+        let at = if nic.interrupting() {
             Some(self.now)
         } else {
             let wake = endpoint.wake.map(|wake| wake.at);
-            earliest(earliest(nic.announces_at(), wake), endpoint.apps.deadline())
+            let nic = earliest(nic.announces_at(), nic.receives_at());
+            earliest(earliest(nic, wake), endpoint.apps.deadline()).map(|at| at.max(self.now))
         };
         self.timers.set(Component::Host(number), at);
     }

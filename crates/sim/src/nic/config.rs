@@ -24,10 +24,18 @@ pub struct NicConfig {
     pub ring_bytes: Bytes,
     /// Descriptors of the receive ring, at least 1. Default 256 (Linux e1000e, igb).
     pub rx_ring: usize,
+    /// Delay of the interrupt of a received frame, which serves those that follow it, too
+    /// (`ethtool -C rx-usecs`). A receiver acknowledges them once, as with GRO. Default 0.
+    pub rx_delay: Duration,
     /// Line rate. Default 1 Gbit/s.
     pub rate: Rate,
     /// Changes of the rate. Default constant.
     pub schedule: Schedule,
+    /// Time that the NIC spends on a packet before its first bit leaves, once on a TSO packet: the
+    /// exits and copies of an emulated NIC. Default 0.
+    pub tx_packet_time: Duration,
+    /// Time that the NIC spends on a received frame, in which it sends nothing. Default 0.
+    pub rx_frame_time: Duration,
     /// Overhead of each frame on the wire. Default 24 bytes: preamble, FCS and gap (IEEE 802.3).
     pub framing: Bytes,
     /// Interrupt moderation of completions.
@@ -46,8 +54,11 @@ impl Default for NicConfig {
             restart: 1,
             ring_bytes: Bytes::MAX,
             rx_ring: 256,
+            rx_delay: Duration::ZERO,
             rate: Rate::gbit(1),
             schedule: Schedule::Constant,
+            tx_packet_time: Duration::ZERO,
+            rx_frame_time: Duration::ZERO,
             framing: Bytes::new(24),
             coalesce: Coalesce::default(),
             tso: None,

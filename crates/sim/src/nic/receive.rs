@@ -1,31 +1,39 @@
 //! [`RxRing`]: the receive half of a NIC.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use tautline_base::{Deferred, Frame, HeapFrame, Item, Offload, Packet, Received};
+use tautline_base::{Deferred, Frame, HeapFrame, Instant, Item, Offload, Packet, Received};
+
+use super::NicConfig;
 
 #[derive(Debug)]
 pub(super) struct RxRing {
     size: usize,
     longest: usize,
+    delay: Duration,
     received: VecDeque<(HeapFrame, u32, Deferred)>,
     free: Vec<HeapFrame>,
+    /// Interrupt of the frames that wait.
+    interrupt_at: Instant,
 }
 
 impl RxRing {
-    /// `size` free descriptors for frames of at most `longest` bytes.
-    pub(super) fn new(size: usize, longest: usize) -> Self {
+    pub(super) fn new(config: &NicConfig) -> Self {
+        let size = config.rx_ring;
         Self {
             size,
-            longest,
+            longest: config.largest_frame().as_usize(),
+            delay: config.rx_delay,
             received: VecDeque::with_capacity(size),
             free: (0..size).map(|_| HeapFrame::new()).collect(),
+            interrupt_at: Instant::ZERO,
         }
     }
 
-    /// Frames waiting for the host.
-    pub(super) fn len(&self) -> usize {
-        self.received.len()
+    /// When the host is to take the frames that wait for it.
+    pub(super) fn interrupts_at(&self) -> Option<Instant> {
+        (!self.received.is_empty()).then_some(self.interrupt_at)
     }
 
     /// Frames waiting for the host or lent to it.
@@ -46,11 +54,14 @@ impl RxRing {
     }
 
     /// [`copy`](Self::copy) that takes the frame of `packet` and gives it an empty one.
-    pub(super) fn exchange(&mut self, packet: &mut Packet<HeapFrame>) -> bool {
+    pub(super) fn exchange(&mut self, packet: &mut Packet<HeapFrame>, now: Instant) -> bool {
         let len = packet.len().as_usize();
         let Some(free) = self.take(len) else {
             return false;
         };
+        if self.received.is_empty() {
+            self.interrupt_at = now + self.delay;
+        }
         let received = (packet.replace_frame(free), len as u32, packet.deferred());
         self.received.push_back(received);
         true

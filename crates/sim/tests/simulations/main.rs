@@ -16,6 +16,7 @@ mod effect_codel;
 mod effect_cwnd;
 mod effect_dql;
 mod effect_dyn_rlc;
+mod effect_emulated_nic;
 mod effect_pacing;
 mod effect_reordering;
 mod effect_right_sizing;

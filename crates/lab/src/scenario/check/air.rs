@@ -1,9 +1,9 @@
-//! Cells: an access point or base station that is a router, and stations that are hosts with a
+//! Cells: an access point or base station that is a router, and stations, hosts or routers with a
 //! cable to it, each in one cell.
 
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
-use super::network::is_host;
+use super::network::is_node;
 use super::{Subject, check_name};
 
 use Step::{Key, Number};
@@ -32,14 +32,14 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
             subject.require(
                 !stations.is_empty(),
                 &at("stations"),
-                "at least one host is wanted",
+                "at least one host or router is wanted",
             )?;
             for (station, name) in stations.iter().enumerate() {
                 let path = [Key(kind), Number(number), Key("stations"), Number(station)];
                 subject.require(
-                    is_host(document, name),
+                    is_node(document, name),
                     &path,
-                    format_args!("`{name}` is no host"),
+                    format_args!("`{name}` is neither host nor router"),
                 )?;
                 subject.require(
                     !placed.contains(&name),

@@ -248,6 +248,10 @@ pub(super) fn is_host(document: &Document, name: &str) -> bool {
     document.host.iter().any(|host| host.name == name)
 }
 
+pub(super) fn is_node(document: &Document, name: &str) -> bool {
+    is_host(document, name) || document.router.iter().any(|router| router.name == name)
+}
+
 fn nodes_of(document: &Document) -> String {
     let hosts = document.host.iter().map(|host| &host.name);
     listed(hosts.chain(document.router.iter().map(|router| &router.name)))

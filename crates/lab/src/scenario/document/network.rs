@@ -89,6 +89,14 @@ table! {
         frames: Option<usize>,
         /// The NIC cuts packets of several segments itself (TSO). Default false.
         tso: Option<bool>,
+        /// Delay of the interrupt of a received frame, which serves those that follow it, too.
+        /// Default 0.
+        rx_delay: Option<Time>,
+        /// Time that the NIC spends on each packet to send, TSO packets included, as an emulated one
+        /// does. Default 0.
+        tx_packet_time: Option<Time>,
+        /// Time that the NIC spends on each received frame, in which it sends nothing. Default 0.
+        rx_frame_time: Option<Time>,
     } port
 }
 
