@@ -59,9 +59,9 @@ fn an_axis_that_is_left_gets_a_panel_for_each_value() {
     has(
         &over_time[1],
         &[
-            "Goodput, Discipline backlog of client · R100M",
+            "Goodput, Qdisc backlog of client · R100M",
             "Goodput, Mbit/s",
-            "Discipline backlog of client, packets",
+            "Qdisc backlog of client, packets",
             "TSQ",
         ],
     );
