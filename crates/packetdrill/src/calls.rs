@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tautline_base::{Bytes, SocketId};
-use tautline_stack::{CloseReason, Recv, SocketError, SocketOption, TcpConfig};
+use tautline_base::{Bytes, Rate, SocketId};
+use tautline_stack::{CloseReason, Pacing, Recv, SocketError, SocketOption, TcpConfig};
 
 use crate::syntax::{Call, Value};
 use crate::sysctl;
@@ -12,6 +12,11 @@ use crate::world::{LOCAL_PORT, World};
 
 /// Port that active opens go to.
 pub(crate) const PEER_PORT: u16 = 8080;
+
+/// `MSG_PEEK`.
+const MSG_PEEK: i64 = 2;
+/// `MSG_DONTWAIT` and `MSG_NOSIGNAL`, which change nothing here.
+const MSG_IGNORED: i64 = 0x4040;
 
 /// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,11 +191,17 @@ impl Application {
     fn read(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
         let id = self.connection(call)?;
         let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24) as usize;
-        if call.name != "read" && number(call, 3).unwrap_or(0) & !0x4040 != 0 {
-            return Err(unsupported(call));
-        }
+        let flags = flags(call, MSG_IGNORED | MSG_PEEK)?;
         let mut out = vec![0; len];
-        Ok(match world.host.recv(id, &mut out) {
+        let read = if flags & MSG_PEEK == 0 {
+            world.host.recv(id, &mut out)
+        } else {
+            world
+                .host
+                .tcp(id)
+                .and_then(|mut socket| socket.peek(&mut out))
+        };
+        Ok(match read {
             Ok(Recv::Data(count)) => Outcome::Value(count as i64),
             Ok(Recv::EndOfStream) => ended(id, world, 0),
             Ok(Recv::Empty) if world.closed.contains_key(&id) => ended(id, world, 0),
@@ -202,9 +213,7 @@ impl Application {
     fn write(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
         let id = self.connection(call)?;
         let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24);
-        if call.name != "write" && number(call, 3).unwrap_or(0) & !0x4040 != 0 {
-            return Err(unsupported(call));
-        }
+        flags(call, MSG_IGNORED)?;
         let rest = (len - self.written) as usize;
         Ok(match world.host.send(id, &vec![0; rest]) {
             Ok(count) => {
@@ -225,11 +234,25 @@ impl Application {
 
     fn shutdown(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
         let id = self.connection(call)?;
-        match call.arguments.get(1) {
-            Some(Value::Name(how)) if how == "SHUT_WR" => {}
-            _ => return Err(unsupported(call)),
+        let Some(Value::Name(how)) = call.arguments.get(1) else {
+            return Err(unsupported(call));
+        };
+        let receives = matches!(how.as_str(), "SHUT_RD" | "SHUT_RDWR");
+        let sends = matches!(how.as_str(), "SHUT_WR" | "SHUT_RDWR");
+        if !receives && !sends {
+            return Err(unsupported(call));
         }
-        Ok(match world.host.shutdown(id) {
+        let mut result = Ok(());
+        if receives {
+            result = world
+                .host
+                .tcp(id)
+                .and_then(|mut socket| socket.shutdown_receive());
+        }
+        if sends {
+            result = result.and_then(|()| world.host.shutdown(id));
+        }
+        Ok(match result {
             Ok(()) => Outcome::Value(0),
             Err(_) => Outcome::Error("ENOTCONN"),
         })
@@ -258,13 +281,11 @@ impl Application {
             .get_mut(&descriptor)
             .ok_or_else(|| unsupported(call))?;
         let is_set = match socket {
-            Socket::Unbound(config) => set_before(name, value, config),
+            Socket::Unbound(config) => set_before(name, value, config).map(|()| Outcome::Value(0)),
             Socket::Connection(id, config) => set_open(name, value, *id, config, world),
             Socket::Listener(..) => None,
         };
-        is_set
-            .map(|()| Outcome::Value(0))
-            .ok_or_else(|| unsupported(call))
+        is_set.ok_or_else(|| unsupported(call))
     }
 
     fn option(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
@@ -311,7 +332,7 @@ fn set_before(name: &str, value: &Value, config: &mut TcpConfig) -> Option<()> {
     match name {
         // Linux doubles what is asked for, for its own accounts; half of it holds payload.
         "SO_SNDBUF" => config.send_buffer = Bytes::new(first_number(value)?.try_into().ok()?),
-        "SO_RCVBUF" => {
+        "SO_RCVBUF" | "TCP_WINDOW_CLAMP" => {
             config.receive_buffer = Bytes::new(first_number(value)?.try_into().ok()?);
             config.receive_start = config.receive_buffer;
         }
@@ -328,7 +349,13 @@ fn set_before(name: &str, value: &Value, config: &mut TcpConfig) -> Option<()> {
         "TCP_KEEPCNT" => sysctl::keepalive(config).probes = first_number(value)?.try_into().ok()?,
         "TCP_USER_TIMEOUT" => config.user_timeout = user_timeout(value)?,
         "TCP_SYNCNT" => config.syn_retries = first_number(value)?.try_into().ok()?,
-        "IP_TOS" => config.tos = first_number(value)?.try_into().ok()?,
+        "SO_MAX_PACING_RATE" => {
+            let rate = u64::try_from(first_number(value)?).ok()?;
+            config.max_pacing_rate = Some(Rate::bytes_per_sec(rate));
+            config.pacing = Pacing::Internal;
+        }
+        "TCP_MAXSEG" => config.max_segment = Some(first_number(value)?.try_into().ok()?),
+        "IP_TOS" | "IPV6_TCLASS" => config.tos = first_number(value)?.try_into().ok()?,
         _ => return None,
     }
     Some(())
@@ -341,34 +368,43 @@ fn set_open(
     id: SocketId,
     config: &mut TcpConfig,
     world: &mut World,
-) -> Option<()> {
+) -> Option<Outcome> {
     if is_without_effect(name) {
-        return Some(());
+        return Some(Outcome::Value(0));
     }
-    let host = &mut world.host;
-    match name {
-        "TCP_NODELAY" => host
-            .set_option(id, SocketOption::Nodelay(first_number(value)? != 0))
-            .ok(),
-        "TCP_CONGESTION" => host
-            .set_option(
-                id,
-                SocketOption::Congestion(sysctl::algorithm(text(value)?)?),
-            )
-            .ok(),
-        "SO_LINGER" => host
-            .set_option(id, SocketOption::Linger(linger(value)?))
-            .ok(),
-        "TCP_USER_TIMEOUT" => host
-            .set_option(id, SocketOption::UserTimeout(user_timeout(value)?))
-            .ok(),
+    set_before(name, value, config)?;
+    let option = match name {
+        "TCP_NODELAY" => SocketOption::Nodelay(!config.nagle),
+        "TCP_CONGESTION" => SocketOption::Congestion(config.congestion.clone()),
+        "TCP_MAXSEG" => SocketOption::MaxSegment(config.max_segment?),
+        "TCP_NOTSENT_LOWAT" => SocketOption::NotsentLowat(config.notsent_lowat),
+        "TCP_USER_TIMEOUT" => SocketOption::UserTimeout(config.user_timeout),
         "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
-            set_before(name, value, config)?;
-            host.set_option(id, SocketOption::Keepalive(config.keepalive))
-                .ok()
+            SocketOption::Keepalive(config.keepalive)
         }
-        _ => None,
+        "SO_LINGER" => SocketOption::Linger(config.linger),
+        "SO_MAX_PACING_RATE" => SocketOption::MaxPacingRate(config.max_pacing_rate),
+        "SO_RCVBUF" | "TCP_WINDOW_CLAMP" => SocketOption::ReceiveBuffer(config.receive_buffer),
+        "SO_SNDBUF" => SocketOption::SendBuffer(config.send_buffer),
+        "IP_TOS" | "IPV6_TCLASS" => SocketOption::Tos(config.tos),
+        _ => return None,
+    };
+    Some(match world.host.set_option(id, option) {
+        Ok(()) => Outcome::Value(0),
+        Err(_) => Outcome::Error("EINVAL"),
+    })
+}
+
+/// The flags of a call that has some; those outside `known` are not supported.
+fn flags(call: &Call, known: i64) -> Result<i64, Unsupported> {
+    if matches!(call.name.as_str(), "read" | "write") {
+        return Ok(0);
     }
+    let flags = number(call, 3).unwrap_or(0);
+    if flags & !known != 0 {
+        return Err(unsupported(call));
+    }
+    Ok(flags)
 }
 
 fn user_timeout(value: &Value) -> Option<Option<Duration>> {

@@ -26,13 +26,7 @@ const WITHOUT_EFFECT: [&str; 12] = [
     "tcp_stdurg",
 ];
 /// Switches that this stack always has on.
-const ALWAYS_ON: [&str; 5] = [
-    "tcp_sack",
-    "tcp_timestamps",
-    "tcp_window_scaling",
-    "tcp_dsack",
-    "tcp_slow_start_after_idle",
-];
+const ALWAYS_ON: [&str; 2] = ["tcp_dsack", "tcp_slow_start_after_idle"];
 
 /// Configuration of a socket before the script sets anything: Linux's behavior, unpaced, with
 /// the buffers that packetdrill's public scripts set (`tcp_rmem` 15 MB, so a window scale of 8).
@@ -108,6 +102,9 @@ fn set(name: &str, value: &str, config: &mut TcpConfig) -> Option<()> {
     let count = || value.parse::<u32>().ok();
     let seconds = || Some(Duration::from_secs(value.parse().ok()?));
     match name {
+        "tcp_sack" => config.negotiation.sack = value != "0",
+        "tcp_timestamps" => config.negotiation.timestamps = value != "0",
+        "tcp_window_scaling" => config.negotiation.window_scaling = value != "0",
         "tcp_congestion_control" => config.congestion = algorithm(value)?,
         "tcp_ecn" => {
             config.ecn = match value {
@@ -131,6 +128,8 @@ fn set(name: &str, value: &str, config: &mut TcpConfig) -> Option<()> {
         "tcp_mtu_probing" => {
             config.mtu_probing = match value {
                 "0" => MtuProbing::Off,
+                "1" => MtuProbing::BlackHole,
+                "2" => MtuProbing::Always,
                 _ => return None,
             }
         }
@@ -198,7 +197,7 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_refused() {
         let mut config = linux_config();
-        assert!(apply("sysctl -q net.ipv4.tcp_sack=0", &mut config).is_err());
+        assert!(apply("sysctl -q net.ipv4.tcp_dsack=0", &mut config).is_err());
         assert!(apply("tc qdisc add dev tun0 root fq", &mut config).is_err());
     }
 }

@@ -6,7 +6,7 @@ mod loss_recovery;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Rate};
 use tautline_cc::{Algorithm, Factory};
 
 pub use self::ack_compression::AckCompression;
@@ -168,6 +168,14 @@ pub struct TcpConfig {
     /// a round trip; at or above `receive_buffer`, it is that from the beginning. Default 64 KiB
     /// (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
     pub receive_start: Bytes,
+    /// Most payload of a segment, in both directions (Linux `TCP_MAXSEG`); also what our SYN
+    /// announces. Default none: what the MTU leaves.
+    pub max_segment: Option<u16>,
+    /// Most that the pacer lets leave, whatever the controller asks for (Linux
+    /// `SO_MAX_PACING_RATE`). Has no effect where `pacing` is off. Default none.
+    pub max_pacing_rate: Option<Rate>,
+    /// Options of RFC 7323 and RFC 2018 that SYNs offer and agree to. Default all.
+    pub negotiation: Negotiation,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
     /// How long an acknowledgment is held back; at least, if `delayed_ack_max` is longer. Default
@@ -248,6 +256,9 @@ impl TcpConfig {
 
     /// The shift that lets the 16 bits of a window express the whole receive buffer.
     pub(crate) fn window_scale(&self) -> u8 {
+        if !self.negotiation.window_scaling {
+            return 0;
+        }
         let buffer = self.receive_buffer.get();
         (0..MAX_WINDOW_SCALE)
             .find(|scale| buffer >> scale <= u64::from(u16::MAX))
@@ -269,6 +280,9 @@ impl Default for TcpConfig {
             send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
             receive_start: Bytes::kib(64),
+            max_segment: None,
+            max_pacing_rate: None,
+            negotiation: Negotiation::default(),
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             delayed_ack_max: Duration::from_millis(40),
@@ -292,6 +306,29 @@ impl Default for TcpConfig {
             local_drop_reporting: LocalDropReporting::Enqueue,
             loss_recovery: LossRecovery::default(),
             attribution: false,
+        }
+    }
+}
+
+/// TCP options that are used if both SYNs have them. An option that is off is neither offered nor
+/// agreed to, and ignored where a peer sends it nevertheless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiation {
+    /// Timestamps, and with them PAWS (RFC 7323 §3; Linux `tcp_timestamps`).
+    pub timestamps: bool,
+    /// Selective acknowledgments (RFC 2018; Linux `tcp_sack`). Without them losses are found by
+    /// duplicate acknowledgments (RFC 6582).
+    pub sack: bool,
+    /// Window scaling (RFC 7323 §2; Linux `tcp_window_scaling`). Without it no window exceeds 64 KiB.
+    pub window_scaling: bool,
+}
+
+impl Default for Negotiation {
+    fn default() -> Self {
+        Self {
+            timestamps: true,
+            sack: true,
+            window_scaling: true,
         }
     }
 }

@@ -38,9 +38,9 @@ mod wire;
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{
     AckCompression, EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery,
-    MtuProbing, Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
+    MtuProbing, Negotiation, Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
 };
-pub use host::{Host, Replaced, Stuck, Udp};
+pub use host::{Host, Replaced, Stuck, TcpSocket, Udp};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{

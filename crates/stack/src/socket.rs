@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
-use tautline_base::SocketId;
+use tautline_base::{Bytes, Rate, SocketId};
 use tautline_cc::Factory;
 
 use crate::config::Keepalive;
@@ -175,6 +175,9 @@ pub enum SocketError {
     /// The connection is over.
     #[error("the connection is closed")]
     Closed,
+    /// The value is outside the option's range ([`SocketOption`]).
+    #[error("the value is outside the option's range")]
+    Invalid,
 }
 
 /// An option of an open connection, as `setsockopt` has them.
@@ -188,11 +191,43 @@ pub enum SocketOption {
     /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)
     /// (`SO_LINGER`).
     Linger(Option<Duration>),
+    /// Most that the pacer lets leave; `None`: what the controller asks for
+    /// (`SO_MAX_PACING_RATE`). Where [`Pacing`](crate::Pacing) is off, it turns to internal.
+    MaxPacingRate(Option<Rate>),
+    /// Most payload of a segment sent from now on, 88 to 32 767 bytes (`TCP_MAXSEG`). It only
+    /// lowers what the handshake agreed to.
+    MaxSegment(u16),
     /// True: small segments do not wait for acknowledgments (`TCP_NODELAY`).
     Nodelay(bool),
+    /// See [`TcpConfig::notsent_lowat`](crate::TcpConfig::notsent_lowat) (`TCP_NOTSENT_LOWAT`).
+    NotsentLowat(Option<Bytes>),
+    /// Size of the receive buffer, at least 1152 bytes (Linux `SOCK_MIN_RCVBUF` of payload), which no
+    /// longer follows what is read (`SO_RCVBUF`; also `TCP_WINDOW_CLAMP`, because the buffer is what
+    /// bounds the window). The scale of the handshake limits the window as before, and what was
+    /// offered stays offered.
+    ReceiveBuffer(Bytes),
+    /// Size of the send buffer, at least 2304 bytes (Linux `SOCK_MIN_SNDBUF` of payload), which no
+    /// longer follows the congestion window (`SO_SNDBUF`). What is written stays.
+    SendBuffer(Bytes),
+    /// TOS byte or traffic class of what is sent from now on, but for its two bits of ECN
+    /// (`IP_TOS`).
+    Tos(u8),
     /// Longest time without progress before the connection ends; `None`: its retries decide
     /// (`TCP_USER_TIMEOUT`).
     UserTimeout(Option<Duration>),
+}
+
+impl SocketOption {
+    /// The value is in the range that the option's documentation names.
+    pub(crate) fn is_valid(&self) -> bool {
+        match self {
+            Self::MaxPacingRate(rate) => *rate != Some(Rate::ZERO),
+            Self::MaxSegment(most) => (88..=32_767).contains(most),
+            Self::ReceiveBuffer(size) => size.get() >= 1152,
+            Self::SendBuffer(size) => size.get() >= 2304,
+            _ => true,
+        }
+    }
 }
 
 /// Where to listen: a port of the host, or of one of its addresses.

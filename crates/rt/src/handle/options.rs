@@ -102,6 +102,15 @@ impl TcpStream {
         self.socket().set(SocketOption::UserTimeout(limit))
     }
 
+    /// Changes an option that has no setter of its own: buffers, segment size, pacing rate, TOS and
+    /// whatever else [`SocketOption`] lists, in its units and ranges.
+    ///
+    /// # Errors
+    /// [`Failure::NotOpen`]. A value outside its range is ignored.
+    pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        self.socket().set(option)
+    }
+
     /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ...
     /// (`TCP_CONGESTION`). It starts with the window of its predecessor.
     ///

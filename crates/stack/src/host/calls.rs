@@ -7,6 +7,7 @@ use tautline_base::{Device, Instant, Packet, Qdisc, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
+use super::tcp_socket::TcpSocket;
 use crate::attribution::Attribution;
 use crate::config::TcpConfig;
 use crate::limits::Limits;
@@ -108,7 +109,7 @@ where
     /// # Errors
     /// [`SocketError`]: no such socket, its sending half is shut down, or it is closed.
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
-        self.write(id, AppData::Bytes(data))
+        self.transport.write(id, AppData::Bytes(data), self.now)
     }
 
     /// [`send`](Self::send) with `count` zeros, which take no memory while nothing else is queued:
@@ -117,16 +118,15 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
-        self.write(id, AppData::Zeros(count))
+        self.transport.write(id, AppData::Zeros(count), self.now)
     }
 
-    fn write(&mut self, id: SocketId, data: AppData<'_>) -> Result<usize, SocketError> {
-        let connection = self.transport.sockets.connection_mut(id);
-        let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let taken = connection.write(data, self.now)?;
-        self.transport.runnable.push(connection);
-        self.transport.charge_if_changed(id);
-        Ok(taken)
+    /// The calls on a connection beyond plain sending and receiving.
+    ///
+    /// # Errors
+    /// [`SocketError::NoSuchSocket`].
+    pub fn tcp(&mut self, id: SocketId) -> Result<TcpSocket<'_>, SocketError> {
+        TcpSocket::new(&mut self.transport, id)
     }
 
     /// Reads received data.
@@ -136,7 +136,7 @@ where
     pub fn recv(&mut self, id: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> {
         let connection = self.transport.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let read = connection.read(out)?;
+        let read = connection.read(out, false)?;
         // Reading may have opened the window.
         self.transport.runnable.push(connection);
         self.transport.charge_if_changed(id);
@@ -179,8 +179,11 @@ where
     /// Changes an option of an open connection.
     ///
     /// # Errors
-    /// [`SocketError::NoSuchSocket`].
+    /// [`SocketError::NoSuchSocket`]; [`SocketError::Invalid`]: a value outside its range.
     pub fn set_option(&mut self, id: SocketId, option: SocketOption) -> Result<(), SocketError> {
+        if !option.is_valid() {
+            return Err(SocketError::Invalid);
+        }
         let now = self.now;
         self.transport
             .with_connection(id, |connection| connection.set_option(option, now))

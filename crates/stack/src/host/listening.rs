@@ -131,7 +131,6 @@ where
         let options = cookie_options(&listener.config, syn);
         let receive_buffer = listener.config.receive_buffer.get();
         let peer_mss = syn.mss.unwrap_or_else(|| tuple.default_mss());
-        let own_mss = self.mtu - tuple.headers_len();
         let header = TcpHeader {
             source_port: tuple.local_port,
             destination_port: tuple.remote_port,
@@ -140,11 +139,12 @@ where
             flags: Flags::Syn,
             window: receive_buffer.min(u64::from(u16::MAX)) as u16,
             window_scale: options.scale.map(|_| listener.config.window_scale()),
-            mss: Some(own_mss.min(usize::from(u16::MAX)) as u16),
+            mss: Some(tuple.own_mss(self.mtu, &listener.config)),
             sack_permitted: options.sack,
             sack: [None; SACK_BLOCKS],
             timestamp: syn
                 .timestamp
+                .filter(|_| listener.config.negotiation.timestamps)
                 .map(|(value, _)| (cookies::stamp(clock, options), value)),
             ecn_flags: if options.ecn {
                 EcnFlags::ECE
@@ -164,13 +164,17 @@ where
 
 /// The options of a SYN that a cookie's timestamp encodes; none without timestamps.
 fn cookie_options(config: &TcpConfig, syn: &Segment<'_>) -> cookies::Options {
-    if syn.timestamp.is_none() {
+    let ours = config.negotiation;
+    if syn.timestamp.is_none() || !ours.timestamps {
         return cookies::Options::default();
     }
     let asks_ecn = syn.ecn_flags.cwr() && syn.ecn_flags.ece() && syn.codepoint == Ecn::NotEct;
     cookies::Options {
-        scale: syn.window_scale.map(|scale| scale.min(14)),
-        sack: syn.sack_permitted,
+        scale: syn
+            .window_scale
+            .filter(|_| ours.window_scaling)
+            .map(|scale| scale.min(14)),
+        sack: syn.sack_permitted && ours.sack,
         ecn: config.ecn != EcnMode::Off && asks_ecn,
     }
 }

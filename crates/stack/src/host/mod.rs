@@ -10,6 +10,7 @@ mod listening;
 mod neighbors;
 mod replace;
 mod requests;
+mod tcp_socket;
 mod transport;
 mod udp;
 mod walk;
@@ -19,6 +20,7 @@ use tautline_bql::{Dql, Limit, Port};
 
 use self::interface::Interface;
 pub use self::replace::{Replaced, Stuck};
+pub use self::tcp_socket::TcpSocket;
 use self::transport::Transport;
 use self::udp::Paths;
 pub use self::udp::Udp;

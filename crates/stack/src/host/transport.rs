@@ -23,7 +23,7 @@ use crate::queues::{RunQueue, TimeQueue};
 use crate::socket::{Event, ListenAt, SocketError};
 use crate::sockets::{Socket, Sockets};
 use crate::stats::HostStats;
-use crate::tcp::{Connection, Opening, State, Tuple};
+use crate::tcp::{AppData, Connection, Opening, State, Tuple};
 use crate::time_wait::TimeWaits;
 use crate::udp::socket::UdpSocket;
 use crate::udp::{BindError, UdpConfig};
@@ -119,6 +119,21 @@ impl Transport {
         change(connection.ok_or(SocketError::NoSuchSocket)?);
         self.mark_runnable(id);
         Ok(())
+    }
+
+    /// The application writes to a connection. Returns how many bytes were taken.
+    pub(super) fn write(
+        &mut self,
+        id: SocketId,
+        data: AppData<'_>,
+        now: Instant,
+    ) -> Result<usize, SocketError> {
+        let connection = self.sockets.connection_mut(id);
+        let connection = connection.ok_or(SocketError::NoSuchSocket)?;
+        let taken = connection.write(data, now)?;
+        self.runnable.push(connection);
+        self.charge_if_changed(id);
+        Ok(taken)
     }
 
     /// Adds a connection between the ends of `tuple`, built by `build`.

@@ -17,7 +17,7 @@ use super::send::{AppData, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
 use crate::attribution::Attribution;
-use crate::config::TcpConfig;
+use crate::config::{Pacing, TcpConfig};
 use crate::socket::{CloseReason, PathError, Recv, SocketError, SocketOption};
 use crate::tsq::Tsq;
 use crate::wire::TIMESTAMP_OPTION;
@@ -178,18 +178,21 @@ impl Connection {
 
     /// Takes over what the peer's SYN agrees to, and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
-        let timestamps = syn.timestamp.is_some();
+        let negotiated = Negotiated::new(syn, &self.config, now);
+        let sack = negotiated.sack;
+        let timestamps = negotiated.timestamps.recent.is_some();
+        self.negotiated = Some(negotiated);
         let headers = self.tuple.headers_len();
-        let own = (self.send.flight.path.link() - headers) as u64;
+        let own = self
+            .tuple
+            .own_mss(self.send.flight.path.link(), &self.config);
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
-        let own_scale = self.config.window_scale();
-        self.negotiated = Some(Negotiated::new(syn, own_scale, now));
         self.receiver.synchronized();
         self.send.stream.window.update_from_syn(syn.window);
         let options = SendOptions {
-            sack: syn.sack_permitted,
-            most: own.min(peer) - options as u64,
+            sack,
+            most: u64::from(own).min(peer) - options as u64,
             headers: headers + options,
         };
         self.send.open(options, self.memory_pressure);
@@ -206,13 +209,34 @@ impl Connection {
                 self.liveness.restart_keepalive(now);
             }
             SocketOption::Linger(time) => config.linger = time,
+            SocketOption::MaxPacingRate(rate) => {
+                config.max_pacing_rate = rate;
+                if rate.is_some() && config.pacing == Pacing::Off {
+                    config.pacing = Pacing::Internal;
+                }
+            }
+            SocketOption::MaxSegment(most) => {
+                config.max_segment = Some(most);
+                self.send.flight.clamp_mss(most, &self.tuple);
+            }
             SocketOption::Nodelay(is_on) => config.nagle = !is_on,
+            SocketOption::NotsentLowat(lowat) => config.notsent_lowat = lowat,
+            SocketOption::ReceiveBuffer(size) => {
+                (config.receive_buffer, config.receive_start) = (size, size);
+                self.receiver.set_capacity(size.get());
+            }
+            SocketOption::SendBuffer(size) => {
+                (config.send_buffer, config.send_start) = (size, None);
+                self.send.stream.buffer.set_capacity(size.as_usize());
+            }
+            SocketOption::Tos(tos) => config.tos = tos,
             SocketOption::UserTimeout(limit) => config.user_timeout = limit,
         }
         self.send.flight.configure(self.config.clone());
         if is_congestion {
             self.send.flight.set_congestion();
         }
+        self.pending.writable |= self.send.has_room_again(self.memory_pressure);
     }
 
     /// The state.
@@ -240,16 +264,23 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Gives received data to the application.
-    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<Recv, SocketError> {
-        let count = self.receiver.read(out);
+    /// Gives received data to the application, or a copy of it if it only `peeks`.
+    pub(crate) fn read(&mut self, out: &mut [u8], peeks: bool) -> Result<Recv, SocketError> {
+        let count = if peeks {
+            self.receiver.peek(out)
+        } else {
+            self.receiver.read(out)
+        };
         if count == 0 && !out.is_empty() {
             self.receiver.wait_for_data();
             return match self.state {
-                _ if self.receiver.finished() => Ok(Recv::EndOfStream),
+                _ if self.receiver.finished() || self.receiver.is_shut() => Ok(Recv::EndOfStream),
                 state if state.is_over() => Err(SocketError::Closed),
                 _ => Ok(Recv::Empty),
             };
+        }
+        if peeks {
+            return Ok(Recv::Data(count));
         }
         let negotiated = self.negotiated.as_ref();
         self.receiver
@@ -262,6 +293,12 @@ impl Connection {
         if !self.state.is_over() {
             self.send.stream.finish();
         }
+    }
+
+    /// The application closes its receiving half: a reader that waits sees the end.
+    pub(crate) fn shutdown_receive(&mut self) {
+        self.receiver.shut();
+        self.pending.readable = true;
     }
 
     /// The application lets go. Unread data means the peer must learn that it was not read: a reset

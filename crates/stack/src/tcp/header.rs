@@ -9,6 +9,7 @@ use super::receiver::Receiver;
 use super::send::{Kind, Plan, SendHalf};
 use super::state::State;
 use super::tuple::Tuple;
+use crate::config::TcpConfig;
 use crate::seq;
 use crate::wire::{Flags, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
 
@@ -31,6 +32,7 @@ impl Connection {
             tuple: &self.tuple,
             negotiated: self.negotiated.as_ref(),
             own_scale,
+            config: &self.config,
             send: &self.send,
             receiver: &self.receiver,
             ecn: self.ecn.fields(class, self.send.flight.cwr_due),
@@ -60,9 +62,10 @@ impl Connection {
 /// The parts of a connection that a header speaks of.
 struct HeaderBuilder<'a> {
     tuple: &'a Tuple,
-    /// `None` before the peer's SYN: all options are offered.
+    /// `None` before the peer's SYN: the options of `config` are offered.
     negotiated: Option<&'a Negotiated>,
     own_scale: u8,
+    config: &'a TcpConfig,
     send: &'a SendHalf,
     receiver: &'a Receiver,
     ecn: EcnFields,
@@ -86,8 +89,9 @@ impl HeaderBuilder<'_> {
             Kind::EarlierAck(earlier) => earlier.next,
             _ => self.receiver.next(),
         };
-        let mss = (flight.path.link() - self.tuple.headers_len()).min(usize::from(u16::MAX));
+        let mss = self.tuple.own_mss(flight.path.link(), self.config);
         let agreed = self.negotiated;
+        let offers = self.config.negotiation;
         TcpHeader {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,
@@ -95,10 +99,10 @@ impl HeaderBuilder<'_> {
             ack: agreed.map(|agreed| seq::to_wire(agreed.irs, next)),
             flags: self.flags(plan, syn),
             window,
-            window_scale: (syn && agreed.is_none_or(|agreed| agreed.scaling))
+            window_scale: (syn && agreed.map_or(offers.window_scaling, |agreed| agreed.scaling))
                 .then_some(self.own_scale),
-            mss: syn.then_some(mss as u16),
-            sack_permitted: syn && agreed.is_none_or(|agreed| agreed.sack),
+            mss: syn.then_some(mss),
+            sack_permitted: syn && agreed.map_or(offers.sack, |agreed| agreed.sack),
             sack: match agreed {
                 Some(agreed) if self.sack && agreed.sack => self.sack_blocks(agreed),
                 _ => [None; SACK_BLOCKS],
@@ -126,7 +130,7 @@ impl HeaderBuilder<'_> {
 
     fn timestamp(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
         let echo = match self.negotiated {
-            None => syn.then_some(0),
+            None => (syn && self.config.negotiation.timestamps).then_some(0),
             Some(agreed) => agreed.timestamps.recent,
         };
         echo.map(|echo| (self.send.flight.numbers().timestamp(now), echo))

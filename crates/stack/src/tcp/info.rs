@@ -136,6 +136,8 @@ pub struct TcpInfo {
     pub retransmissions_out: usize,
     /// Written by the application and not yet sent (`notsent_bytes`).
     pub unsent: Bytes,
+    /// Received in order and not yet read by the application (Linux `SIOCINQ`).
+    pub unread: Bytes,
     /// The most that may be written and not acknowledged, as far as it has grown (`sk_sndbuf`).
     pub send_buffer: Bytes,
     /// Window we offer, from RCV.NXT (`rcv_wnd`).

@@ -397,8 +397,9 @@ impl Connection {
             }
         }
         let fresh = offset + segment.payload.len() as u64 > self.receiver.next();
-        if self.orphan && fresh && !segment.payload.is_empty() {
-            // Nobody will read this: the peer must know that it is lost.
+        let unwanted = self.orphan || self.receiver.is_shut() && self.state != State::Established;
+        if unwanted && fresh && !segment.payload.is_empty() {
+            // Nobody will read this: the peer must know that it is lost (RFC 1122 §4.2.2.13).
             self.abort(CloseReason::Aborted);
             return;
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
+use crate::config::TcpConfig;
 use crate::seq;
 use crate::wire::{MAX_WINDOW_SCALE, Segment};
 
@@ -49,17 +50,20 @@ pub(super) enum Age {
 }
 
 impl Negotiated {
-    /// The peer's SYN is `syn`; ours offers to shift windows by `own_scale`.
-    pub(super) fn new(syn: &Segment<'_>, own_scale: u8, now: Instant) -> Self {
-        let scaling = syn.window_scale.is_some();
+    /// The peer's SYN is `syn`; ours has the options of `config`.
+    pub(super) fn new(syn: &Segment<'_>, config: &TcpConfig, now: Instant) -> Self {
+        let ours = config.negotiation;
+        let peer_scale = syn.window_scale.filter(|_| ours.window_scaling);
+        let timestamp = syn.timestamp.filter(|_| ours.timestamps);
+        let scaling = peer_scale.is_some();
         Self {
             irs: syn.seq,
-            peer_scale: syn.window_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
-            own_scale: if scaling { own_scale } else { 0 },
+            peer_scale: peer_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
+            own_scale: if scaling { config.window_scale() } else { 0 },
             scaling,
-            sack: syn.sack_permitted,
+            sack: syn.sack_permitted && ours.sack,
             timestamps: Timestamps {
-                recent: syn.timestamp.map(|(value, _)| value),
+                recent: timestamp.map(|(value, _)| value),
                 at: now,
             },
         }

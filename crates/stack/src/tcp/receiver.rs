@@ -64,9 +64,19 @@ pub(super) struct Receiver {
     pub(super) acks: AckSchedule,
     /// Offset we acknowledged last.
     acknowledged: u64,
-    /// The application read everything and waits for more.
-    wants_data: bool,
+    reader: Reader,
     pub(super) totals: ReceiveTotals,
+}
+
+/// The application, as a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    /// It has not yet read everything.
+    Busy,
+    /// It has, and waits for more.
+    Waits,
+    /// It has shut this half.
+    Gone,
 }
 
 /// Totals for `info()`.
@@ -104,7 +114,7 @@ impl Receiver {
             window: ReceiveWindow::new(start.min(most)),
             acks: AckSchedule::default(),
             acknowledged: 0,
-            wants_data: true,
+            reader: Reader::Waits,
             totals: ReceiveTotals::default(),
         }
     }
@@ -132,9 +142,30 @@ impl Receiver {
         }
     }
 
+    /// The application waits for no more.
+    pub(super) fn shut(&mut self) {
+        self.reader = Reader::Gone;
+    }
+
+    /// The application has shut this half.
+    pub(super) fn is_shut(&self) -> bool {
+        self.reader == Reader::Gone
+    }
+
+    /// True if the application waits; it does no longer.
+    fn wake_reader(&mut self) -> bool {
+        let waits = self.reader == Reader::Waits;
+        if waits {
+            self.reader = Reader::Busy;
+        }
+        waits
+    }
+
     /// The application waits for data.
     pub(super) fn wait_for_data(&mut self) {
-        self.wants_data = true;
+        if self.reader == Reader::Busy {
+            self.reader = Reader::Waits;
+        }
     }
 
     /// The peer's SYN has arrived: offset 1 is next.
@@ -183,6 +214,12 @@ impl Receiver {
     #[inline]
     pub(super) fn has_grown_to(&self, most: u64) -> bool {
         self.window.capacity >= most
+    }
+
+    /// Changes the size of the buffer. A window that was offered stays.
+    pub(super) fn set_capacity(&mut self, capacity: u64) {
+        self.window.capacity = capacity;
+        self.window.shrink(self.read);
     }
 
     /// `len` bytes arrive: the buffer follows what the application reads of the peer's segments of
@@ -255,7 +292,7 @@ impl Receiver {
         let finished = self.finished();
         let readable = self.data_end() > before || finished;
         Accepted {
-            wakes_reader: readable && std::mem::take(&mut self.wants_data),
+            wakes_reader: readable && self.wake_reader(),
             finished,
         }
     }
@@ -351,11 +388,18 @@ impl Receiver {
         self.window.advertise(self.read, self.next, scale)
     }
 
-    /// Moves bytes to the application.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+    /// Copies the next bytes, which stay.
+    pub(super) fn peek(&self, out: &mut [u8]) -> usize {
         let count = out.len().min(self.readable());
         self.bytes.read(self.read, &mut out[..count]);
+        count
+    }
+
+    /// Moves bytes to the application.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+        let count = self.peek(out);
         self.read += count as u64;
+        self.window.shrink(self.read);
         self.bytes.release_below(self.read);
         count
     }
@@ -434,6 +478,7 @@ impl Receiver {
         info.data_segments_in = totals.data_segments_in;
         info.last_received = (totals.data_segments_in > 0).then(|| now - totals.data_received_at);
         info.peer_mss = Bytes::new(self.window.peer_segment);
+        info.unread = Bytes::new(self.readable() as u64);
         info.receive_window = Bytes::new(self.edge().saturating_sub(self.next));
         info.out_of_order = self.ahead.len();
         info.receive_space = Bytes::new(self.window.capacity);

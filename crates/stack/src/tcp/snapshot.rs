@@ -17,14 +17,16 @@ impl Connection {
             path_error: self.path_error,
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(
-                self.send.flight.congestion.verdict().pacing_rate,
+                self.send.flight.pacing_rate(),
                 self.send.full_frame(),
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),
             delayed_ack: self.receiver.acks.delay(self.ack_bounds()),
             advertised_mss: Bytes::new(
-                (self.send.flight.path.link() - self.tuple.headers_len()) as u64,
+                self.tuple
+                    .own_mss(self.send.flight.path.link(), &self.config)
+                    .into(),
             ),
             receive_buffer: self.config.receive_buffer,
             last_heard: now - self.liveness.heard(),

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
+use crate::config::TcpConfig;
 use crate::wire::{TCP_HEADER, ip_header_len};
 
 /// The two ends of a connection, as a host keys them. Both addresses are of one family.
@@ -28,6 +29,12 @@ impl Tuple {
     /// MSS assumed when the peer names none (RFC 9293 §3.7.1).
     pub(crate) fn default_mss(&self) -> u16 {
         if self.local.is_ipv4() { 536 } else { 1220 }
+    }
+
+    /// The MSS that our SYN announces, on a link of `mtu` bytes (RFC 9293 §3.7.1).
+    pub(crate) fn own_mss(&self, mtu: usize, config: &TcpConfig) -> u16 {
+        let fits = u16::try_from(mtu - self.headers_len()).unwrap_or(u16::MAX);
+        config.max_segment.map_or(fits, |most| fits.min(most))
     }
 
     /// This end.

@@ -21,7 +21,7 @@ mod peer;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Rate};
 use tautline_stack::{
     EcnMode, Event, Keepalive, Limits, Pacing, Recv, SocketOption, SynCookies, TcpConfig,
 };
@@ -100,6 +100,7 @@ enum Step {
     UserTimeout(Option<u16>),
     Linger(Option<u16>),
     Nodelay(bool),
+    Setting(u8, u16),
     Memory(u32),
     Stuck(bool),
     Milliseconds(u64),
@@ -118,6 +119,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => prop::option::of(1u16..20_000).prop_map(Step::UserTimeout),
         1 => prop::option::of(0u16..20_000).prop_map(Step::Linger),
         1 => any::<bool>().prop_map(Step::Nodelay),
+        2 => any::<(u8, u16)>().prop_map(|(which, value)| Step::Setting(which, value)),
         1 => (0u32..60_000).prop_map(Step::Memory),
         1 => any::<bool>().prop_map(Step::Stuck),
         5 => (0u64..300).prop_map(Step::Milliseconds),
@@ -166,6 +168,19 @@ fn opening() -> impl Strategy<Value = Opening> {
 /// The byte at `offset` of either stream.
 fn byte(offset: u32) -> u8 {
     (offset.wrapping_mul(31) ^ offset >> 8) as u8
+}
+
+/// An option of an open connection. Buffers stay within those of the beginning.
+fn setting(which: u8, value: u16) -> SocketOption {
+    let bytes = Bytes::new(u64::from(value));
+    match which % 6 {
+        0 => SocketOption::SendBuffer(bytes.min(Bytes::new(BUFFER))),
+        1 => SocketOption::ReceiveBuffer(bytes.min(Bytes::new(BUFFER))),
+        2 => SocketOption::NotsentLowat(Some(bytes)),
+        3 => SocketOption::MaxSegment(value),
+        4 => SocketOption::MaxPacingRate(Some(Rate::bytes_per_sec(u64::from(value) * 100))),
+        _ => SocketOption::Tos(value as u8),
+    }
 }
 
 struct Conversation {
@@ -283,6 +298,9 @@ impl Conversation {
             }
             Step::Nodelay(on) => {
                 let _ = host.set_option(socket, SocketOption::Nodelay(*on));
+            }
+            Step::Setting(which, value) => {
+                let _ = host.set_option(socket, setting(*which, *value));
             }
             Step::Memory(limit) => {
                 host.set_limits(Limits {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tautline_stack::{Event, TcpConfig, UdpConfig};
+use tautline_stack::{Event, SocketOption, TcpConfig, UdpConfig};
 
 use crate::connect_to;
 use crate::pair::{Pair, address, address_v6};
@@ -126,5 +126,27 @@ fn an_echo_reply_has_the_tos_of_its_request() {
                 .count(),
             3
         );
+    }
+}
+
+/// `IP_TOS` on an open connection: what leaves afterwards carries it.
+#[test]
+fn an_open_connection_changes_it() {
+    for to in families() {
+        let (mut pair, seen) = watched();
+        pair.hosts[1]
+            .listen(crate::pair::PORT, TcpConfig::default())
+            .expect("free");
+        let (client, server) = connect_to(&mut pair, to, TcpConfig::default());
+        seen.borrow_mut().clear();
+        pair.hosts[0]
+            .set_option(client, SocketOption::Tos(ASKED))
+            .expect("open");
+        let received = pair.transfer(0, client, server, &[1; 5000], Duration::from_secs(1));
+        assert_eq!(received.len(), 5000);
+        for (side, _, tos) in seen.borrow().iter().filter(|packet| packet.1 == 6) {
+            let expected = if *side == 0 { AF42 } else { 0 };
+            assert_eq!(tos & !0b11, expected, "side {side}, to {to}");
+        }
     }
 }

@@ -37,6 +37,14 @@ impl ReceiveWindow {
         self.edge
     }
 
+    /// A window beyond the buffer shrinks to it, as far as nothing is taken back that was offered
+    /// (RFC 9293 §3.8.6). The application has read up to `read`.
+    pub(super) fn shrink(&mut self, read: u64) {
+        if self.size > self.capacity {
+            self.size = self.capacity.max(self.edge.saturating_sub(read));
+        }
+    }
+
     /// The round trip as the receiver sees it; `None` before it is known.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
@@ -88,7 +96,8 @@ impl ReceiveWindow {
             len / self.peer_segment
         };
         let before = self.size;
-        self.size = (before + 2 * self.peer_segment * segments).min(self.capacity);
+        let wider = (before + 2 * self.peer_segment * segments).min(self.capacity);
+        self.size = before.max(wider);
         self.size > before
     }
 

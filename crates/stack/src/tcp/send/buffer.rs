@@ -69,6 +69,11 @@ impl SendBuffer {
         self.capacity
     }
 
+    /// Changes the capacity to `capacity` bytes. What is held stays.
+    pub(in crate::tcp) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
     /// Grows the capacity to `capacity` bytes, if it is smaller.
     pub(super) fn expand(&mut self, capacity: usize) {
         self.capacity = self.capacity.max(capacity);

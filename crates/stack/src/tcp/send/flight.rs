@@ -224,6 +224,14 @@ impl Flight {
         self.timeouts = 0;
     }
 
+    /// The rate at which payload leaves: the controller's, within the application's limit.
+    pub(in crate::tcp) fn pacing_rate(&self) -> Rate {
+        let rate = self.congestion.verdict().pacing_rate;
+        self.config
+            .max_pacing_rate
+            .map_or(rate, |most| rate.min(most))
+    }
+
     /// The congestion window in force.
     pub(super) fn cwnd(&self) -> Bytes {
         match self.recovery.phase {

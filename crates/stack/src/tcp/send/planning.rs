@@ -74,7 +74,7 @@ impl SendHalf {
         };
         if plan.has_sequence_space() {
             let request = TsqRequest {
-                rate: flight.congestion.verdict().pacing_rate,
+                rate: flight.pacing_rate(),
                 segment: self.full_frame() * u64::from(plan.segments),
                 paced: pacing != Pacing::Off,
                 again: matches!(plan.kind, Kind::Retransmit(_)),
@@ -237,7 +237,8 @@ impl SendHalf {
             totals.data_sent_at = now;
         }
         if self.flight.paced(plan).is_some() {
-            self.flight.congestion.pace(plan, len);
+            let rate = self.flight.pacing_rate();
+            self.flight.congestion.pace(plan, len, rate);
         }
     }
 

@@ -68,7 +68,7 @@ impl SendHalf {
         let most = (max.saturating_sub(flight.path.headers() as u64) / mss)
             .min(u64::from(tso.max_segments));
         let autosize = Autosize {
-            rate: flight.congestion.verdict().pacing_rate,
+            rate: flight.pacing_rate(),
             ticks: match config.tsq {
                 TsqLimit::Time(limit) => limit.ticks,
                 TsqLimit::Off => 1,

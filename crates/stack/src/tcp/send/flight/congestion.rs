@@ -1,7 +1,7 @@
 //! [`Congestion`]: the controller with its latest verdict, the rate sampler that feeds it, the use of
 //! its window, and the pacer that it drives.
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
     Config, Controller, Factory, Idle, Recovery, Sampler, SentRate, Underuse, Verdict,
 };
@@ -71,11 +71,11 @@ impl Congestion {
 
     /// `plan` departs with `payload` bytes. Windows and delivery rates count payload, and so must
     /// what is paced by them (as in Linux).
-    pub(in crate::tcp::send) fn pace(&mut self, plan: &Plan, payload: u64) {
+    pub(in crate::tcp::send) fn pace(&mut self, plan: &Plan, payload: u64, rate: Rate) {
         self.pacer.departed(
             plan.departure,
             (Bytes::new(payload), u32::from(plan.segments)),
-            self.verdict.pacing_rate,
+            rate,
             self.verdict.burst,
         );
     }

@@ -23,7 +23,7 @@ impl Flight {
         info.model = controller.model();
         info.cwnd = self.cwnd();
         info.ssthresh = verdict.ssthresh;
-        info.pacing_rate = verdict.pacing_rate;
+        info.pacing_rate = self.pacing_rate();
         info.next_departure = self.congestion.next_departure() - now;
         info.latest_rtt = self.rtt.latest();
         info.srtt = self.rtt.srtt();

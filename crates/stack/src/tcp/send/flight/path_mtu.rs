@@ -100,6 +100,13 @@ impl PathMtu {
         self.headers = headers as u32;
     }
 
+    /// Segments carry `most` bytes at most, options included, from now on.
+    fn clamp(&mut self, most: u16, tuple_headers: usize) {
+        let options = self.headers.saturating_sub(tuple_headers as u32);
+        let payload = u32::from(most).saturating_sub(options);
+        self.most = self.most.map(|before| before.min(payload));
+    }
+
     /// Network and TCP headers of a data segment.
     pub(in crate::tcp) fn headers(&self) -> usize {
         self.headers as usize
@@ -312,6 +319,13 @@ impl Flight {
             self.mss = mss;
             self.segments.cut(mss);
         }
+    }
+
+    /// New segments carry `most` bytes at most, options included (`TCP_MAXSEG`); those in flight stay
+    /// whole.
+    pub(in crate::tcp) fn clamp_mss(&mut self, most: u16, tuple: &Tuple) {
+        self.path.clamp(most, tuple.headers_len());
+        self.mss = self.path.segment().unwrap_or(self.mss);
     }
 
     /// The search for the path's MTU is configured and has not begun.
