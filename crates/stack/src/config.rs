@@ -169,10 +169,11 @@ pub struct TcpConfig {
     /// (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
     pub receive_start: Bytes,
     /// Most payload of a segment, in both directions (Linux `TCP_MAXSEG`); also what our SYN
-    /// announces. Default none: what the MTU leaves.
+    /// announces. Less than 88 bytes count as 88 (Linux `TCP_MIN_MSS`). Default none: what the MTU
+    /// leaves.
     pub max_segment: Option<u16>,
     /// Most that the pacer lets leave, whatever the controller asks for (Linux
-    /// `SO_MAX_PACING_RATE`). Has no effect where `pacing` is off. Default none.
+    /// `SO_MAX_PACING_RATE`). Has no effect where `pacing` is off. Default none, which 0 means, too.
     pub max_pacing_rate: Option<Rate>,
     /// Options of RFC 7323 and RFC 2018 that SYNs offer and agree to. Default all.
     pub negotiation: Negotiation,

@@ -217,12 +217,15 @@ pub enum SocketOption {
     UserTimeout(Option<Duration>),
 }
 
+/// Range of the most payload of a segment, in bytes (Linux `TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
+pub(crate) const MAX_SEGMENT: std::ops::RangeInclusive<u16> = 88..=32_767;
+
 impl SocketOption {
     /// The value is in the range that the option's documentation names.
     pub(crate) fn is_valid(&self) -> bool {
         match self {
             Self::MaxPacingRate(rate) => *rate != Some(Rate::ZERO),
-            Self::MaxSegment(most) => (88..=32_767).contains(most),
+            Self::MaxSegment(most) => MAX_SEGMENT.contains(most),
             Self::ReceiveBuffer(size) => size.get() >= 1152,
             Self::SendBuffer(size) => size.get() >= 2304,
             _ => true,

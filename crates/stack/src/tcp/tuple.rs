@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::config::TcpConfig;
+use crate::socket::MAX_SEGMENT;
 use crate::wire::{TCP_HEADER, ip_header_len};
 
 /// The two ends of a connection, as a host keys them. Both addresses are of one family.
@@ -34,7 +35,8 @@ impl Tuple {
     /// The MSS that our SYN announces, on a link of `mtu` bytes (RFC 9293 §3.7.1).
     pub(crate) fn own_mss(&self, mtu: usize, config: &TcpConfig) -> u16 {
         let fits = u16::try_from(mtu - self.headers_len()).unwrap_or(u16::MAX);
-        config.max_segment.map_or(fits, |most| fits.min(most))
+        let most = config.max_segment.unwrap_or(u16::MAX);
+        fits.min(most.max(*MAX_SEGMENT.start()))
     }
 
     /// This end.

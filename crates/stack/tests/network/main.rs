@@ -10,6 +10,7 @@ mod pair;
 mod families;
 mod frames;
 mod listening;
+mod odd_values;
 mod over_ip;
 mod path_mtu;
 mod pings;

@@ -229,6 +229,7 @@ impl Flight {
         let rate = self.congestion.verdict().pacing_rate;
         self.config
             .max_pacing_rate
+            .filter(|most| *most > Rate::ZERO)
             .map_or(rate, |most| rate.min(most))
     }
 
