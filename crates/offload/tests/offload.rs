@@ -259,9 +259,8 @@ fn interleaved_flows_are_merged_each() {
     }
 }
 
-/// A reset returns every packet that was put and not completed.
-/// A device below with frames larger than merged packets may be, as of a larger MTU or a hostile
-/// sender, costs frames of their own and breaks nothing.
+/// Frames below that are longer than merged packets may be, of a larger MTU or a hostile sender, get
+/// frames of their own.
 #[test]
 fn frames_longer_than_merged_packets_pass_unmerged() {
     for ipv6 in [false, true] {

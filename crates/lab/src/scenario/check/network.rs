@@ -98,11 +98,9 @@ fn links(subject: &Subject<'_>) -> Result<(), Fault> {
         let at = |key| [path[0], path[1], Key(key)];
         let ends = [&link.between.0, &link.between.1];
         for (end, name) in ends.iter().enumerate() {
-            let known = is_host(document, name)
-                || document.router.iter().any(|router| router.name == **name);
             let path = [path[0], path[1], Key("between"), Number(end)];
             subject.require(
-                known,
+                is_node(document, name),
                 &path,
                 format_args!("no node is named `{name}`; nodes: {}", nodes_of(document)),
             )?;
