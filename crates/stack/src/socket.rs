@@ -221,8 +221,8 @@ pub enum SocketOption {
 pub(crate) const MAX_SEGMENT: std::ops::RangeInclusive<u16> = 88..=32_767;
 
 impl SocketOption {
-    /// The value is in the range that the option's documentation names.
-    pub(crate) fn is_valid(&self) -> bool {
+    /// True if the value is in the range that the option's documentation names.
+    pub fn is_valid(&self) -> bool {
         match self {
             Self::MaxPacingRate(rate) => *rate != Some(Rate::ZERO),
             Self::MaxSegment(most) => MAX_SEGMENT.contains(most),

@@ -1,14 +1,14 @@
 //! Socket options and queries of an open connection.
 //!
 //! An option is sent to the host's thread and takes effect when that runs next. The call does not
-//! wait: setting an option fails only on a connection that is over.
+//! wait: setting an option fails only on a connection that is over, or for a value outside its range.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_cc::{Algorithm, Factory};
-use tautline_stack::{Keepalive, SocketOption, TcpInfo};
+use tautline_stack::{Keepalive, SocketError, SocketOption, TcpInfo};
 
 use super::command::{Command, SocketRef};
 use super::connection::Shared;
@@ -106,8 +106,14 @@ impl TcpStream {
     /// whatever else [`SocketOption`] lists, in its units and ranges.
     ///
     /// # Errors
-    /// [`Failure::NotOpen`]. A value outside its range is ignored.
+    /// [`Failure::NotOpen`]; [`ErrorKind::InvalidInput`]: a value outside its range.
     pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
+        if !option.is_valid() {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                SocketError::Invalid,
+            ));
+        }
         self.socket().set(option)
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tautline_cc::{Algorithm, Factory};
 use tautline_rt::handle::{Config, Failure};
 use tautline_rt::{Clock, Interest, TcpListener, TcpStream};
-use tautline_stack::{CloseReason, Keepalive};
+use tautline_stack::{CloseReason, Keepalive, SocketOption};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
 
@@ -490,5 +490,22 @@ fn a_vanished_peer_is_noticed() {
         assert_eq!(asked.expect_err("no answer").kind(), ErrorKind::TimedOut);
         assert_eq!(waited.expect_err("no answer").kind(), ErrorKind::TimedOut);
         drop(release);
+    });
+}
+
+/// A value that the stack refuses is refused by the call, which does not wait for the stack.
+#[test]
+fn an_option_outside_its_range_is_refused() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (stream, _other) = pair(world, &listener).await;
+        let refused = stream.set_option(SocketOption::MaxSegment(87));
+        assert_eq!(
+            refused.expect_err("too small").kind(),
+            ErrorKind::InvalidInput
+        );
+        stream
+            .set_option(SocketOption::MaxSegment(88))
+            .expect("88 is enough");
     });
 }
