@@ -14,7 +14,6 @@ pub(crate) mod udp;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
     EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpProtocol, Ipv4Packet, Ipv6Packet,
 };
@@ -396,12 +395,6 @@ fn as_ipv6(address: IpAddr) -> Ipv6Addr {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
     }
-}
-
-fn no_checksums() -> ChecksumCapabilities {
-    let mut capabilities = ChecksumCapabilities::ignored();
-    capabilities.ipv4 = Checksum::Both;
-    capabilities
 }
 
 #[cfg(test)]

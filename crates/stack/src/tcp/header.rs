@@ -36,10 +36,27 @@ impl Connection {
             send: &self.send,
             receiver: &self.receiver,
             ecn: self.ecn.fields(class, self.send.flight.cwr_due),
-            // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
-            sack: matches!(class, SegmentClass::PureAck { .. }) && !self.ecn.owes_reflection(),
+            sack_space: self.sack_space(plan, class),
         }
         .build(plan, window, now)
+    }
+
+    /// How much of the packet SACK blocks may fill: what options may take of an acknowledgment, what
+    /// the payload leaves of a data segment (RFC 2018 §4 asks for blocks on both).
+    #[inline]
+    fn sack_space(&self, plan: &Plan, class: SegmentClass) -> usize {
+        match class {
+            _ if !self.receiver.has_reports() => 0,
+            // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
+            SegmentClass::PureAck { .. } if self.ecn.owes_reflection() => 0,
+            SegmentClass::PureAck { .. } => OPTION_SPACE,
+            SegmentClass::NewData | SegmentClass::Retransmission if plan.segments == 1 => {
+                let payload = plan.payload();
+                let left = self.send.flight.mss() + payload.start;
+                left.saturating_sub(payload.end) as usize
+            }
+            _ => 0,
+        }
     }
 
     /// ECN's class of `plan`.
@@ -69,8 +86,8 @@ struct HeaderBuilder<'a> {
     send: &'a SendHalf,
     receiver: &'a Receiver,
     ecn: EcnFields,
-    /// The segment may carry SACK blocks.
-    sack: bool,
+    /// Bytes that SACK blocks may fill, their option's header included.
+    sack_space: usize,
 }
 
 impl HeaderBuilder<'_> {
@@ -104,7 +121,7 @@ impl HeaderBuilder<'_> {
             mss: syn.then_some(mss),
             sack_permitted: syn && agreed.map_or(offers.sack, |agreed| agreed.sack),
             sack: match agreed {
-                Some(agreed) if self.sack && agreed.sack => self.sack_blocks(agreed),
+                Some(agreed) if self.sack_space > 0 && agreed.sack => self.sack_blocks(agreed),
                 _ => [None; SACK_BLOCKS],
             },
             timestamp: self.timestamp(syn, now),
@@ -145,12 +162,15 @@ impl HeaderBuilder<'_> {
             .min(OPTION_SPACE);
         // Kind and length of the SACK option take the room that pads the timestamp, if there is
         // one.
-        let beside = match agreed.timestamps.recent {
-            Some(_) => TIMESTAMP_OPTION,
-            None => SACK_HEADER,
+        let (timestamp, header) = match agreed.timestamps.recent {
+            Some(_) => (TIMESTAMP_OPTION, 0),
+            None => (0, SACK_HEADER),
         };
         let echoed = self.ecn.echoed_bytes.map_or(0, |bytes| bytes.padded_len());
-        let room = space.saturating_sub(beside + echoed);
+        let room = space
+            .saturating_sub(timestamp + echoed)
+            .min(self.sack_space)
+            .saturating_sub(header);
         let mut blocks = [None; SACK_BLOCKS];
         for (slot, block) in blocks
             .iter_mut()

@@ -1,12 +1,12 @@
 //! TCP segments, read and written (RFC 9293 §3.1, RFC 7323, RFC 2018, RFC 9768).
 
-use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr};
+use smoltcp::wire::{IpProtocol, TcpOption, TcpPacket};
 use tautline_base::segmentation::leave_checksum;
 use tautline_base::{Deferred, Ecn, Offload, checksum};
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS,
-    TCP_HEADER, TIMESTAMP_OPTION, network, no_checksums, pseudo_sum, write_ip,
+    TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
 };
 
 /// The payload of frames that leave out zeros: no packet has more.
@@ -80,7 +80,8 @@ pub(super) fn parse_tcp<'a>(
     }
 }
 
-/// Reads any segment.
+/// Reads any segment. A reset is one whatever else it says (RFC 9293 §3.10.7.4 judges RST before
+/// FIN); a SYN with FIN is refused, as by Linux: only scans send it.
 pub(super) fn parse_any<'a>(
     ends: &Ends,
     codepoint: Ecn,
@@ -92,30 +93,51 @@ pub(super) fn parse_any<'a>(
     if !offload.checksum_known && !packet.verify_checksum(&source, &destination) {
         return Err(Malformed::Checksum);
     }
-    // The checksum is verified already: a second time would cost as much as the copy of the payload.
-    let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums())
-        .map_err(|_| Malformed::Header)?;
-    let payload = as_sent(offload, repr.payload);
-    Ok(Segment {
-        source_port: repr.src_port,
-        destination_port: repr.dst_port,
-        seq: repr.seq_number.0 as u32,
-        ack: repr.ack_number.map(|ack| ack.0 as u32),
-        syn: repr.control == TcpControl::Syn,
-        fin: repr.control == TcpControl::Fin,
-        rst: repr.control == TcpControl::Rst,
-        window: repr.window_len,
-        window_scale: repr.window_scale,
-        mss: repr.max_seg_size,
-        sack_permitted: repr.sack_permitted,
-        sack: sack_blocks(packet.options()),
-        timestamp: repr.timestamp.map(|t| (t.tsval, t.tsecr)),
+    let [rst, syn, fin] = match (packet.rst(), packet.syn(), packet.fin()) {
+        (true, ..) => [true, false, false],
+        (false, true, true) => return Err(Malformed::Header),
+        (false, syn, fin) => [false, syn, fin],
+    };
+    if packet.src_port() == 0 || packet.dst_port() == 0 {
+        return Err(Malformed::Header);
+    }
+    let header = packet.options();
+    let payload = as_sent(offload, packet.payload());
+    let mut segment = Segment {
+        source_port: packet.src_port(),
+        destination_port: packet.dst_port(),
+        seq: packet.seq_number().0 as u32,
+        ack: packet.ack().then(|| packet.ack_number().0 as u32),
+        syn,
+        fin,
+        rst,
+        window: packet.window_len(),
+        window_scale: None,
+        mss: None,
+        sack_permitted: false,
+        sack: sack_blocks(header),
+        timestamp: None,
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
-        echoed_bytes: EchoedBytes::find(packet.options()),
+        echoed_bytes: EchoedBytes::find(header),
         codepoint,
         payload,
         size: size_in(offload, payload),
-    })
+    };
+    let mut rest = header;
+    while !rest.is_empty() {
+        let (behind, option) = TcpOption::parse(rest).map_err(|_| Malformed::Header)?;
+        match option {
+            TcpOption::EndOfList => break,
+            TcpOption::MaxSegmentSize(size) => segment.mss = Some(size),
+            // RFC 7323 §2.3: a larger shift counts as 14.
+            TcpOption::WindowScale(shift) => segment.window_scale = Some(shift.min(14)),
+            TcpOption::SackPermitted => segment.sack_permitted = true,
+            TcpOption::TimeStamp { tsval, tsecr } => segment.timestamp = Some((tsval, tsecr)),
+            TcpOption::NoOperation | TcpOption::SackRange(_) | TcpOption::Unknown { .. } => {}
+        }
+        rest = behind;
+    }
+    Ok(segment)
 }
 
 /// Kind and value of each option of a header, up to one that is not whole.
@@ -133,7 +155,7 @@ pub(super) fn options(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// smoltcp reads three of them.
+/// The SACK blocks among a header's options: four, where smoltcp reads three.
 fn sack_blocks(header: &[u8]) -> [Option<(u32, u32)>; SACK_BLOCKS] {
     let mut blocks = [None; SACK_BLOCKS];
     let option = options(header).find(|(kind, _)| *kind == SACK);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use proptest::prelude::*;
 use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{Ipv4Packet, Ipv4Repr, TcpSeqNumber, TcpTimestampRepr};
+use smoltcp::wire::{Ipv4Packet, Ipv4Repr, TcpControl, TcpRepr, TcpSeqNumber, TcpTimestampRepr};
 
 use super::super::{ETHERNET_HEADER, IPV4_HEADER, Mac, Medium, ip, parse_ipv4, transport};
 use super::*;
@@ -61,7 +61,12 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
     let (source, destination) = network(addresses.source, addresses.destination);
     let mut bytes = vec![0xaa; repr.buffer_len()];
     let mut packet = TcpPacket::new_unchecked(&mut bytes[..]);
-    repr.emit(&mut packet, &source, &destination, &no_checksums());
+    repr.emit(
+        &mut packet,
+        &source,
+        &destination,
+        &ChecksumCapabilities::ignored(),
+    );
     packet.set_ns(header.ecn_flags.ae());
     packet.set_cwr(header.ecn_flags.cwr());
     packet.set_ece(header.ecn_flags.ece());
