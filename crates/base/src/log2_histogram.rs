@@ -24,8 +24,7 @@ impl<const BUCKETS: usize> Log2Histogram<BUCKETS> {
     #[inline]
     pub fn record(&mut self, value: u64, count: u64) {
         let bucket = (u64::BITS - value.leading_zeros()) as usize;
-        let bucket = &mut self.0[bucket.min(BUCKETS - 1)];
-        *bucket = bucket.saturating_add(count);
+        self.0[bucket.min(BUCKETS - 1)] += count;
     }
 
     /// Adds the counts of `other`.

@@ -213,6 +213,7 @@ impl Tin {
 
     /// Bytes flow `id` gets for a turn: its share of that of its busier host, rounded up or down by
     /// chance so that nothing is lost on average.
+    #[inline]
     pub(super) fn share(&self, id: FlowId, random: &mut Random) -> i32 {
         ((self.fraction(id) + (random.bits32() >> 16)) >> 16) as i32
     }
@@ -281,6 +282,7 @@ impl Tin {
     }
 
     /// If flow `id` has used its share up, gives it another and puts it last.
+    #[inline]
     pub(super) fn passes_on(&mut self, id: FlowId, random: &mut Random) -> bool {
         if self.flows[id].deficit > 0 {
             return false;
@@ -295,6 +297,7 @@ impl Tin {
     }
 
     /// Flow `id` has no packets at its turn: it is kept until its AQM has come to rest.
+    #[inline]
     pub(super) fn rest(&mut self, id: FlowId, now: Instant) {
         let cobalt = &mut self.flows[id].cobalt;
         let calmed = self.aqm.queue_empty(cobalt, now);

@@ -111,6 +111,7 @@ impl Flows {
     }
 
     /// Adds the flow of `key`, which is not known: idle, with `credit`.
+    #[inline]
     pub(super) fn add(&mut self, key: u64, credit: i32, now: Instant) -> Index {
         if self.known >= 2 * self.buckets.len() {
             self.resize(2 * self.buckets.len());

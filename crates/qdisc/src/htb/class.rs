@@ -211,6 +211,7 @@ impl Class {
 
     /// Pays for a packet that left by leave of `level`. A class below that level pays only from its
     /// ceiling's bucket.
+    #[inline]
     pub(super) fn pay(&mut self, len: Bytes, level: usize, now: Instant) {
         let earned = self.earned(now);
         let Buckets {

@@ -172,6 +172,7 @@ impl Tree {
     }
 
     /// Gives a class whose buckets have changed its mode, and lets it wait or not.
+    #[inline]
     pub(super) fn reconsider(&mut self, at: usize) {
         let before = self.classes[at].mode;
         let wait = self.change_mode(at, 0);
@@ -290,6 +291,7 @@ impl Tree {
     }
 
     /// Lets the leaf at `at` and all its ancestors pay for a packet that left by leave of `level`.
+    #[inline]
     pub(super) fn pay(&mut self, at: usize, level: usize, len: Bytes, segments: u16) {
         self.classes[at].counters.giants += u64::from(len > self.classes[at].config.mtu);
         let mut next = Some(at);

@@ -126,6 +126,7 @@ impl Rng {
     }
 
     /// Whether the next packet is lost.
+    #[inline]
     pub(super) fn loses(&mut self) -> bool {
         match self.model {
             Loss::Random(_) => self.loss.happens(&mut self.random),

@@ -59,6 +59,7 @@ impl Depths {
     }
 
     /// The flow has a packet more.
+    #[inline]
     pub(super) fn grow(&mut self, at: Index) {
         let depth = self.of(at) + 1;
         self.unlink(at);
