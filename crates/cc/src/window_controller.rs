@@ -135,6 +135,7 @@ impl<L: WindowLaw> WindowController<L> {
         self.law.reduce(signal);
     }
 
+    #[inline]
     fn update_verdict(&mut self) {
         let (cwnd, ssthresh) = self.law.window().in_bytes();
         self.verdict = self.pacing.verdict(cwnd, ssthresh);
