@@ -3,20 +3,19 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// A buffer for one Ethernet frame. Owning the value is owning the buffer: frames are moved, never
-/// copied.
+/// A buffer for one Ethernet frame. The value owns the buffer: frames are moved, never copied.
 ///
 /// A device hands out each of its frames once (a UMEM chunk, a heap buffer); `()` is a frame without
 /// bytes, for queue-only tests.
 pub trait Frame {
-    /// The whole buffer, also the bytes that the packet does not use.
+    /// The whole buffer, including bytes that the packet does not use.
     fn bytes(&self) -> &[u8];
 
     /// The whole buffer, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Another buffer with the same bytes, for packets that a qdisc duplicates. `None` (the default)
-    /// if it cannot be allocated: a UMEM, for one, has no allocator.
+    /// Another buffer with the same bytes, for packets that a qdisc duplicates. `None` (the
+    /// default) if the frame type cannot allocate, such as UMEM chunks.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized,
@@ -25,7 +24,7 @@ pub trait Frame {
     }
 
     /// A zeroed buffer of the same kind for at least `len` bytes, for the pieces of a split packet.
-    /// `None` (the default) if it cannot be allocated.
+    /// `None` (the default) if the frame type cannot allocate.
     fn allocate(&self, _len: usize) -> Option<Self>
     where
         Self: Sized,
@@ -57,12 +56,12 @@ impl Frame for () {
     }
 }
 
-/// A frame on the heap, for simulated devices and TAP: [`LEN`](Self::LEN) bytes, or more for packets
-/// of several segments. A handle of eight bytes in either case.
+/// A frame on the heap, for simulated devices and TAP: [`LEN`](Self::LEN) bytes, or more for
+/// packets of several segments. The handle takes eight bytes in either case.
 #[derive(Debug)]
 pub struct HeapFrame(Box<Memory>);
 
-/// The bytes of an ordinary frame are one pointer away, as those of nearly every packet.
+/// The bytes of an ordinary frame, which nearly every packet has, are one pointer away.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Memory {

@@ -1,5 +1,5 @@
-//! [`Headers`]: the link, network and transport headers of a frame, parsed once and without trust in
-//! any length; the sizes and numbers of these headers.
+//! [`Headers`]: the link, network and transport headers of a frame, parsed once with every length
+//! checked; sizes and protocol numbers of these headers.
 //!
 //! The TOS byte is not part of them: [`Item::tos`] may be newer than the bytes ([`Item::finish`]).
 
@@ -49,7 +49,7 @@ const TAGS: usize = 2;
 /// Most IPv6 extension headers that are skipped.
 const EXTENSIONS: usize = 8;
 
-/// The number of 16 bits at `at`, in network byte order.
+/// The 16-bit number at `at`, in network byte order.
 #[inline]
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes
@@ -58,7 +58,7 @@ pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
         .map(|&number| u16::from_be_bytes(number))
 }
 
-/// The number of 32 bits at `at`, in network byte order.
+/// The 32-bit number at `at`, in network byte order.
 #[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes
@@ -70,10 +70,10 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// Kind of the frames of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Medium {
-    /// Ethernet frames: neighbors have hardware addresses, which ARP and neighbor discovery find.
+    /// Ethernet frames: ARP and neighbor discovery resolve the hardware addresses of neighbors.
     #[default]
     Ethernet,
-    /// IP packets without a link header, as of a TUN interface: every destination is at the far
+    /// IP packets without a link header, as on a TUN interface: every destination is at the other
     /// end.
     Ip,
 }
@@ -87,8 +87,8 @@ impl Medium {
         }
     }
 
-    /// Offset of the network header of `frame`; in an Ethernet frame after at most one tag of IEEE
-    /// 802.1Q.
+    /// Offset of the network header of `frame`; in an Ethernet frame after at most one IEEE 802.1Q
+    /// tag.
     #[inline]
     pub fn network_offset(self, frame: &[u8]) -> usize {
         match self {
@@ -99,7 +99,8 @@ impl Medium {
         }
     }
 
-    /// Ethertype of the network header of `frame`, or the one that its IP version stands for.
+    /// Ethertype of the network header of `frame`; without a link header, the one of its IP
+    /// version.
     #[inline]
     pub fn ethertype(self, frame: &[u8]) -> Option<u16> {
         match self {
@@ -118,7 +119,7 @@ fn ethertype_of_version(first: Option<&u8>) -> Option<u16> {
     }
 }
 
-/// The headers of a packet, as far as it has them.
+/// The headers of a packet, as far as they are present.
 ///
 /// ```
 /// use tautline_base::headers::Headers;
@@ -154,7 +155,7 @@ pub struct VlanTag {
 /// An IP header, with the ports and flags of the transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
-    /// Its offset in the frame.
+    /// Offset of this header in the frame.
     pub at: usize,
     /// Source address.
     pub source: IpAddr,
@@ -162,11 +163,11 @@ pub struct IpHeader {
     pub destination: IpAddr,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// Protocol after all extension headers; `None` if it cannot be reached.
+    /// Protocol after all extension headers; `None` if they are truncated or more than eight.
     pub protocol: Option<u8>,
     /// Source and destination port; `None` if the protocol has none, or in a later fragment.
     pub ports: Option<(u16, u16)>,
-    /// The twelve bits of flags of a TCP header.
+    /// Reserved bits and flags of a TCP header: the low twelve bits of its bytes 12 and 13.
     pub tcp_flags: Option<u16>,
 }
 

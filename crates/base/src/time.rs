@@ -14,7 +14,7 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The epoch. As a departure time: at once.
+    /// The epoch; as a departure time, immediately.
     pub const ZERO: Self = Self(0);
 
     /// The point `nanos` nanoseconds after the epoch.

@@ -10,8 +10,8 @@ use crate::dql::{self, Dql};
 use crate::limit::{Limit, Unlimited};
 use crate::push::{self, Push};
 
-/// A limit on the bytes in a device, by name: `none`, `dql`, `bytes:N`, `push`. Its default is
-/// `dql` as Linux has it.
+/// A limit on the bytes in a device, by name: `none`, `dql`, `bytes:N`, `push`. The default is
+/// `dql` with Linux's parameters.
 ///
 /// ```
 /// use tautline_bql::{Limit, LimitKind};
@@ -22,7 +22,7 @@ use crate::push::{self, Push};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
-    /// No limit but the ring's own room.
+    /// No limit but the capacity of the ring.
     Unlimited,
     /// Dynamic queue limits; with `limit_min` = `limit_max`, a fixed number of bytes.
     Dql(dql::Config),
@@ -77,7 +77,7 @@ impl From<push::Config> for LimitKind {
 impl FromStr for LimitKind {
     type Err = ConfigError;
 
-    /// Parses the name of a limit. The result can be built.
+    /// Parses the name of a limit and validates its parameters.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let fixed = |text: &str| Some(Self::fixed(text.strip_prefix("bytes:")?.parse().ok()?));
         let kind = match text {

@@ -1,9 +1,9 @@
-//! [`MultiPort`]: the transmit path of one device with several transmit queues: one root queueing
-//! discipline, a limited ring for each queue.
+//! [`MultiPort`]: the transmit path of a device with several transmit queues: one root queueing
+//! discipline, and a limited ring per queue.
 //!
-//! A queue with room again wakes the child that feeds it, or the root of all children (paper 002,
-//! §3.3; [`Waking`]). Either way a slot comes first, as in [`Port`](crate::Port): each dequeued
-//! packet goes to its ring at once.
+//! A queue with free space again wakes the child that feeds it, or the root of all children (paper
+//! 002, §3.3; [`Waking`]). Either way a slot is reserved first, as in [`Port`](crate::Port), so
+//! each dequeued packet goes to its ring at once.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::ring::Ring;
 /// Most packets of one queue before the next one's turn.
 const BULK: usize = 16;
 
-/// Which part of the root queueing discipline a device queue with room again wakes.
+/// The part of the root queueing discipline that a device queue with free space wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waking {
     /// Its own child: a full queue does not stop the others. Linux's `mq`.
@@ -65,8 +65,8 @@ where
     }
 
     /// Moves up to `budget` packets from the qdisc into the rings, then rings each doorbell once.
-    /// `on_ring` sees the queue and each packet as it will be on the wire. Returns the number of
-    /// packets moved; fewer than `budget`: every open queue is empty.
+    /// Calls `on_ring` with the queue number and each packet as it will be on the wire. Returns the
+    /// number of packets moved; if fewer than `budget`, every open queue is empty.
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -82,8 +82,8 @@ where
         moved
     }
 
-    /// [`transmit`](Self::transmit) for one queue, the one that signaled completions. With
-    /// [`Waking::Root`] for all.
+    /// [`transmit`](Self::transmit) for the queue that signaled completions; with [`Waking::Root`],
+    /// for all queues.
     pub fn transmit_from(
         &mut self,
         number: usize,
@@ -164,7 +164,8 @@ where
         queues[number].end_burst(now, || root.backlog_of(number));
     }
 
-    /// Appends every packet that queue `number` has completed to `done`. Unknown queues have none.
+    /// Appends every packet that queue `number` has completed to `done`; nothing if there is no
+    /// such queue.
     pub fn reap(&mut self, number: usize, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         if let Some(queue) = self.queues.get_mut(number) {
             queue.ring.reap(now, done);

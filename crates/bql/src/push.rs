@@ -1,12 +1,12 @@
-//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): the queueing discipline paces its
-//! packets into the ring instead of filling it whenever there is room.
+//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): packets are paced into the ring,
+//! instead of filling it whenever it has space.
 //!
 //! *dequeue rate = service rate + k · (desired − in flight)*
 //!
-//! A ring that pulls is refilled in bursts, one per interrupt, so an estimator of the departure rate
-//! above it (PIE's) measures bursts, not the link. Here packets leave the queueing discipline
-//! evenly, slightly faster than the device serves while too little is in flight and slightly slower
-//! while too much is; the bytes in flight converge to `desired`.
+//! A ring that pulls is refilled in bursts, one per interrupt, so PIE's estimator of the departure
+//! rate measures bursts, not the link. Here packets leave the queueing discipline evenly, slightly
+//! faster than the device serves while too little is in flight and slightly slower while too much
+//! is; the bytes in flight converge to `desired`.
 //!
 //! Stability: an excess decays by exp(−k·t). Corrected every h seconds it shrinks by the factor
 //! 1 − k·h: stable for k·h < 2, without overshoot for k·h ≤ 1. With a feedback delay τ it does not
@@ -45,7 +45,7 @@ impl Default for Config {
 
 /// Two Ethernet frames: less in flight cannot keep any device busy.
 const LEAST_DESIRED: Bytes = Bytes::new(2 * 1514);
-/// The pace never falls below the service rate divided by this, however much is in flight.
+/// The pace is at least the service rate divided by this, however much is in flight.
 const SLOWEST: u64 = 8;
 
 /// A limit that paces packets at a rate.
@@ -149,7 +149,7 @@ impl Push {
     fn observe(&mut self, bytes: Bytes, now: Instant) {
         self.uncounted += bytes;
         let Some(since) = self.busy_since else { return };
-        // Two completions at the same time are one batch in two parts.
+        // Two completions at the same time are parts of one batch.
         if now <= since {
             return;
         }
@@ -172,7 +172,7 @@ impl Push {
     }
 }
 
-/// An exponential average with weight 1/8, rounded towards the sample so that it arrives.
+/// An exponential moving average with weight 1/8, rounded toward the sample so that it converges.
 fn average(average: u64, sample: u64) -> u64 {
     if sample > average {
         average + (sample - average).div_ceil(8)
@@ -195,7 +195,7 @@ impl Limit for Push {
         self.busy_since.get_or_insert(now);
         self.in_flight += bytes;
         if let Some(pace) = self.pace() {
-            // Missed time gives no credit: it would be the burst this limit exists to avoid.
+            // Unused time earns no credit: spending it would be the burst that this limit avoids.
             self.next = self.next.max(now) + (bytes / pace).min(Duration::from_secs(1));
         }
     }
@@ -215,7 +215,7 @@ impl Limit for Push {
         (self.in_flight, self.busy_since, self.uncounted) = (Bytes::ZERO, None, Bytes::ZERO);
     }
 
-    /// The bytes in flight it converges to.
+    /// The bytes in flight to which it converges.
     fn limit(&self) -> Bytes {
         if self.service.is_some() {
             self.desired()

@@ -1,8 +1,8 @@
 //! [`PacketWindow`]: window and threshold counted in whole packets, as Linux counts them.
 //!
 //! The transport counts bytes. This window turns acknowledged bytes into packets and keeps the
-//! remainder for the next acknowledgment. Its rules are those of
-//! [`Window`](crate::window::Window) in Linux's integers.
+//! remainder for the next acknowledgment. Its rules are those of [`Window`](crate::window::Window),
+//! in Linux's integer arithmetic.
 
 use core::time::Duration;
 
@@ -44,7 +44,7 @@ impl PacketWindow {
         self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh)
     }
 
-    /// How many packets `acked` bytes complete.
+    /// Number of packets that `acked` bytes complete.
     #[inline]
     pub(crate) fn packets(&mut self, acked: Bytes) -> u64 {
         let bytes = (self.partial + acked).get();
@@ -56,7 +56,7 @@ impl PacketWindow {
         self.cwnd = self.cwnd.saturating_add(packets).min(LARGEST);
     }
 
-    /// Opens the window by at most `packets` up to the threshold. Returns the rest, which is for
+    /// Grows the window by `packets`, at most to the threshold. Returns the packets left for
     /// congestion avoidance.
     pub(crate) fn slow_start(&mut self, packets: u64) -> u64 {
         let room = self
@@ -67,8 +67,8 @@ impl PacketWindow {
         packets - used
     }
 
-    /// Opens the window by one packet for every `per` acknowledged (`tcp_cong_avoid_ai`). Credit
-    /// collected while more packets were needed is worth one packet.
+    /// Grows the window by one packet for every `per` acknowledged (`tcp_cong_avoid_ai`). Credit
+    /// from a larger `per` is worth at most one packet.
     pub(crate) fn avoid(&mut self, packets: u64, per: u64) {
         if self.credit >= per {
             self.credit = 0;
@@ -79,8 +79,8 @@ impl PacketWindow {
         self.credit %= per;
     }
 
-    /// The threshold after a pause or a spurious reduction: at least three quarters of the window
-    /// (`tcp_current_ssthresh`).
+    /// The threshold after an idle period or a spurious reduction: at least three quarters of the
+    /// window (`tcp_current_ssthresh`).
     fn remembered(&self) -> Option<u64> {
         self.ssthresh
             .map(|ssthresh| ssthresh.max(self.cwnd / 2 + self.cwnd / 4))
@@ -93,7 +93,7 @@ impl PacketWindow {
         self.credit = 0;
     }
 
-    /// Reverts the reduction that `before` was saved ahead of.
+    /// Undoes the reduction before which `before` was saved.
     pub(crate) fn undo(&mut self, before: &Self) {
         self.cwnd = self.cwnd.max(before.cwnd);
         self.ssthresh = self

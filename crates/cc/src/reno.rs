@@ -102,11 +102,11 @@ impl RenoWindow {
         self.credit = Bytes::ZERO;
     }
 
-    /// Opens the window for `acked` bytes, acknowledged while it limited the sender.
+    /// Grows the window for `acked` bytes, acknowledged while it limited the sender.
     #[inline]
     pub(crate) fn grow(&mut self, acked: Bytes) {
         let left = self.window.slow_start(acked);
-        // More than a window in one acknowledgment still opens the window by one segment only.
+        // An acknowledgment of more than a window still adds only one segment.
         self.credit += left.min(self.window.cwnd);
         if self.credit >= self.window.cwnd {
             self.credit = self.credit.saturating_sub(self.window.cwnd);

@@ -1,8 +1,7 @@
-//! [`execute`]: runs points on several threads, each point on one; what has been run before is read
-//! again.
+//! [`execute`]: runs points on several threads; results of earlier runs are read from their files.
 //!
-//! A run is written beside its place and then moved there, so that whatever interrupts leaves whole
-//! files only, and the next time goes on where this one stopped.
+//! A run is written to a temporary file and renamed, so that an interruption leaves only complete
+//! files and the next execution continues from there.
 
 use std::fs;
 use std::io;
@@ -21,35 +20,35 @@ use crate::run::capture::{CaptureError, record};
 use crate::run::{RunError, run};
 use crate::summary::PointResult;
 
-/// How to run.
+/// Settings of [`execute`].
 #[derive(Clone, Debug)]
 pub(crate) struct Execution<'a> {
-    /// Where runs are written.
+    /// Output directory.
     pub tree: &'a OutputDir,
-    /// Threads.
+    /// /// Number of threads.
     pub jobs: NonZeroUsize,
-    /// Runs again what has been run before.
+    /// Ignores results of earlier runs.
     pub fresh: bool,
     /// Writes every packet into a pcapng file beside each run.
     pub pcapng: bool,
 }
 
-/// Why there is nothing of a point.
+/// Why a point has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecuteError {
-    /// It could not be run.
+    /// The run failed.
     #[error("{scenario} {cell}, seed {seed}: {error}")]
     Run {
-        /// Of which scenario.
+        /// /// Name of the scenario.
         scenario: String,
-        /// Which cell.
+        /// /// Cell of the scenario's matrix.
         cell: String,
-        /// Which seed.
+        /// /// Seed of the run.
         seed: u64,
         /// Why.
         error: Box<RunError>,
     },
-    /// It could not be written.
+    /// An output file could not be written.
     #[error("{file}: {error}")]
     Write {
         /// The file.
@@ -59,12 +58,12 @@ pub(crate) enum ExecuteError {
     },
 }
 
-/// A point that is done.
+/// A completed point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done<'a> {
-    /// Which.
+    /// /// The point.
     pub point: &'a Point,
-    /// How long it took; `None` when it had been run before.
+    /// Run time; `None` if the result was cached.
     pub took: Option<Duration>,
 }
 
@@ -72,7 +71,8 @@ pub(crate) struct Done<'a> {
 /// cached, to write further files, and `report_done` for each completed point; both from any thread.
 ///
 /// # Errors
-/// The first in order of the points. The others are run all the same, unless it was interrupted.
+/// The first error in the order of the points. The other points still run, unless one was
+/// interrupted.
 pub(crate) fn execute(
     points: &[Point],
     how: &Execution<'_>,
@@ -82,7 +82,7 @@ pub(crate) fn execute(
     let done: Mutex<Vec<(usize, Result<PointResult, ExecuteError>)>> = Mutex::new(Vec::new());
     on_threads(points.len(), how.jobs, |number| {
         let ran = one(&points[number], how, &also, &report_done);
-        // Whoever interrupts one run does not want the next.
+        // An interruption ends the whole execution.
         let interrupted = matches!(&ran, Err(ExecuteError::Run { error, .. }) if matches!(**error, RunError::Interrupted));
         done.lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -100,8 +100,8 @@ pub(crate) fn execute(
     done.into_iter().map(|(_, ran)| ran).collect()
 }
 
-/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when
-/// it is done, until one breaks off.
+/// Calls `work` for each number below `count` on `jobs` threads, each of which takes the next
+/// number when it is free, until one breaks.
 pub(crate) fn on_threads(
     count: usize,
     jobs: NonZeroUsize,
@@ -144,7 +144,7 @@ fn one(
     }
     #[expect(
         clippy::disallowed_methods,
-        reason = "how long a run took is told to whoever waits, and stands in no file"
+        reason = "the run time is shown as progress, never written to a file"
     )]
     let began = Instant::now();
     let refused = |error| ExecuteError::Run {
@@ -170,7 +170,7 @@ fn one(
     Ok(PointResult::of(&run, &point.document))
 }
 
-/// Results of earlier runs among `points`. A cell counts only if all its points have been run.
+/// Cached results of `points`. A cell counts only if all its points have been run.
 pub(crate) fn known(points: &[Point], tree: &OutputDir) -> Vec<(Point, PointResult)> {
     let cells = points.chunk_by(|one, next| one.number == next.number);
     let whole = cells.filter_map(|cell| {
@@ -184,7 +184,7 @@ pub(crate) fn known(points: &[Point], tree: &OutputDir) -> Vec<(Point, PointResu
     whole.flatten().collect()
 }
 
-/// The run in `file`, if there is a whole one.
+/// The run in `file`, if it is complete.
 pub(crate) fn read(file: &Path) -> Option<Run> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }

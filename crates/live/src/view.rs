@@ -16,9 +16,9 @@ use ratatui::widgets::{Block, Paragraph};
 use crate::history::History;
 use crate::snapshot::Snapshot;
 
-/// Columns that a port's block wants; narrower terminals have fewer blocks beside each other.
+/// Minimum width of a port's block; narrower terminals show fewer side by side.
 const COLUMNS: u16 = 46;
-/// Rows of the qdisc's own lines that are kept as long as there is a port to leave out.
+/// Rows reserved for the qdisc report before another row of ports is shown.
 const LEAST_TREE: u16 = 5;
 
 /// A user's command.
@@ -26,30 +26,30 @@ const LEAST_TREE: u16 = 5;
 pub enum Key {
     /// The next port.
     Next,
-    /// The one before.
+    /// The previous port.
     Previous,
-    /// Further up in the qdisc's lines.
+    /// Scroll the qdisc report up.
     Up,
-    /// Further down.
+    /// Scroll it down.
     Down,
-    /// Nothing moves until it is pressed again.
+    /// Pause or resume.
     Pause,
 }
 
-/// A drawing of ports.
+/// A terminal view of ports.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     title: String,
     history: History,
     /// The port whose qdisc is shown.
     chosen: usize,
-    /// Lines of it that are scrolled away.
+    /// Lines of the report scrolled off the top.
     above: u16,
     paused: bool,
 }
 
 impl View {
-    /// One with this title, of nothing so far.
+    /// An empty view with this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -57,14 +57,14 @@ impl View {
         }
     }
 
-    /// Takes what is to be seen now.
+    /// Shows `snapshot`, unless paused.
     pub fn push(&mut self, snapshot: Snapshot) {
         if !self.paused {
             self.history.push(snapshot);
         }
     }
 
-    /// Does what somebody wants.
+    /// Handles a user's command.
     pub fn key(&mut self, key: Key) {
         let ports = self.history.now().map_or(0, |now| now.ports.len()).max(1);
         match key {
@@ -76,7 +76,7 @@ impl View {
         }
     }
 
-    /// Draws it.
+    /// /// Draws the view on the whole frame.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let [head, body] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(frame.area());
@@ -106,8 +106,7 @@ impl View {
         self.tree(frame, rest);
     }
 
-    /// The blocks of all ports that there is room for, the chosen among them; what is left below
-    /// them.
+    /// Draws the blocks of as many ports as fit, including the chosen one; returns the area below.
     fn ports(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let count = self.history.now().map_or(0, |now| now.ports.len());
         let beside = usize::from(area.width / COLUMNS).clamp(1, count.max(1));

@@ -14,8 +14,8 @@ use crate::Netstack;
 use crate::device::Device;
 use crate::settings::Settings;
 
-/// A stack's settings, from [`Netstack::builder`]. Without any it stands for every address of both
-/// families.
+/// A stack's settings, from [`Netstack::builder`]. By default it answers for every IPv4 and IPv6
+/// address.
 #[derive(Debug)]
 pub struct Builder<D> {
     device: D,
@@ -31,7 +31,7 @@ impl<D: Device> Builder<D> {
         // The standard library keys each hasher from the system's generator.
         let seed = RandomState::new().hash_one(std::process::id());
         let tcp = TcpConfig {
-            // A task cannot time departures: see `tcp`.
+            // tokio's timers are too coarse for pacing: see `tcp`.
             pacing: Pacing::Off,
             ..TcpConfig::default()
         };
@@ -51,23 +51,23 @@ impl<D: Device> Builder<D> {
         }
     }
 
-    /// Also has `address`, in the network of its prefix. With an address, and without
-    /// [`owns`](Self::owns), it has only its addresses: the shape of a VPN's client.
+    /// Adds `address`, in the network of its prefix. With an address and without
+    /// [`owns`](Self::owns) the stack answers for its addresses only, as a VPN client does.
     #[must_use]
     pub fn address(mut self, address: impl Into<Cidr>) -> Self {
         self.host = self.host.address(address);
         self
     }
 
-    /// Stands for every address of `prefix`. Default, unless it has an [`address`](Self::address):
-    /// all of both families.
+    /// Answers for every address in `prefix`. Default, unless there is an
+    /// [`address`](Self::address): all IPv4 and IPv6 addresses.
     #[must_use]
     pub fn owns(mut self, prefix: impl Into<Cidr>) -> Self {
         self.host = self.host.owns(prefix);
         self
     }
 
-    /// The way to other networks on a device that carries Ethernet frames.
+    /// The router to other networks, on a device that carries Ethernet frames.
     #[must_use]
     pub fn gateway(mut self, via: impl Into<IpAddr>) -> Self {
         self.host = self.host.gateway(via);
@@ -88,16 +88,16 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// The stack's end of every connection. Default: [`TcpConfig::default`] without pacing, since
-    /// the timers of tokio measure milliseconds; over a [`Tun`](crate::device::Tun), whose stack has
-    /// a thread of its own, pacing is worth turning on.
+    /// Parameters of every connection. Default: [`TcpConfig::default`] without pacing, since the
+    /// timers of tokio measure milliseconds; over a [`Tun`](crate::device::Tun), whose stack has a
+    /// thread of its own, pacing is worth turning on.
     #[must_use]
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.sockets.tcp = tcp;
         self
     }
 
-    /// The stack's end of [`UdpIncoming`](crate::UdpIncoming): how much may wait in it.
+    /// Parameters of [`UdpIncoming`](crate::UdpIncoming), such as its buffer size.
     #[must_use]
     pub fn udp(mut self, udp: UdpConfig) -> Self {
         self.sockets.udp = udp;
@@ -112,23 +112,23 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// The ceiling for the buffers of all connections. Default 64 MiB; the crate's documentation says
-    /// what happens beyond.
+    /// Most bytes in the buffers of all connections together. Default 64 MiB; the crate's
+    /// documentation says what happens beyond that.
     #[must_use]
     pub fn memory(mut self, most: Bytes) -> Self {
         self.limits.memory = most;
         self
     }
 
-    /// Other bounds. Their `memory` replaces the [ceiling](Self::memory).
+    /// All limits of the stack. Their `memory` replaces that of [`memory`](Self::memory).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Frames for packets on their way to the device. Default 1024; each takes the MTU, 2 KiB at
-    /// least.
+    /// Number of frames for packets on their way to the device. Default 1024; each is as large as
+    /// the MTU, at least 2 KiB.
     #[must_use]
     pub fn frames(mut self, count: NonZeroUsize) -> Self {
         self.frames = count.get();
@@ -136,11 +136,11 @@ impl<D: Device> Builder<D> {
     }
 
     /// Starts the stack. A task receives nothing from the device before the first socket or
-    /// listener: what comes early waits in the device.
+    /// listener exists; earlier packets stay in the device.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) with the error in the words of the qdisc; those
-    /// of the device; or if there is no runtime of tokio.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the qdisc cannot be parsed; errors of the
+    /// device; or if there is no tokio runtime.
     pub fn build(self) -> io::Result<Netstack> {
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let tree: Tree = self.qdisc.parse().map_err(|error| {

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use tautline_rt::{TcpListener, TcpRequest, UdpSocket};
 
-/// The SYNs to every destination, from [`Netstack::tcp_incoming`](crate::Netstack::tcp_incoming).
-/// Dropping it resets those that wait.
+/// Connection requests to every destination, from
+/// [`Netstack::tcp_incoming`](crate::Netstack::tcp_incoming). Dropping it resets the pending ones.
 #[derive(Debug)]
 pub struct TcpIncoming {
     listener: TcpListener,
@@ -18,7 +18,7 @@ impl TcpIncoming {
         Self { listener }
     }
 
-    /// The next SYN. Cancel safe.
+    /// Waits for the next SYN. Cancel safe.
     ///
     /// # Errors
     /// If the stack has ended.
@@ -32,10 +32,9 @@ impl TcpIncoming {
     }
 }
 
-/// The datagrams to every destination, from
-/// [`Netstack::udp_incoming`](crate::Netstack::udp_incoming). Tasks may share it in an `Arc`; each
-/// datagram goes to one of them. What waits in it is [bounded](crate::Builder::udp); the rest is
-/// dropped.
+/// Datagrams to every destination, from [`Netstack::udp_incoming`](crate::Netstack::udp_incoming).
+/// Tasks may share it in an `Arc`; each datagram goes to one of them. Its buffer is
+/// [bounded](crate::Builder::udp); datagrams beyond it are dropped.
 #[derive(Debug)]
 pub struct UdpIncoming {
     socket: UdpSocket,
@@ -46,8 +45,8 @@ impl UdpIncoming {
         Self { socket }
     }
 
-    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied, the sender and the
-    /// destination that it wanted. Cancel safe.
+    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied, the source and
+    /// the destination. Cancel safe.
     ///
     /// # Errors
     /// If the stack has ended.
@@ -68,8 +67,8 @@ impl UdpIncoming {
     /// fragmented, so it must fit into one packet.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long; the error of an earlier
-    /// datagram; or if the stack has ended.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long; the pending error of an
+    /// earlier datagram; or if the stack has ended.
     pub async fn send(&self, data: &[u8], from: SocketAddr, to: SocketAddr) -> io::Result<usize> {
         self.socket.send_between(data, from, to).await
     }

@@ -34,7 +34,7 @@ const CHECKSUM: usize = 16;
 pub(crate) struct Gro {
     held: Vec<Merged>,
     ready: VecDeque<Received<HeapFrame>>,
-    /// Frames for merged packets, and ordinary ones.
+    /// Free frames: for merged packets, and ordinary ones.
     large: Vec<HeapFrame>,
     ordinary: Vec<HeapFrame>,
     large_len: usize,
@@ -107,7 +107,7 @@ impl Layout {
         self.transport - len..self.transport
     }
 
-    /// True if the TCP checksum of `frame` is right, the sum of whose payload is `payload`.
+    /// True if the TCP checksum of `frame` is correct; `payload` is the sum over its payload.
     fn checksum_holds(&self, frame: &[u8], payload: u16) -> bool {
         let len = self.end - self.transport;
         let pseudo = u64::from(sum(&frame[self.addresses()])) + u64::from(TCP) + len as u64;
@@ -149,13 +149,14 @@ impl Gro {
             ready: VecDeque::with_capacity(READY + FLOWS),
             large: Vec::new(),
             ordinary: Vec::new(),
-            // A merged packet has a frame of its own kind, however small the limit.
+            // Larger than an ordinary frame in any case: `recycle` tells the two kinds apart by
+            // length.
             large_len: large_len.max(HeapFrame::LEN + 1),
             medium,
         }
     }
 
-    /// False while the host has packets enough to take.
+    /// False while the host has enough packets to process.
     pub(crate) fn takes_more(&self) -> bool {
         self.ready.len() < READY
     }
@@ -196,14 +197,14 @@ impl Gro {
                 self.forward(bytes, offload);
             }
             None => {
-                // Anything may belong to a held flow.
+                // It may belong to any held flow.
                 self.flush();
                 self.forward(bytes, offload);
             }
         }
     }
 
-    /// The held packet of the flow of the segment in `bytes`.
+    /// Index of the held packet with the flow of the segment in `bytes`.
     fn held_of(&self, bytes: &[u8], layout: Layout) -> Option<usize> {
         self.held.iter().position(|held| {
             held.segment.transport == layout.transport
@@ -211,7 +212,7 @@ impl Gro {
         })
     }
 
-    /// Hands a copy of `bytes` to the host as they came.
+    /// Passes an unmodified copy of `bytes` to the host.
     fn forward(&mut self, bytes: &[u8], offload: Offload) {
         let mut frame = self.frame(bytes.len());
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -295,8 +296,8 @@ impl Gro {
 }
 
 impl Merged {
-    /// The place behind the payload for that of the segment in `bytes`, of this flow, if it is the
-    /// next one and its headers agree.
+    /// The space for the payload of the segment in `bytes`, of this flow, if it continues the
+    /// packet and its headers agree.
     fn place(&mut self, bytes: &[u8], layout: Layout, seq: u32) -> Option<&mut [u8]> {
         let frame = self.frame.bytes_mut();
         let payload = layout.end - layout.payload;
@@ -318,7 +319,7 @@ impl Merged {
         self.next_seq = self.next_seq.wrapping_add(payload as u32);
     }
 
-    /// The packet for the host: its length stands in the IP header, its checksum is known.
+    /// The packet for the host, with its length in the IP header and a verified checksum.
     fn end(mut self) -> Received<HeapFrame> {
         let Layout {
             network, transport, ..

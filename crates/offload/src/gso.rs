@@ -1,5 +1,5 @@
-//! Generic segmentation: packets of several segments are cut into frames as they enter the ring of
-//! the device below (Linux `validate_xmit_skb`, `tcp_gso_segment`, one step later).
+//! Generic segmentation offload: packets of several segments are cut into frames as they enter the
+//! ring of the device below, one step later than in Linux (`validate_xmit_skb`, `tcp_gso_segment`).
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -51,7 +51,7 @@ impl<F: Frame> Gso<F> {
         }
     }
 
-    /// Puts the frames of `packet` into `device`, as many as it has room for; the others follow in
+    /// Puts as many frames of `packet` into `device` as fit; the others follow in
     /// [`reap`](Self::reap).
     pub(crate) fn put<D: Device<Frame = F>>(
         &mut self,
@@ -120,8 +120,8 @@ impl<F: Frame> Gso<F> {
         }
     }
 
-    /// Appends the packets whose last frame is completed to `done`, and continues the one that did
-    /// not fit.
+    /// Appends the packets whose last frame is completed to `done`, and continues the packet that
+    /// did not fit.
     pub(crate) fn reap<D: Device<Frame = F>>(
         &mut self,
         device: &mut D,

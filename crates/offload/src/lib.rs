@@ -1,9 +1,9 @@
 //! Segmentation and receive offload in software, for devices that carry frames of the MTU only.
 //!
-//! [`SoftwareOffload`] wraps a [`Device`]. Above it packets hold up to 64 KiB: they pass TCP, the
+//! [`SoftwareOffload`] wraps a [`Device`]. Above it packets hold up to 64 KiB and pass TCP, the
 //! qdisc and the queue limit once, not once per segment. Below it every frame is at most the MTU:
-//! large packets are cut when they enter the ring, received segments of a flow are merged before the
-//! host sees them. The model is Linux's `net/core/gso.c` and `net/core/gro.c`.
+//! large packets are segmented when they enter the ring, and received segments of a flow are merged
+//! before the host sees them. The model is Linux's `net/core/gso.c` and `net/core/gro.c`.
 //!
 #![doc = include_str!("../README.md")]
 #![no_std]
@@ -42,8 +42,7 @@ impl Default for Config {
     }
 }
 
-/// A device that accepts packets of several segments and merges received ones, over a device that
-/// does neither.
+/// Adds segmentation and receive offload to a device that has neither.
 ///
 /// A packet counts as completed when the device below has completed its last frame, so the queue
 /// limit and TCP small queues see true completions.

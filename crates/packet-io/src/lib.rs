@@ -6,12 +6,12 @@
 //! [`Take`].
 //!
 //! # What the kernel still sees
-//! A packet socket receives a *copy*: the kernel's stack processes each packet too. It drops packets
-//! to addresses that it does not have, silently if the interface does not forward
-//! (`net.ipv4.ip_forward=0`, the default), so it never answers a segment of ours with a reset.
-//! Hence the interface must not have the addresses in [`Take::Addresses`]: put it into a network
-//! namespace, or give our process an address that the kernel does not have. On a router, or to save
-//! the kernel's work, drop the packets right behind the socket, which the ingress hook is:
+//! A packet socket receives a *copy*: the kernel's stack processes each packet too. It drops
+//! packets to foreign addresses, silently if the interface does not forward
+//! (`net.ipv4.ip_forward=0`, the default), so it never resets our connections. Hence the interface
+//! must not have the addresses in [`Take::Addresses`]: put it into a network namespace, or give our
+//! process an address that the kernel does not have. On a router, or to save the kernel's work,
+//! drop the packets at the ingress hook, right after the socket received them:
 //! ```text
 //! nft add table netdev tautline
 //! nft add chain netdev tautline ingress '{ type filter hook ingress device eth0 priority 0; }'
@@ -20,7 +20,7 @@
 //! or, without nftables, `tc qdisc add dev eth0 clsact` and
 //! `tc filter add dev eth0 ingress protocol ip flower dst_ip 10.7.0.1 action drop`.
 //!
-//! `unsafe` is confined to `sys`: the system calls without a safe wrapper elsewhere.
+//! `unsafe` is confined to `sys`: system calls for which no safe wrapper exists.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 

@@ -24,11 +24,11 @@ pub struct Config {
     pub interface: String,
     /// The packets that the socket receives. Default [`Take::Everything`].
     pub take: Take,
-    /// Bytes of kernel memory for packets that wait to be received (`SO_RCVBUF`). Default 16 MiB: two
+    /// Bytes of kernel memory for packets not yet received (`SO_RCVBUF`). Default 16 MiB: two
     /// hundred packets of 64 KiB. Without CAP_NET_ADMIN `net.core.rmem_max` limits it.
     pub receive_buffer: u32,
-    /// Bytes of kernel memory for packets that the driver has not sent yet (`SO_SNDBUF`): the queue
-    /// below ours. Default 512 KiB. Without CAP_NET_ADMIN `net.core.wmem_max` limits it.
+    /// Bytes of kernel memory for packets not yet sent by the driver (`SO_SNDBUF`): the queue below
+    /// our qdisc. Default 512 KiB. Without CAP_NET_ADMIN `net.core.wmem_max` limits it.
     pub send_buffer: u32,
 }
 
@@ -44,13 +44,13 @@ impl Config {
     }
 }
 
-/// The packets that a socket receives. Frames with a VLAN tag are never among them.
+/// The packets that a socket receives, never frames with a VLAN tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Packets to these addresses, and ARP requests and neighbor solicitations for them, as an end
-    /// host needs; 64 at most.
+    /// For an end host: packets to these addresses (at most 64), and ARP requests and neighbor
+    /// solicitations for them.
     Addresses(Vec<IpAddr>),
-    /// All packets that arrive, as a bump in the wire needs; the interface becomes promiscuous.
+    /// For a bump in the wire: every packet that arrives; the interface becomes promiscuous.
     Everything,
 }
 
@@ -62,7 +62,7 @@ pub struct PacketSocket {
     mac: [u8; 6],
     mtu: usize,
     /// Set once the interface went down or was removed: the read end of a pipe without a writer,
-    /// which reports a hang-up to `poll` for ever. The socket itself reports its error once.
+    /// which reports a hang-up to every `poll`. The socket itself reports its error once.
     failed: OnceCell<OwnedFd>,
 }
 
@@ -70,7 +70,7 @@ impl PacketSocket {
     /// Opens a socket on an interface that is up.
     ///
     /// # Errors
-    /// [`OpenError`], each with its remedy.
+    /// See [`OpenError`]; each message names the remedy.
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         let no_such = || OpenError::NoSuchInterface {
             interface: config.interface.clone(),
@@ -85,10 +85,10 @@ impl PacketSocket {
         let index = sys::interface_index(fd, &name).map_err(|_| no_such())?;
         let mac = sys::interface_mac(fd, &name).map_err(|_| no_such())?;
         let mtu = sys::interface_mtu(fd, &name).map_err(|_| no_such())?;
-        // Until it is bound with a protocol, the socket receives nothing: the filter comes first.
+        // Attach the filter before the socket is bound to a protocol and receives packets.
         sys::attach_filter(fd, &program).map_err(|error| os("attach the filter", error))?;
         sys::configure(fd, config.receive_buffer, config.send_buffer)
-            .map_err(|error| os("ask for virtio-net headers on a packet socket", error))?;
+            .map_err(|error| os("enable virtio-net headers on a packet socket", error))?;
         if config.take == Take::Everything {
             sys::make_promiscuous(fd, index)
                 .map_err(|error| os("make the interface promiscuous", error))?;
@@ -115,20 +115,20 @@ impl PacketSocket {
     /// Sends the packet `frame` behind its virtio-net header.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] if the kernel has no room or memory now: the packet may be sent
-    /// again later. Any other: the packet is lost.
+    /// [`ErrorKind::WouldBlock`] if the kernel has no buffer space now: send the packet again
+    /// later. After any other error the packet is lost.
     pub fn send(&self, header: &[u8; HEADER_LEN], frame: &[u8]) -> io::Result<usize> {
         let parts = [IoSlice::new(header), IoSlice::new(frame)];
         match writev(&self.socket, &parts) {
-            // The device queue is full; with qdisc bypass nothing waits for it in the kernel.
+            // The device queue is full; with qdisc bypass the kernel queues nothing.
             Err(Errno::NOBUFS | Errno::NOMEM) => Err(ErrorKind::WouldBlock.into()),
             Err(error) => Err(self.examine(error)),
             Ok(sent) => Ok(sent.saturating_sub(HEADER_LEN)),
         }
     }
 
-    /// Receives one packet, which may stand for several segments, and its virtio-net header. Returns
-    /// the length of the packet; what exceeds `frame` is cut off.
+    /// Receives one packet of one or several segments and its virtio-net header. Returns the length
+    /// of the packet, truncated to `frame`.
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if there is no packet.

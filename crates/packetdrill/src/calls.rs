@@ -29,7 +29,7 @@ pub(crate) enum Outcome {
     Waits,
 }
 
-/// A call that cannot be made here: why the script is skipped.
+/// An unsupported call or argument, for which the script is skipped.
 pub(crate) struct Unsupported(pub(crate) String);
 
 /// The object behind a descriptor.
@@ -58,12 +58,12 @@ impl Application {
         }
     }
 
-    /// The defaults of sockets made from now on.
+    /// The defaults of later sockets.
     pub(crate) fn defaults_mut(&mut self) -> &mut TcpConfig {
         &mut self.defaults
     }
 
-    /// The connection that assertions are about: the one of the highest descriptor.
+    /// The connection that assertions inspect: the one with the highest descriptor.
     pub(crate) fn subject(&self) -> Option<SocketId> {
         self.sockets.values().rev().find_map(|socket| match socket {
             Socket::Connection(id, _) => Some(*id),
@@ -330,7 +330,7 @@ fn set_before(name: &str, value: &Value, config: &mut TcpConfig) -> Option<()> {
     }
     let seconds = || Some(Duration::from_secs(first_number(value)?.try_into().ok()?));
     match name {
-        // Linux doubles what is asked for, for its own accounts; half of it holds payload.
+        // Linux doubles the requested size for its own overhead; half of it holds payload.
         "SO_SNDBUF" => config.send_buffer = Bytes::new(first_number(value)?.try_into().ok()?),
         "SO_RCVBUF" | "TCP_WINDOW_CLAMP" => {
             config.receive_buffer = Bytes::new(first_number(value)?.try_into().ok()?);
@@ -395,7 +395,7 @@ fn set_open(
     })
 }
 
-/// The flags of a call that has some; those outside `known` are not supported.
+/// The flags argument of `call`, 0 if it has none; flags outside `known` are not supported.
 fn flags(call: &Call, known: i64) -> Result<i64, Unsupported> {
     if matches!(call.name.as_str(), "read" | "write") {
         return Ok(0);

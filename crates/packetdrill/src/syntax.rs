@@ -1,5 +1,4 @@
-//! A script as values: what packetdrill's grammar (its `parser.y`) can say, as far as it is read
-//! here.
+//! The syntax tree of a script: the supported part of packetdrill's grammar (`parser.y`).
 
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ pub enum When {
     RelativeRange(Duration, Duration),
     /// Anywhere between two times since the script began.
     AbsoluteRange(Duration, Duration),
-    /// Whenever it comes (`*`).
+    /// At any time (`*`).
     Any,
 }
 
@@ -64,8 +63,7 @@ pub enum Packet {
     Icmp(IcmpError),
 }
 
-/// A TCP segment with numbers as the script has them: relative to the initial sequence numbers of
-/// the script.
+/// A TCP segment with the script's numbers, relative to its initial sequence numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// ECN field of the IP header; `None`: not compared, and Not-ECT if injected.
@@ -149,9 +147,9 @@ pub struct Call {
 pub enum Value {
     /// `...`
     Any,
-    /// A number, or flags that were combined.
+    /// A number, or flags combined with `|`.
     Number(i64),
-    /// A name that stands for a number: `SOCK_STREAM`.
+    /// A symbolic constant: `SOCK_STREAM`.
     Name(String),
     /// A quoted string.
     Text(String),

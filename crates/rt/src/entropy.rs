@@ -5,7 +5,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// 64 unpredictable bits from `getrandom(2)`.
 ///
 /// # Errors
-/// That of `getrandom(2)`: the kernel is older than Linux 3.17.
+/// If `getrandom(2)` fails: the kernel is older than Linux 3.17.
 pub fn system_seed() -> std::io::Result<u64> {
     let mut seed = [0; 8];
     // Requests of up to 256 bytes are never partial.

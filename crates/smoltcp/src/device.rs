@@ -1,5 +1,5 @@
-//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a queueing discipline, a limit and
-//! the device beneath.
+//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a queueing discipline, a queue
+//! limit and the actual device.
 
 use alloc::vec::Vec;
 
@@ -15,8 +15,8 @@ use tautline_qdisc::FlowKey;
 /// Parameters of [`QueuedDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Frames of 2 KiB, allocated at once. While all of them are queued, the device reports itself
-    /// busy: a local sender then keeps its data instead of losing it. Default 1024.
+    /// Number of frames of 2 KiB, allocated at construction. While all are queued, the device
+    /// reports itself busy, so a local sender keeps its data. Default 1024.
     pub frames: usize,
     /// Secret key of the flow hashes, so that a peer cannot choose flows that share a queue. Default
     /// (feature `std`): random for each instance.
@@ -24,7 +24,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults, with `key` for the flow hashes: where there is no `std`, from the system's own
+    /// The defaults with `key` for the flow hashes. Without `std`, take it from the hardware's
     /// random number generator.
     pub const fn new(key: HashKey) -> Self {
         Self { frames: 1024, key }
@@ -38,7 +38,7 @@ impl Default for Config {
     }
 }
 
-/// A device of smoltcp with a queueing discipline in front of its ring.
+/// A smoltcp device with a queueing discipline in front of its ring.
 #[derive(Debug)]
 pub struct QueuedDevice<D, Q, L = Unlimited> {
     device: D,
@@ -66,8 +66,8 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>> QueuedDevice<D, Q> {
 }
 
 impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
-    /// Puts `queue` in front of `device`, with a limit on the bytes in its ring; report completions
-    /// to [`completed`](Self::completed).
+    /// Puts `queue` in front of `device` and limits the bytes in its ring; report completions to
+    /// [`completed`](Self::completed).
     pub fn with_limit(device: D, queue: Q, limit: L, config: Config) -> Self {
         let medium = device.capabilities().medium;
         let pool = Pool::new(
@@ -91,10 +91,10 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
         }
     }
 
-    /// Moves frames from the qdisc to the device until the qdisc has none to send now, the limit is
-    /// reached or the device is full. Returns the time of the next call at the latest; `None` if the
-    /// qdisc is empty; `now` if the device or the limit is full: then wait for the interrupt of the
-    /// device, or a little.
+    /// Moves frames from the qdisc to the device until the qdisc may send nothing more now, the
+    /// limit is reached or the device is full. Returns when to poll again at the latest: `None` if
+    /// the qdisc is empty, `now` if the device or the limit is full; then wait for the device's
+    /// interrupt or for a short time.
     #[must_use = "poll again at the wake"]
     pub fn poll(&mut self, now: SmolInstant) -> Option<Wake> {
         let (Self { device, path }, now) = (self, instant(now));
@@ -119,7 +119,7 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
             .map(|at| Wake::new(at.max(opens), Reason::Qdisc))
     }
 
-    /// Polls if all frames are queued.
+    /// Polls if no frame is free.
     fn make_room(&mut self, now: SmolInstant) {
         if self.path.pool.free() == 0 {
             let _called_again_by_the_owner = self.poll(now);
@@ -168,8 +168,8 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
 }
 
 impl<Q: Qdisc<Packet<HeapFrame>>, L> Path<Q, L> {
-    /// Bytes of the pseudo Ethernet header that packets of an IP medium get, so that all frames have
-    /// the same layout.
+    /// Length of the pseudo Ethernet header in front of packets of an IP medium, which gives all
+    /// frames the same layout.
     fn pseudo_header(&self) -> usize {
         match self.medium {
             Medium::Ip => ETHERNET_HEADER,
@@ -249,7 +249,7 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
         })
     }
 
-    /// Those of the device, with an MTU that fits a frame of the pool.
+    /// The capabilities of the device, with the MTU reduced to the size of a pool frame.
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = self.device.capabilities();
         let largest = HeapFrame::LEN - self.path.pseudo_header();

@@ -1,9 +1,9 @@
 //! A queueing discipline beneath an unmodified [smoltcp] interface: [`QueuedDevice`].
 //!
 //! smoltcp hands every frame straight to its device. Under load the ring of the device fills, and
-//! the next frame (a ping, a keystroke) waits behind all of it. A wrapped device gets its frames
-//! from a queueing discipline instead: fq_codel lets sparse flows pass and keeps the queue short,
-//! CAKE or TBF keep a rate below the bottleneck's, so the queue builds up here and nowhere else.
+//! the next frame (a ping, a keystroke) waits behind it. A wrapped device gets its frames from a
+//! queueing discipline instead: fq_codel lets sparse flows pass and keeps the queue short; CAKE or
+//! TBF shape to a rate below the bottleneck's, so the queue builds up here and nowhere else.
 //!
 //! ```
 //! # use smoltcp::phy::{Loopback, Medium};
@@ -28,11 +28,11 @@
 //!
 //! * *ring space*: a device whose [`transmit`](smoltcp::phy::Device::transmit) returns `None` while
 //!   its ring is full needs nothing more; the ring is the limit, so make it short;
-//! * *a rate*: a shaper (`tbf rate 18mbit …`, `cake bandwidth 18mbit`) slightly below the rate of the
+//! * *rate*: a shaper (`tbf rate 18mbit …`, `cake bandwidth 18mbit`) slightly below the rate of the
 //!   link; the ring then stays empty;
-//! * *completions*: if the driver has them (an interrupt, a DMA descriptor), pass a
-//!   [`Dql`](tautline_bql::Dql) to [`with_limit`](QueuedDevice::with_limit) and report each batch to
-//!   [`completed`](QueuedDevice::completed).
+//! * *completions*: if the driver reports them (by an interrupt or a DMA descriptor), pass a
+//!   [`Dql`](tautline_bql::Dql) to [`with_limit`](QueuedDevice::with_limit) and report each batch
+//!   to [`completed`](QueuedDevice::completed).
 //!
 //! Queues drain only in [`poll`](QueuedDevice::poll): call it after each poll of the interface and at
 //! the wake that it returns.

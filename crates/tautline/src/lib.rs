@@ -1,10 +1,10 @@
-//! TCP in userspace whose whole send path is in view: socket, TCP Small Queues, pacer, qdisc, dynamic
+//! Userspace TCP with an observable send path: socket, TCP Small Queues, pacer, qdisc, dynamic
 //! queue limit, device ring.
 //!
-//! Each module is a crate of its own, re-exported under a feature of the same name; [`base`] is
-//! always there, and [`prelude`] has the types that most programs need.
+//! Each module re-exports one crate under a feature of the same name; [`base`] is always present,
+//! and [`prelude`] has the types that most programs need.
 //!
-//! | feature | module | holds |
+//! | feature | module | contents |
 //! |---|---|---|
 //! | | `base` | time, units, packets, devices, the `Qdisc` trait |
 //! | `qdisc` (default) | `qdisc` | queueing disciplines: FQ-CoDel, CAKE, HTB, TBF, netem ... |
@@ -16,7 +16,7 @@
 //! | `rt` | `rt` | real time: event loop, TAP, tokio sockets (Unix) |
 //! | `smoltcp` | `smoltcp` | a port beneath an unmodified smoltcp interface |
 //!
-//! The rest of this page goes up the stack in ten minutes. Every example is a test.
+//! The rest of this page walks up the stack in ten minutes. Every example is a test.
 //!
 //! # A qdisc alone
 //!
@@ -29,17 +29,12 @@
 //! use tautline::prelude::*;
 //! use tautline::qdisc::{FqCodel, fq_codel};
 //!
-//! // A given key makes runs repeat; without, each queue draws one.
-//! let config = fq_codel::Config { perturbation: Some(0), ..Default::default() };
-//! let mut qdisc = FqCodel::new(config)?;
-//! let (mut drops, now) = (Drops::new(), Instant::ZERO);
-//! for flow in [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2] {
-//!     qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), now, &mut drops);
-//! }
-//! let order: Vec<u64> = std::iter::from_fn(|| qdisc.dequeue(now, &mut drops))
-//!     .map(|packet| packet.flow_hash())
-//!     .collect();
-//! assert_eq!(order[..3], [1, 2, 1]);
+//! // A fixed hash key makes runs repeatable; by default each queue draws a random one. let config
+//! = fq_codel::Config { perturbation: Some(0), ..Default::default() }; let mut qdisc =
+//! FqCodel::new(config)?; let (mut drops, now) = (Drops::new(), Instant::ZERO); for flow in [1, 1,
+//! 1, 1, 1, 1, 1, 1, 1, 1, 2] { qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), now,
+//! &mut drops); } let order: Vec<u64> = std::iter::from_fn(|| qdisc.dequeue(now, &mut drops))
+//! .map(|packet| packet.flow_hash()) .collect(); assert_eq!(order[..3], [1, 2, 1]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! [`Kind`]: a qdisc and its configuration, from words and back.
+//! [`Kind`]: a qdisc with its configuration, parsed from and printed as `tc`'s words.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -18,11 +18,11 @@ use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::report::Value;
 use crate::words::{Options, ParseError, Problem, Words};
 
-/// Declares [`Kind`]: each line is a qdisc, its configuration, and how one becomes the other.
+/// Declares [`Kind`]: one line per qdisc, with its configuration and constructor.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
-        /// A kind of qdisc with its configuration. Parses from words and prints as the words
-        /// that describe it in full.
+        /// A kind of qdisc with its configuration. Parses from `tc`'s words; prints all its
+        /// options.
         ///
         /// ```
         /// use tautline_tc::Kind;
@@ -40,7 +40,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// Makes the qdisc.
+            /// Builds the qdisc.
             ///
             /// # Errors
             /// If a value is outside the range of its parameter.
@@ -49,7 +49,7 @@ macro_rules! kinds {
                 self.build_at(None).map_err(|error| ParseError::refused(kind, 0..0, error))
             }
 
-            /// Makes the qdisc; one that has a name counts what passes it.
+            /// Builds the qdisc; with a `name`, wrapped in [`Stats`].
             pub(crate) fn build_at<P: Item + Send + 'static>(
                 self,
                 name: Option<ClassId>,
@@ -82,7 +82,7 @@ macro_rules! kinds {
     };
 }
 
-/// Handle of a classful qdisc that stands alone.
+/// Handle of a classful qdisc without a tree.
 const ALONE: u16 = 1;
 
 kinds! {
@@ -96,17 +96,17 @@ kinds! {
     PfifoHeadDrop(pfifo_head_drop::Config), |config| Ok(PfifoHeadDrop::<P>::new(config));
     /// Three priorities.
     PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
-    /// One queue under random early detection.
+    /// One queue with random early detection.
     Red(red::Config), Red::<P>::new;
-    /// One queue under BLUE.
+    /// One queue with BLUE.
     Blue(blue::Config), Blue::<P>::new;
-    /// One queue under controlled delay.
+    /// One queue with CoDel (controlled delay).
     Codel(codel::Config), Codel::<P>::new;
-    /// Flows served in turn.
+    /// Stochastic fairness: flows hashed to queues, served in turn.
     Sfq(sfq::Config), Sfq::<P>::new;
-    /// Fair queues under controlled delay.
+    /// Fair queues with CoDel.
     FqCodel(fq_codel::Config), FqCodel::<P>::new;
-    /// One queue under CoDel and BLUE together.
+    /// One queue with CoDel and BLUE combined.
     Cobalt(cobalt::Config), Cobalt::<P>::new;
     /// Bands in strict priority, each a FIFO.
     Prio(prio::Config), |config: prio::Config| {
@@ -114,26 +114,26 @@ kinds! {
         let bands = (0..config.bands).map(fifo).collect();
         Prio::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config, bands)
     };
-    /// Classes that take turns; none yet.
+    /// Deficit round robin among classes; initially without classes.
     Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
-    /// A link shared out among a tree of classes; none yet.
+    /// Hierarchical token bucket; initially without classes.
     Htb(htb::Config), |config| Htb::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config);
     /// Shaper, classes of service, fair queues and COBALT in one.
     Cake(cake::Config), Cake::<P>::new;
-    /// A token bucket above a FIFO.
+    /// A token bucket over a FIFO.
     Tbf(tbf::Config), |config: tbf::Config| {
         let limit = config.limit();
         Tbf::new(config, Box::<dyn DynQdisc<P>>::from(Bfifo::new(bfifo::Config { limit })))
     };
-    /// One queue under a proportional integral controller.
+    /// One queue with a proportional integral controller.
     Pie(pie::Config), Pie::<P>::new;
-    /// Fair queues that keep departure times.
+    /// Fair queues that honor departure times.
     Fq(fq::Config), Fq::<P>::new;
-    /// Fair queues under proportional integral controllers.
+    /// Fair queues with proportional integral controllers.
     FqPie(fq_pie::Config), FqPie::<P>::new;
     /// A classic and a low-latency queue, coupled.
     DualPi2(dualpi2::Config), DualPi2::<P>::new;
-    /// One qdisc for each device queue, each three priorities.
+    /// One `pfifo_fast` per device queue.
     Mq(mq::Config), |config: mq::Config| {
         Mq::<P, Box<dyn DynQdisc<P>>>::with(ALONE, &config, || Box::new(PfifoFast::new(pfifo_fast::Config::default())))
     };
@@ -142,8 +142,8 @@ kinds! {
 }
 
 impl Kind {
-    /// Gives a qdisc that hashes flows the secret `key`, unless it names one; without, it draws one
-    /// when it is built. For runs that must repeat.
+    /// Sets the key of the flow hash to `key`, unless the configuration names one, so that runs are
+    /// repeatable. Without a key, each qdisc draws a random one when it is built.
     #[must_use]
     pub fn with_hash_key(mut self, key: u64) -> Self {
         let secret = match &mut self {
@@ -173,7 +173,7 @@ impl Kind {
             .ok_or_else(|| Self::unknown(here, name))
     }
 
-    /// No kind is called `word`.
+    /// The error for `word`, which names no kind.
     pub(crate) fn unknown(at: Range<usize>, word: &str) -> ParseError {
         ParseError {
             at,
@@ -184,12 +184,12 @@ impl Kind {
         }
     }
 
-    /// The class of a qdisc that has just one, which is there by itself.
+    /// The class of a qdisc that always has exactly one.
     pub(crate) fn lone_class(&self) -> Option<u16> {
         matches!(self, Self::Netem(_) | Self::Red(_) | Self::Tbf(_)).then_some(1)
     }
 
-    /// The classes that are there by themselves.
+    /// The classes that exist from the start.
     pub(crate) fn own_classes(&self) -> RangeInclusive<u16> {
         match self {
             Self::Prio(config) => 1..=config.bands.into(),
@@ -225,7 +225,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Writes all options and their values, each after a space.
+/// Writes all options with their values, each preceded by a space.
 pub(crate) fn write_words(f: &mut fmt::Formatter<'_>, options: &dyn Options) -> fmt::Result {
     options
         .options()
@@ -237,7 +237,7 @@ pub(crate) fn write_words(f: &mut fmt::Formatter<'_>, options: &dyn Options) -> 
         })
 }
 
-/// A qdisc that counts what passes it and knows its name, or the qdisc alone.
+/// Boxes `qdisc`; with a `name`, wrapped in [`Stats`].
 pub(crate) fn seat<P: Item, Q>(qdisc: Q, name: Option<ClassId>) -> Box<dyn DynQdisc<P>>
 where
     Q: Qdisc<P> + Inspect + Change<P> + Send + 'static,

@@ -21,11 +21,11 @@ pub struct MemoryDevice {
     pub medium: Medium,
     /// Largest IP packet in bytes. Default 1500.
     pub mtu: usize,
-    /// Most packets put and not reaped. Default 256.
+    /// Capacity of the ring: most packets put and not reaped. Default 256.
     pub ring: usize,
     /// The value of [`Device::announces_completions`]. Default false.
     pub announces: bool,
-    /// True: completes no packet, like a stuck driver. Default false.
+    /// Completes no packet, like a stuck driver. Default false.
     pub stuck: bool,
     /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,

@@ -1,15 +1,16 @@
-//! A packet for tests of queueing disciplines.
+//! [`Probe`]: a packet for tests of queueing disciplines.
 
 use tautline_base::{Bytes, Instant, Item};
 
-/// A packet with a name and without bytes. Everything a qdisc may ask of an [`Item`] can be set.
+/// A packet with an identifier and, by default, without bytes. Every property of an [`Item`] can be
+/// set.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Its name in a test's assertions.
+    /// Identifies the packet in assertions.
     pub id: u32,
     /// Its flow hash.
     pub flow: u64,
-    /// The type of service, whose low two bits are the ECN codepoint.
+    /// The TOS byte, whose low two bits are the ECN codepoint.
     pub tos: u8,
     len: u32,
     priority: u8,
@@ -51,7 +52,7 @@ impl Probe {
         Self { flow, ..self }
     }
 
-    /// Sets its type of service.
+    /// Sets its TOS byte.
     pub fn tos(self, tos: u8) -> Self {
         Self { tos, ..self }
     }
@@ -74,7 +75,7 @@ impl Probe {
         Self { departure, ..self }
     }
 
-    /// Makes it a packet that stands for `segments` segments.
+    /// Makes it a packet of `segments` segments.
     pub fn of_segments(self, segments: u16) -> Self {
         Self { segments, ..self }
     }
@@ -84,7 +85,7 @@ impl Probe {
         Self { mark, ..self }
     }
 
-    /// Gives it bytes, from the Ethernet header on, and their length.
+    /// Sets its bytes, from the Ethernet header on, and its length to theirs.
     pub fn with_headers(self, headers: Vec<u8>) -> Self {
         Self {
             len: headers.len() as u32,
@@ -163,7 +164,7 @@ impl Item for Probe {
         self.mark = mark;
     }
 
-    /// Every piece has the name of the whole; its length counts the headers of all.
+    /// Every piece has the identifier of the whole; the lengths add up to that of the whole.
     fn split(self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
         if self.segments <= 1 {
             return Err(self);
@@ -193,7 +194,7 @@ impl Item for Probe {
     }
 }
 
-/// The names of `packets`, in order.
+/// The identifiers of `packets`, in order.
 pub fn ids(packets: impl Iterator<Item = Probe>) -> Vec<u32> {
     packets.map(|packet| packet.id).collect()
 }

@@ -1,4 +1,4 @@
-//! [`Segment`]: a TCP segment as bytes, written and parsed from RFC 9293 without the code under test.
+//! [`Segment`]: a TCP segment, serialized and parsed independently of the code under test.
 
 /// Protocol number of TCP.
 pub const TCP: u8 = 6;
@@ -13,7 +13,7 @@ pub const PSH: u16 = 8;
 /// The acknowledgment field is significant.
 pub const ACK: u16 = 16;
 
-/// A TCP segment with the numbers of the wire.
+/// A TCP segment with the sequence numbers on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Source port.
@@ -68,7 +68,7 @@ impl Segment {
     /// Parses `tcp`, the payload of a packet with the ECN field `ecn`.
     ///
     /// # Panics
-    /// If a length in it is wrong.
+    /// If `tcp` is truncated or its data offset is wrong.
     pub fn from_bytes(tcp: &[u8], ecn: u8) -> Self {
         let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
         let u32_at =
@@ -103,7 +103,7 @@ impl Segment {
     /// The value of option `kind`, if present.
     ///
     /// # Panics
-    /// If an option is cut short.
+    /// If an option is truncated.
     pub fn option(&self, kind: u8) -> Option<&[u8]> {
         let mut rest = &self.options[..];
         loop {

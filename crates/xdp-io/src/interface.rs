@@ -1,6 +1,6 @@
 //! Address, MTU and queues of an interface.
 //!
-//! Read through a socket: `/sys` shows the network namespace in which it was mounted, which may be
+//! Queried through a socket: `/sys` shows the network namespace in which it was mounted, possibly
 //! another one.
 
 use std::ffi::CString;
@@ -16,7 +16,7 @@ use crate::umem::{COPY_MTU, ZERO_COPY_MTU};
 /// The MAC address of `name`, an interface in the network namespace of the calling thread.
 ///
 /// # Errors
-/// The kernel's, `ENODEV` if there is no such interface.
+/// The kernel's error: `ENODEV` if there is no such interface.
 pub fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
     Ok(sys::interface_mac(&c_name(name)?)?)
 }
@@ -24,7 +24,7 @@ pub fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
 /// The MTU of `name` in bytes, without the link header.
 ///
 /// # Errors
-/// The kernel's, `ENODEV` if there is no such interface.
+/// The kernel's error: `ENODEV` if there is no such interface.
 pub fn interface_mtu(name: &str) -> io::Result<usize> {
     Ok(sys::interface_mtu(&c_name(name)?)?)
 }
@@ -34,7 +34,7 @@ pub fn interface_mtu(name: &str) -> io::Result<usize> {
 /// their number (`ethtool -L`).
 ///
 /// # Errors
-/// The kernel's, `ENODEV` if there is no such interface.
+/// The kernel's error: `ENODEV` if there is no such interface.
 pub fn interface_queues(name: &str) -> io::Result<u32> {
     match sys::interface_queues(&c_name(name)?) {
         Err(Errno::OPNOTSUPP) => Ok(1),
@@ -42,7 +42,7 @@ pub fn interface_queues(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The MTU of `name` if a chunk carries it in the mode that `bind` requests.
+/// The MTU of `name`, if it fits a chunk in the mode that `bind` requests.
 pub(crate) fn fitting_mtu(name: &str, bind: Bind) -> Result<usize, OpenError> {
     let (limit, mode) = match bind {
         Bind::ZeroCopy => (ZERO_COPY_MTU, "zero copy"),
@@ -79,7 +79,7 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
 /// Longest interface name, without its terminating zero.
 const LONGEST_NAME: usize = libc::IFNAMSIZ - 1;
 
-/// Refuses an impossible name like the kernel: no such device.
+/// Converts an interface name; an invalid one gives `ENODEV`, as in the kernel.
 fn c_name(name: &str) -> io::Result<CString> {
     let no_device = || io::Error::from_raw_os_error(libc::ENODEV);
     if name.is_empty() || name.len() > LONGEST_NAME {

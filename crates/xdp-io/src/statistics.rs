@@ -39,7 +39,7 @@ pub struct Statistics {
 /// The kernel's `XDP_STATISTICS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Received packets dropped for other reasons than those below, such as not fitting a frame.
+    /// Received packets dropped for reasons other than those below, such as exceeding a frame.
     pub receive_dropped: u64,
     /// Received packets dropped because the receive ring was full.
     pub receive_ring_full: u64,

@@ -1,7 +1,8 @@
 //! [`Recovery`]: the window while losses are repaired.
 //!
 //! Packet conservation for one round trip, because the cause of the loss is unknown; then the model
-//! decides again. The end of recovery restores the window.
+//! sets the window again. The end of recovery restores the prior window (`net/ipv4/tcp_bbr.c`
+//! `bbr_set_cwnd_to_recover_or_restore`).
 
 use tautline_base::Bytes;
 
@@ -41,7 +42,7 @@ impl Recovery {
         }
     }
 
-    /// Saves the window before a cut. `whole`: nothing but a recovery has cut it so far.
+    /// Saves the window before a cut. `whole`: no PROBE_RTT has cut it.
     pub(super) fn save(&mut self, cwnd: Bytes, whole: bool) {
         self.prior_cwnd = if whole && !repairs(self.state) {
             cwnd
@@ -50,7 +51,7 @@ impl Recovery {
         };
     }
 
-    /// Window before the cuts.
+    /// The window to restore.
     pub(super) fn prior_cwnd(&self) -> Bytes {
         self.prior_cwnd
     }

@@ -1,8 +1,8 @@
-//! `tautline doctor`: the ways to the network that this machine offers, what keeps it from the others,
-//! and what would change that.
+//! `tautline doctor`: reports which network backends this machine supports, and for each of the
+//! others the cause and the remedy.
 //!
-//! Facts come from `/proc` and `/sys`, and from `ip` and `ethtool` where those are installed; each
-//! absent source is a finding of its own. Nothing is opened or changed, except with `--bind`.
+//! Facts come from `/proc` and `/sys`, and from `ip` and `ethtool` if installed; a missing source
+//! is itself a finding. Nothing is opened or changed, except with `--bind`.
 
 mod interface;
 mod system;
@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use crate::report::print_json;
 
-/// Says what this machine can do and why not. Status 1 if something does not work.
+/// Reports what works on this machine, and what does not and why. Exits with 1 if something does
+/// not work.
 #[derive(Args, Debug)]
 pub(super) struct Doctor {
     /// Only this interface; may be given several times. Default: all but loopback
@@ -62,17 +63,17 @@ impl Doctor {
 enum Level {
     /// It works.
     Ok,
-    /// It works, and may surprise.
+    /// It works, with a caveat.
     Note,
     /// It does not work.
     Missing,
 }
 
-/// One fact, and the remedy if it is no good one.
+/// One fact, and the remedy if it is a problem.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     level: Level,
-    /// The part of the machine: `memlock`, `interface eth0`.
+    /// The subject: `memlock`, `interface eth0`.
     subject: String,
     fact: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,13 +129,13 @@ impl Finding {
     }
 }
 
-/// The file system that facts are read from: `/`, or a copy in tests.
+/// The file system that facts are read from: `/`, or a test fixture.
 struct Machine {
     root: PathBuf,
 }
 
 impl Machine {
-    /// A file's text without the newline at its end; nothing if it cannot be read.
+    /// The content of a file without trailing whitespace; `None` if it cannot be read.
     fn read(&self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.root.join(path)).ok()?;
         Some(text.trim_end().to_owned())
@@ -163,7 +164,7 @@ impl Machine {
     }
 }
 
-/// Standard output of another program; nothing if it is not installed or fails.
+/// Standard output of another program; an error if it is not installed or fails.
 fn output_of(program: &str, arguments: &[&str]) -> io::Result<String> {
     let output = Command::new(program).args(arguments).output()?;
     if output.status.success() {

@@ -1,12 +1,13 @@
-//! `tautline link -- COMMAND`: a program behind a link of chosen rate, queue, delay and loss, without root.
+//! `tautline link -- COMMAND`: runs a program behind a link of configurable rate, queue, delay and
+//! loss, without root.
 //!
 //! ```text
 //! namespace of COMMAND        namespace of the link        namespace of --serve
 //!   10.77.0.1  link0 ═══ veth ═══ m0 ▏this process▕ m1 ═══ veth ═══ far0  10.77.0.2
 //! ```
-//! The three network namespaces belong to a user namespace of ours and are gone with the last process
-//! in them. Within a COMMAND another `tautline link` adds a link in front of the first: it takes the
-//! namespace it was started in for its far end, which routes.
+//! The three network namespaces belong to a new user namespace and disappear with their last
+//! process. Inside COMMAND another `tautline link` adds a second link: the namespace it was started
+//! in becomes its far end and routes to the first.
 
 mod namespace;
 mod options;
@@ -37,12 +38,12 @@ use topology::Topology;
 pub(super) use namespace::ip;
 pub(super) use options::LinkArgs;
 
-/// Frames each way: one second of 100 Mbit/s in full packets, twice over, in 32 MiB.
+/// Frames per direction: two seconds of full packets at 100 Mbit/s, 32 MiB.
 const FRAMES: usize = 16_384;
 
 type Frames = tautline_base::Packet<HeapFrame>;
 
-/// Both directions as the qdiscs of a bridge between `m0` and `m1`.
+/// The link: a bridge between `m0` and `m1` with a qdisc per direction.
 struct Link {
     bridge: Bridge<PacketDevice, PacketDevice>,
 }
@@ -88,7 +89,7 @@ impl Forwarder for Link {
     }
 }
 
-/// One direction over the whole run.
+/// Counters of one direction over the whole run.
 #[derive(Serialize)]
 struct Summary {
     event: &'static str,
@@ -97,13 +98,13 @@ struct Summary {
     seconds: f64,
     mbit_per_s: f64,
     packets: u64,
-    /// In the queue, without the delay of the way.
+    /// Time in the queue, without the delay of the path.
     sojourn_p50_us: f64,
     sojourn_p99_us: f64,
-    /// By the queue.
+    /// Packets dropped by the queue.
     drops: u64,
     marks: u64,
-    /// By `--loss`, and for want of frames.
+    /// Packets lost by `--loss`, or because no frame was free.
     lost: u64,
 }
 
@@ -130,7 +131,7 @@ impl Summary {
         }
     }
 
-    /// On standard error: standard output is COMMAND's.
+    /// Prints to standard error: standard output belongs to COMMAND.
     fn print(&self, json: bool) {
         if json {
             let line = serde_json::to_string(self).unwrap_or_default();
@@ -151,7 +152,7 @@ impl Summary {
     }
 }
 
-/// The processes of `--serve`, which end with the value.
+/// The process group of `--serve`, terminated on drop.
 struct Server(Child);
 
 impl Drop for Server {
@@ -162,7 +163,7 @@ impl Drop for Server {
 }
 
 impl LinkArgs {
-    /// Runs COMMAND behind the link and ends with its status.
+    /// Runs COMMAND behind the link and returns its exit status.
     pub(super) fn run(&self) -> ExitCode {
         let outcome = match self.inside {
             None => self.paths().and_then(|_| namespace::reenter()),
@@ -172,7 +173,7 @@ impl LinkArgs {
             Ok(code) => code,
             Err(failure) => {
                 eprintln!("link: {failure}");
-                // The status of `timeout` and `chroot` for failures of their own.
+                // As `timeout` and `chroot` exit for their own failures.
                 ExitCode::from(125)
             }
         }
@@ -190,7 +191,7 @@ impl LinkArgs {
         event_loop.run_forwarder(&mut link)?;
         let seconds = (event_loop.clock().now() - begun).as_secs_f64();
         if !waiting.is_finished() {
-            // A signal ended the loop, which the command may have had too.
+            // A signal ended the loop; the command may not have received it.
             let _already_over = kill_process(pid, Signal::TERM);
         }
         let status = waiting
@@ -218,7 +219,7 @@ impl LinkArgs {
         Ok(Some(server))
     }
 
-    /// Starts COMMAND, and a thread that waits for it and then ends the loop.
+    /// Starts COMMAND, and a thread that waits for it and then stops the event loop.
     fn start_command(
         &self,
         topology: &Topology,

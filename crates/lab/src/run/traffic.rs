@@ -20,13 +20,11 @@ use crate::scenario::Document;
 use crate::scenario::document::{Flow as Wanted, FlowKind, Over, Tcp};
 use crate::scenario::units::Time;
 
-/// The first port that anybody listens on; each connection has one of its own, so that each is
-/// measured by itself.
+/// The first listening port. Each connection has its own, so that each is measured by itself.
 const FIRST_PORT: u16 = 5001;
 
-/// The applications of each host of `document`, in its order; `address` tells where a host is. What
-/// is random is seeded by `seed`. Also the ports of the streams whose segments are to be followed,
-/// with their flows.
+/// The applications of each host of `document`, in its order, and the flows whose segments are
+/// measured, by port. `address` gives the address of a host; `seed` seeds all random numbers.
 ///
 /// # Errors
 /// If an application refuses a parameter.
@@ -48,8 +46,8 @@ pub(super) fn traffic(
     let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());
     let place = |name: &str| document.host.iter().position(|host| host.name == name);
     for flow in &document.flow {
-        // Flows draw from generators of their own: adding a flow does not change the random numbers
-        // of the next.
+        // Each flow has its own generator: adding a flow does not change the random numbers of the
+        // next.
         let mut rng = Pcg32::from_rng(&mut rng);
         let all: Vec<_> = flow
             .pairs()
@@ -81,7 +79,7 @@ pub(super) fn traffic(
     Ok((programs, watched))
 }
 
-/// One instance of a flow: numbers of its hosts, address and port of its server, and its name.
+/// One instance of a flow: indexes of its hosts, address and port of its server, and its name.
 struct Ends {
     from: usize,
     to: usize,
@@ -228,7 +226,7 @@ fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
     }
 }
 
-/// When one connection of `flow` is at work.
+/// Start and stop time of one connection of `flow`.
 fn when(flow: &Wanted, rng: &mut Pcg32) -> When {
     let nanos = |time: Option<Time>| time.map_or(0, |time| time.0.as_nanos());
     let spread = (nanos(flow.spread) * u128::from(rng.next_u32())) >> 32;

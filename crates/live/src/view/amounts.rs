@@ -1,4 +1,4 @@
-//! Numbers as people read them, in a few letters.
+//! Numbers with three significant digits and an SI prefix.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(super) fn time(time: Duration) -> String {
     format!("{number:.digits$} {unit}", digits = digits(number))
 }
 
-/// How many digits after the point say something.
+/// Decimals for three significant digits.
 fn digits(number: f64) -> usize {
     match number {
         n if n >= 100.0 => 0,

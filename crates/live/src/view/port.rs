@@ -1,4 +1,4 @@
-//! The block of a port.
+//! Draws one port.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,9 +11,9 @@ use super::amounts::{bytes, rate, scaled, time};
 use crate::history::{History, Throughput};
 use crate::snapshot::{Counted, PortState};
 
-/// Rows of it, frame and all.
+/// Rows of a port's block, including the border.
 pub(super) const ROWS: u16 = 13;
-/// Rows of the course of its queue.
+/// Rows of the queue-length sparkline.
 const COURSE: u16 = 3;
 
 pub(super) fn draw(
@@ -114,7 +114,7 @@ fn passed(counted: Counted, throughput: Throughput) -> String {
     )
 }
 
-/// A line with its name in front.
+/// Draws a labeled line.
 fn line(frame: &mut Frame<'_>, area: Rect, name: &str, text: String) {
     frame.render_widget(Line::from(vec![label(name), Span::raw(text)]), area);
 }
@@ -175,7 +175,7 @@ fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
                 depth.get() as f64,
             );
         }
-        // As Linux has them.
+        // Linux reports ticks.
         (Value::Signed(ticks), _) => line(
             frame,
             area,
@@ -186,7 +186,7 @@ fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     }
 }
 
-/// A name, a text, and a bar as long as `part` is of `whole`.
+/// Draws a labeled text and a gauge of `part` / `whole`.
 fn share(frame: &mut Frame<'_>, area: Rect, (name, text): (&str, String), part: f64, whole: f64) {
     let ratio = if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)

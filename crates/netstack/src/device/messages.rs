@@ -1,4 +1,4 @@
-//! [`Messages`]: a stream and sink of packets.
+//! [`Messages`]: a device made of a stream and a sink of packets.
 
 use std::fmt::Display;
 use std::io;
@@ -11,8 +11,8 @@ use futures_sink::Sink;
 
 use super::PacketIo;
 
-/// A device of two halves: a `Stream` of received packets and a `Sink` of those to send, one IP
-/// packet each.
+/// A device made of a `Stream` of received packets and a `Sink` for packets to send, one IP packet
+/// per item.
 #[derive(Debug)]
 pub struct Messages<R, W> {
     received: R,
@@ -55,7 +55,7 @@ where
             let Some(packet) = ready!(Pin::new(&mut self.received).poll_next(context)) else {
                 return Poll::Ready(Ok(0));
             };
-            // An empty or too long message is no packet.
+            // Skip messages that are empty or longer than the buffer.
             if let Some(room) = out.get_mut(..packet.len())
                 && !packet.is_empty()
             {

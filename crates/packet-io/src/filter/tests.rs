@@ -1,8 +1,8 @@
-//! The program in a small interpreter of classic BPF.
+//! Runs the filter program in a small interpreter of classic BPF.
 
 use super::*;
 
-/// Runs `code` on `frame` with this kind and tag; true if it keeps the packet.
+/// Runs `code` on `frame` with this packet type and VLAN tag; true if it keeps the packet.
 fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
     let (mut at, mut a, mut x) = (0, 0u32, 0u32);
     let bytes = |offset: u32, len: usize| {

@@ -3,7 +3,7 @@
 use super::Names;
 use super::token::Token;
 
-/// Binary operators with their precedence; comparisons chain and stand apart.
+/// Binary operators with their precedence, without comparisons, which chain.
 const BINARY: [(&str, u8); 11] = [
     ("|", 1),
     ("^", 2),
@@ -18,10 +18,10 @@ const BINARY: [(&str, u8); 11] = [
     ("%", 6),
 ];
 const COMPARISONS: [&str; 6] = ["==", "!=", "<=", ">=", "<", ">"];
-/// Nesting of parentheses and unary operators: a bound, for scripts are input.
+/// Most nested parentheses and unary operators: scripts are untrusted input.
 const DEPTH: usize = 64;
 
-/// Evaluates tokens; remembers the names it read, for the message of a failure.
+/// Evaluates tokens; records the names it read, for the message of a failed assertion.
 pub(super) struct Parser<'a, N> {
     tokens: &'a [Token],
     names: &'a N,
@@ -123,7 +123,7 @@ impl<'a, N: Names> Parser<'a, N> {
     fn unary(&mut self) -> Result<i64, String> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err("nested too deeply".into());
+            return Err("expression is nested too deeply".into());
         }
         let value = match self.take_operator(&["-", "~", "!", "("]) {
             Some("-") => self

@@ -1,5 +1,5 @@
-//! [`Isolation`]: between whom the link is shared fairly; [`Hosts`]: how many bulk flows each host
-//! has (`net/sched/sch_cake.c` `cake_hash`).
+//! [`Isolation`]: the unit of fairness; [`Hosts`]: number of bulk flows of each host
+//! (`net/sched/sch_cake.c` `cake_hash`).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,10 +7,10 @@ use core::fmt;
 
 use super::hash::{SETS, WAYS};
 
-/// Between whom the link is shared fairly.
+/// The entities that share the link fairly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Nobody: one queue.
+    /// Nothing: one queue.
     FlowBlind,
     /// Source hosts.
     SrcHost,
@@ -56,17 +56,18 @@ impl Isolation {
         }
     }
 
-    /// Whether queues are for flows, not hosts.
+    /// Whether each queue is for a flow rather than a host.
     pub(super) const fn by_flows(self) -> bool {
         self as u8 & 4 != 0
     }
 
-    /// Whether queues, which are not for flows, are told apart by source and by destination.
+    /// Whether queues that are not for flows are chosen by source and by destination.
     pub(super) const fn by_hosts(self) -> [bool; 2] {
         [self as u8 & 1 != 0, self as u8 & 2 != 0]
     }
 
-    /// Whether the flows of a source and those of a destination share one turn.
+    /// Whether the quantum of a flow is divided by the number of bulk flows of its source and of
+    /// its destination.
     pub(super) const fn divides(self) -> [bool; 2] {
         [self as u8 & 5 == 5, self as u8 & 6 == 6]
     }
@@ -97,8 +98,8 @@ impl Hosts {
         }
     }
 
-    /// The place of the host with this hash: its own, else one without bulk flows, else one that it
-    /// shares with another host.
+    /// The slot of the host with this hash: its own, else one without bulk flows, else one shared
+    /// with another host.
     pub(super) fn place(&mut self, hash: u32) -> u16 {
         let natural = hash as usize % self.hosts.len();
         let mut ways = super::hash::ways(natural);

@@ -50,8 +50,8 @@ fn the_packet_above_the_limit_is_dropped() {
     assert_eq!(fifo.ready_at(), None);
 }
 
-/// `net/sched/sch_fifo.c`, worked by hand: limit 3000 takes 1514 + 1486, and not a byte more; what
-/// is empty always fits.
+/// `net/sched/sch_fifo.c`, worked by hand: limit 3000 accepts 1514 + 1486, and not a byte more; an
+/// empty packet always fits.
 #[test]
 fn bytes_are_counted_to_the_last() {
     let mut fifo = Bfifo::new(bfifo::Config {
@@ -69,7 +69,7 @@ fn bytes_are_counted_to_the_last() {
     assert_eq!(bfifo::Config::default().limit, Bytes::new(1_514_000));
 }
 
-/// `net/sched/sch_fifo.c`: full, the oldest goes; with limit 0 the newcomer.
+/// `net/sched/sch_fifo.c`: a full queue drops the oldest; with limit 0 the newcomer.
 #[test]
 fn the_head_is_dropped_for_a_newcomer() {
     let mut fifo = PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 2 });
@@ -106,7 +106,7 @@ fn the_tighter_of_two_limits_holds() {
     }
 }
 
-/// A packet longer than the whole queue costs nobody else the place; one that fits costs as many as
+/// A packet longer than the whole queue displaces no other; one that fits displaces as many as
 /// needed.
 #[test]
 fn room_is_made_only_where_it_helps() {
@@ -120,8 +120,7 @@ fn room_is_made_only_where_it_helps() {
     assert_eq!(drain(&mut fifo), [3]);
 }
 
-/// A lowered limit takes nothing away; the tail-dropping FIFO then waits, the head-dropping one
-/// shrinks with the next packet.
+/// A lowered limit drops nothing by itself; a head-dropping FIFO shrinks with the next packet.
 #[test]
 fn a_lowered_limit_is_kept_from_the_next_packet_on() {
     let mut drops = Drops::new();
@@ -220,8 +219,7 @@ fn model(config: &Config, held: &mut VecDeque<(u32, u32)>, id: u32, len: u32) {
 }
 
 proptest! {
-    /// Under all limits and their changes, the FIFO holds what the model holds, and what left did
-    /// so in order.
+    /// Under all limits and their changes the FIFO holds the same packets as the model, in order.
     #[test]
     fn a_fifo_is_a_list(
         configs in vec((proptest::option::of(0..6u32), proptest::option::of(0..4000u64), any::<bool>()), 1..4),

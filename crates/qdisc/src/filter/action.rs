@@ -1,5 +1,5 @@
-//! [`Action`]: what a rule does to the packets it matches, and [`Control`]: what happens to them
-//! then.
+//! [`Action`]: what a rule does to a matching packet; [`Control`]: how processing continues after
+//! it.
 
 use tautline_base::{ConfigError, Instant, Item};
 
@@ -7,27 +7,27 @@ use super::masked::Masked;
 use super::police::{Bucket, Police};
 use crate::random::Random;
 
-/// The control after an action.
+/// How processing continues after an action (`TC_ACT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// It goes into the rule's class.
+    /// The packet goes into the rule's class.
     Pass,
-    /// It is dropped.
+    /// The packet is dropped.
     Drop,
-    /// All rules are tried again from the first, at most 16 times; then it is dropped.
+    /// Classification restarts at the first rule, at most 16 times; then the packet is dropped.
     Reclassify,
-    /// The rule's next action is done; after the last, as [`Pass`](Self::Pass).
+    /// The rule's next action follows; after the last, as [`Pass`](Self::Pass).
     Pipe,
-    /// The rules after this one are tried, as if it had not matched.
+    /// Classification continues with the next rule, as if this one had not matched.
     Continue,
 }
 
-/// Another control for some of the packets.
+/// A different control for a share of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// How those packets are chosen.
     pub choice: Choice,
-    /// One packet in as many; at least 1.
+    /// One packet in this many; at least 1.
     pub one_in: u16,
     /// Their control.
     pub control: Control,
@@ -46,20 +46,20 @@ pub enum Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Nothing but deciding.
+    /// Only decides.
     Gact {
         /// The control.
         control: Control,
-        /// Another control for some packets.
+        /// A different control for some packets.
         share: Option<Share>,
     },
-    /// Sets what rides beside the packet.
+    /// Sets the packet's metadata.
     Skbedit {
         /// The local priority, 0..=15.
         priority: Option<u8>,
-        /// The mark, or some bits of it.
+        /// The mark, or selected bits of it.
         mark: Option<Masked<u32>>,
-        /// The control then.
+        /// The control afterwards.
         control: Control,
     },
     /// Rewrites the DSCP in the packet's TOS byte (`pedit munge ip dsfield`); the ECN field stays
@@ -67,10 +67,10 @@ pub enum Action {
     Dsfield {
         /// The new bits, within 0xfc.
         set: Masked<u8>,
-        /// The control then.
+        /// The control afterwards.
         control: Control,
     },
-    /// Measures the packets against a rate.
+    /// Polices the packets to a rate.
     Police(Police),
 }
 
@@ -80,7 +80,7 @@ pub const DSCP: u8 = 0xfc;
 /// The state of an action between packets.
 #[derive(Clone, Debug)]
 pub(super) enum Memory {
-    /// Nothing.
+    /// /// No state.
     None,
     /// Packets seen.
     Count(u64),
@@ -108,7 +108,7 @@ impl From<Control> for Action {
 }
 
 impl Action {
-    /// Refuses parameters outside their range.
+    /// Validates the parameters.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Gact {
@@ -138,7 +138,7 @@ impl Action {
         }
     }
 
-    /// Does it to `packet`.
+    /// Applies the action to `packet`.
     pub(super) fn apply<P: Item>(
         &self,
         memory: &mut Memory,

@@ -29,7 +29,7 @@ impl UdpSocket {
         })
     }
 
-    /// The handle, with the methods that do not wait.
+    /// The underlying handle, whose methods do not block.
     pub fn handle(&self) -> &handle::UdpSocket {
         &self.handle
     }
@@ -74,7 +74,7 @@ impl UdpSocket {
         self.reading.wait(self.handle.recv_from(out))
     }
 
-    /// Sets the longest wait of a receive, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets the timeout of a receive, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.
@@ -82,7 +82,7 @@ impl UdpSocket {
         self.reading.set(timeout)
     }
 
-    /// Sets the longest wait of a send, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
+    /// Sets the timeout of a send, which then fails with [`TimedOut`](io::ErrorKind::TimedOut).
     ///
     /// # Errors
     /// If the time is zero.

@@ -54,22 +54,22 @@ pub use udp::UdpSocket;
 use command::Command;
 use oneshot::oneshot;
 
-/// How sockets behave that are opened through a [`StackHandle`].
+/// Settings of the sockets opened through a [`StackHandle`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The host's end of each connection.
     pub tcp: TcpConfig,
     /// The host's end of each datagram socket.
     pub udp: UdpConfig,
-    /// Most bytes on their way from the application to the host, per connection; they are allocated
-    /// when needed. Default 64 KiB: the host has a buffer of its own ([`TcpConfig::send_buffer`]),
-    /// this only has to cover the time until its thread runs.
+    /// Capacity in bytes of the ring from application to host, per connection; allocated when
+    /// needed. Default 64 KiB: it only covers the time until the host's thread runs, because the
+    /// host has its own buffer ([`TcpConfig::send_buffer`]).
     pub send_ring: NonZeroUsize,
-    /// Most bytes on their way from the host to the application, per connection; they are allocated
-    /// when needed. Default 64 KiB.
+    /// Capacity in bytes of the ring from host to application, per connection; allocated when
+    /// needed. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
-    /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024
-    /// (tokio's backlog).
+    /// Most connections of a listener that are not yet accepted; further ones are reset. Default
+    /// 1024 (tokio's backlog).
     pub accept_queue: NonZeroUsize,
 }
 
@@ -87,8 +87,8 @@ impl Default for Config {
     }
 }
 
-/// A handle to a host on another thread: what [`TcpStream::connect`] and [`TcpListener::bind`]
-/// need. Cheap to clone.
+/// A handle to a host on another thread, for [`TcpStream::connect`] and [`TcpListener::bind`].
+/// Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StackHandle {
     commands: Sender<Command>,
@@ -97,9 +97,9 @@ pub struct StackHandle {
 }
 
 impl StackHandle {
-    /// A handle for the applications and the side that belongs to the host. `host` wakes the thread
-    /// that drives it, which then gives [`Sockets`] a turn: `Waker::from(event_loop.event_fd())` does
-    /// for an [`EventLoop`](crate::EventLoop).
+    /// Returns a handle for the applications and the [`Sockets`] that the host's thread serves.
+    /// `host` wakes that thread: `Waker::from(event_loop.event_fd())` for an
+    /// [`EventLoop`](crate::EventLoop).
     pub fn new(config: Config, host: Waker) -> (Self, Sockets) {
         let (commands, queue) = channel();
         let stack = Self {
@@ -110,12 +110,12 @@ impl StackHandle {
         (stack, Sockets::new(queue))
     }
 
-    /// How sockets opened through this handle behave.
+    /// Settings of the sockets opened through this handle.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The host's counters, its sockets, and the bytes in their buffers.
+    /// The host's counters, its number of sockets, and the bytes in their buffers.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
@@ -125,8 +125,8 @@ impl StackHandle {
         Ok(receiver.received().await?)
     }
 
-    /// Puts a command into the queue and wakes the host's thread. A command that finds the thread
-    /// gone is dropped, and with it its end of the socket, which tells the waiting application.
+    /// Queues a command and wakes the host's thread. If the thread is gone, the command is dropped
+    /// with its end of the channel, so the waiting application gets an error.
     fn command(&self, command: Command) {
         if self.commands.send(command).is_ok() {
             self.host.wake_by_ref();

@@ -21,7 +21,7 @@ pub struct PingConfig {
     pub flow: Flow,
     /// The destination.
     pub to: IpAddr,
-    /// When it sends. Default from the beginning, forever.
+    /// Start and stop. Default: from the beginning, without end.
     pub when: When,
     /// Time between requests, above 0. Default 200 ms (Flent's).
     pub interval: Duration,
@@ -103,7 +103,7 @@ impl Ping {
         cx.measured.note_sent(self.data.len());
         self.waiting.push(cx.now);
         self.sent += 1;
-        // After a suspension of the machine, missed requests are not made up for.
+        // Requests missed while the machine was suspended are skipped.
         let next = if due + self.config.interval > cx.now {
             due
         } else {

@@ -1,8 +1,8 @@
-//! [`Cell`]: a shared radio channel as data.
+//! [`Cell`]: the description of a shared radio channel.
 //!
-//! A cell is laid over existing cables, one between the base and each station, whose two NICs then
-//! send when the medium grants it. Frames still cross the links of the cable, which add their delay
-//! and impairments; the rates of these links have no effect.
+//! A cell overlays existing cables, one between the base and each station, whose two NICs then send
+//! when the medium grants it. Frames still cross the links of the cable, which add their delay and
+//! impairments; the rates of these links have no effect.
 
 use rand_pcg::Pcg32;
 
@@ -29,18 +29,18 @@ pub struct Cell {
 /// The radio technology of a cell.
 #[derive(Clone, Debug)]
 pub enum Radio {
-    /// IEEE 802.11n or ac.
+    /// IEEE 802.11n or 802.11ac.
     Wifi {
-        /// The cell.
+        /// Parameters of the cell.
         config: WifiConfig,
-        /// PHY of the first, second, ... station, in both directions. Default that of `config`.
+        /// PHY of each station, in both directions; missing or `None`: that of `config`.
         stations: Vec<Option<Phy>>,
     },
     /// LTE.
     Lte {
-        /// The cell.
+        /// Parameters of the cell.
         config: LteConfig,
-        /// Coding of the first, second, ... station. Default that of `config`.
+        /// Coding of each station; missing or `None`: that of `config`.
         stations: Vec<Option<Mcs>>,
     },
 }

@@ -21,8 +21,7 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Takes up to 64 received frames from the device; returns their number. After a full 64 there
-    /// may be more.
+    /// Receives up to 64 frames from the device; returns their number. After 64 there may be more.
     #[must_use = "after 64 frames the device may hold more"]
     pub fn receive(&mut self, now: Instant) -> usize {
         for taken in 0..RECEIVE_BUDGET {
@@ -36,7 +35,7 @@ where
         RECEIVE_BUDGET
     }
 
-    /// Receives one frame from memory, of the [medium](Device::medium) of the device.
+    /// Receives one frame from memory, in the format of the device's [medium](Device::medium).
     pub fn deliver(&mut self, frame: &[u8], now: Instant) {
         self.receive_frame(frame, Offload::default(), now);
     }
@@ -98,7 +97,7 @@ where
         let source_mac = self.interface.sender_of(frame);
         let mut isn = None;
         if let Some(id) = self.transport.demux.find(&tuple) {
-            // The ends of a connection were checked when it was opened.
+            // The addresses of a connection were checked when it was opened.
             if !self.interface.is_to_our_mac(frame) {
                 self.interface.stats.not_for_us += 1;
                 return;
@@ -124,7 +123,7 @@ where
             self.on_syn(tuple, segment, frame, isn, now);
         } else if !self.on_cookie(tuple, segment, source_mac, now) {
             self.interface.stats.no_socket += 1;
-            // A listener answers only what claims to acknowledge (RFC 9293 §3.10.7.2).
+            // In LISTEN only a segment with ACK is answered with a reset (RFC 9293 §3.10.7.2).
             if segment.ack.is_none() && self.transport.listener_for(&tuple).is_some() {
                 return;
             }
@@ -132,9 +131,9 @@ where
         }
     }
 
-    /// Replaces a connection in TIME-WAIT that the application still holds, if the segment opens
-    /// the next one: the initial sequence number of that. The application can still read received
-    /// data; only the peer's address is freed.
+    /// Ends a connection in TIME-WAIT, still held by the application, if `segment` opens its
+    /// successor. Returns the successor's initial sequence number if it must be chosen. The
+    /// application can still read received data; only the address pair is freed.
     fn replace(
         &mut self,
         id: SocketId,

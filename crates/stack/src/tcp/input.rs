@@ -17,10 +17,10 @@ use crate::wire::{SACK_BLOCKS, Segment};
 /// Segments acknowledged at once after a congestion mark (Linux: 2).
 const MARK_QUICK_ACKS: u32 = 2;
 
-/// Action that the host must take after a segment.
+/// Action of the host after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Nothing beyond what the connection wants by itself.
+    /// Nothing: the connection sends what it owes by itself.
     None,
     /// Answer this very segment with a reset.
     Reset,
@@ -34,7 +34,7 @@ impl Connection {
         self.receiver.totals.segments_in += segment.count();
         self.receiver.acks.allow_answers();
         match self.state {
-            // Only the handle is left: to the peer, there is no such connection.
+            // Only the application's handle remains; to the peer the connection does not exist.
             State::Closed => Reply::Reset,
             State::SynSent => self.in_syn_sent(segment, now),
             State::SynReceived { .. } if self.negotiated.is_none() => {
@@ -64,7 +64,8 @@ impl Connection {
         match (acceptable, segment.rst, segment.syn) {
             (Some(false), true, _) => Reply::None,
             (Some(false), false, _) => Reply::Reset,
-            // A timestamp that none of our SYNs carried: this answers somebody else's (Linux).
+            // An echoed timestamp that none of our SYNs carried: an answer to another connection
+            // (Linux).
             (Some(true), false, _) if is_foreign => Reply::Reset,
             (Some(true), true, _) => {
                 self.end(CloseReason::Refused);
@@ -96,7 +97,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
+    /// RFC 9293 §3.10.7.4: every state in which both ends know each other's sequence numbers.
     fn synchronized(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let Some(negotiated) = &self.negotiated else {
             return Reply::None;
@@ -136,7 +137,8 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
-        // Only now: the timestamp of a refused segment would shut out the peer's own (RFC 5961 §5.2).
+        // Recorded only after these checks: the timestamp of a forged segment would make PAWS
+        // reject the peer's own (RFC 5961 §5.2).
         if offset <= self.receiver.acknowledged_up_to()
             && let Some(negotiated) = &mut self.negotiated
         {
@@ -145,7 +147,7 @@ impl Connection {
         self.on_acceptable(offset, ack, segment, now)
     }
 
-    /// A segment that begins at `offset`, or at no offset at all, and does not fit the window.
+    /// A segment outside the window. `offset`: its start, if it maps to the stream at all.
     fn on_segment_outside_window(
         &mut self,
         offset: Option<u64>,
@@ -166,7 +168,7 @@ impl Connection {
         Reply::None
     }
 
-    /// A segment at `offset` that passed all checks and acknowledges everything below `ack`.
+    /// A segment at `offset` that passed every check and acknowledges all bytes below `ack`.
     fn on_acceptable(
         &mut self,
         offset: u64,
@@ -212,8 +214,8 @@ impl Connection {
         }
     }
 
-    /// A bare acknowledgment that says nothing new, overtaken on the way: not worth an answer
-    /// (Linux). It is no older than a timeout.
+    /// True for a duplicate acknowledgment without data that was reordered by less than one RTO:
+    /// PAWS rejects it, but it needs no answer (Linux `tcp_disordered_ack`).
     fn is_harmless_duplicate(
         &self,
         offset: Option<u64>,
@@ -237,7 +239,8 @@ impl Connection {
             && late <= self.send.flight.rtt.rto()
     }
 
-    /// A segment that does not fit is answered with our numbers: always when it carried data.
+    /// Answers an unacceptable segment with an acknowledgment: always if it carried data, else at a
+    /// limited rate (RFC 5961 §5).
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
         if self.liveness.challenge(!segment.payload.is_empty(), now) {
             self.receiver.acks.owe_now();
@@ -247,7 +250,8 @@ impl Connection {
         }
     }
 
-    /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
+    /// RFC 5961 §3.2: only the exact sequence number resets; any other in the window gets a
+    /// challenge ACK.
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
         if !self.receiver.is_reset_by(offset) {
             if self.liveness.challenge(false, now) {
@@ -264,8 +268,8 @@ impl Connection {
         Reply::None
     }
 
-    /// A SYN on a connection that has had one: the peer repeats it because our answer was lost, or
-    /// somebody guesses (RFC 5961 §4.2).
+    /// A SYN on a synchronized connection: a retransmission because our SYN-ACK was lost, or an
+    /// attack (RFC 5961 §4.2).
     fn on_second_syn(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) -> Reply {
         if let State::SynReceived { listener } = self.state
             && offset == 0
@@ -286,7 +290,7 @@ impl Connection {
                     return Reply::Reset;
                 }
                 _ => {
-                    // Repeat the SYN-ACK, unless it is still on its way out.
+                    // Retransmit the SYN-ACK, unless the first copy has not left this host.
                     self.send.flight.lose_head(now);
                 }
             }
@@ -299,7 +303,7 @@ impl Connection {
         Reply::None
     }
 
-    /// Takes an acceptable acknowledgment up to offset `ack`, with its SACK blocks.
+    /// Processes an acceptable acknowledgment up to offset `ack`, with its SACK blocks.
     fn process_acknowledgment(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
         let negotiated = self.negotiated.as_ref();
         let sack = negotiated.is_some_and(|agreed| agreed.sack) && segment.sack[0].is_some();
@@ -318,7 +322,8 @@ impl Connection {
             bare: segment.payload.is_empty() && !segment.fin,
         };
         if let Some(summary) = self.send.on_ack(&input) {
-            // Flags of the handshake are no echoes, an old acknowledgment is no news.
+            // The ECN flags of the handshake echo no marks, and an old acknowledgment reports
+            // nothing new.
             let delivery = &summary.delivery;
             let news = !segment.syn && !delivery.opening && ack >= self.send.flight.una();
             let marks = if news {
@@ -374,7 +379,7 @@ impl Connection {
         }
     }
 
-    /// Takes data and FIN.
+    /// Accepts the payload and FIN of an acceptable segment.
     fn accept_payload(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
         if segment.payload.is_empty() && !segment.fin {
             return;
@@ -382,12 +387,12 @@ impl Connection {
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {}
             State::Closed => return,
-            // The peer's FIN was taken already: repeat our acknowledgment, for which TIME-WAIT
-            // begins anew.
+            // The peer's FIN was received before: repeat the acknowledgment. In TIME-WAIT this
+            // restarts the 2 MSL timer.
             state => {
                 self.receiver.acks.owe_now();
                 if state != State::TimeWait {
-                    // Its text came twice, as ever (RFC 2883).
+                    // Report the duplicate payload with D-SACK (RFC 2883).
                     self.receiver
                         .note_duplicate(offset..offset + segment.payload.len() as u64);
                 } else if segment.fin {
@@ -399,7 +404,8 @@ impl Connection {
         let fresh = offset + segment.payload.len() as u64 > self.receiver.next();
         let unwanted = self.orphan || self.receiver.is_shut() && self.state != State::Established;
         if unwanted && fresh && !segment.payload.is_empty() {
-            // Nobody will read this: the peer must know that it is lost (RFC 1122 §4.2.2.13).
+            // Nobody will read this payload: a reset tells the peer that it is lost (RFC 1122
+            // §4.2.2.13).
             self.abort(CloseReason::Aborted);
             return;
         }
@@ -420,7 +426,7 @@ impl Connection {
             .acks
             .delay_of_arrival(!segment.payload.is_empty(), bounds, now);
         self.prepare_to_receive(segment, fresh, now);
-        // Without SACK each is a duplicate acknowledgment that the peer counts.
+        // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
         let compression = self.config.ack_compression.filter(|_| sack);
         let srtt = self.send.flight.rtt.srtt();
@@ -435,8 +441,8 @@ impl Connection {
         }
     }
 
-    /// Sizes the window before payload is accepted. While segments arrive twice, the peer needs
-    /// every acknowledgment (Linux).
+    /// Sizes the window before payload is accepted. After a duplicate segment the peer needs
+    /// acknowledgments at once (Linux).
     fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
             self.receiver.acks.acknowledge_quickly(QUICK_ACKS);

@@ -22,7 +22,7 @@ pub(super) struct Liveness {
     /// Since when something waits for the peer without progress: sent and not acknowledged, or held
     /// by its closed window.
     pub(super) waiting_since: Option<Instant>,
-    /// Keepalive probes sent since a segment of the peer last came.
+    /// Keepalive probes sent since a segment of the peer last arrived.
     probes: u32,
     /// When the latest of them left. The next one waits from there: a loop that comes late must not
     /// ask many times at once, and take the missing answers for silence.
@@ -36,7 +36,7 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// A segment of the peer came.
+    /// A segment of the peer arrived.
     pub(super) fn hear(&mut self, now: Instant) {
         self.heard = now;
         self.probes = 0;
@@ -48,14 +48,13 @@ impl Liveness {
         self.heard
     }
 
-    /// A quiet peer is asked for anew: a connection that has been quiet for long is not asked at
-    /// once.
+    /// Restarts the keepalive timer, so that a connection idle for long is not probed at once.
     pub(super) fn restart_keepalive(&mut self, now: Instant) {
         self.heard = self.heard.max(now);
         self.probes = 0;
     }
 
-    /// Something waits for the peer from now on, if nothing did before.
+    /// Starts the wait for the peer, unless it already runs.
     pub(super) fn wait(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);
     }

@@ -1,4 +1,4 @@
-//! The memory of a connection's buffers, and how it does with less when the host is short of it.
+//! The memory of a connection's buffers, and what it releases when it is idle or the host runs out.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use tautline_base::Instant;
 use super::connection::Connection;
 use super::state::State;
 
-/// How long records of segments are kept for the next ones.
+/// Idle time after which the allocation for segment records is released.
 const KEEP: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Bytes of memory in its buffers.
+    /// Bytes allocated for its buffers.
     pub(crate) fn memory(&self) -> u64 {
         (self.send.stream.buffer.memory() + self.receiver.memory()) as u64
     }
 
-    /// When memory that a quiet connection keeps for what may come goes, unless something comes.
+    /// When an idle connection releases its spare allocations, unless a segment arrives first.
     pub(crate) fn release_at(&self) -> Option<Instant> {
         let records = self
             .send
@@ -27,7 +27,7 @@ impl Connection {
         self.receiver.release_at().into_iter().chain(records).min()
     }
 
-    /// Gives it back if its time has come.
+    /// Releases spare allocations whose idle time is over.
     pub(crate) fn release_memory(&mut self, now: Instant) {
         self.receiver.release_memory(now);
         if self.liveness.heard() + KEEP <= now {
@@ -35,8 +35,8 @@ impl Connection {
         }
     }
 
-    /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to
-    /// go when memory is short (CVE-2008-4609).
+    /// True if its memory serves no application, or a peer that keeps its window closed: the first
+    /// to be aborted when memory is short (CVE-2008-4609).
     pub(crate) fn is_suspect(&self) -> bool {
         (self.orphan || self.send.is_probing_window())
             && self.state != State::Closed

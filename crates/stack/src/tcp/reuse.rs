@@ -35,9 +35,9 @@ impl Connection {
         connection
     }
 
-    /// Ends a connection that is over and whose place the connection that `segment` opens takes; in
-    /// TIME-WAIT the SYN must be provably newer. Returns the initial sequence number of the new
-    /// connection, if it must be beyond the numbers of this one. `None`: it does not end.
+    /// Ends a closed connection so that the one that `segment` opens can take its address pair; in
+    /// TIME-WAIT the SYN must be provably newer. Returns the initial sequence number of the
+    /// successor, if it must be beyond this connection's numbers. `None`: it does not end.
     pub(crate) fn end_for(&mut self, segment: &Segment<'_>) -> Option<Option<u32>> {
         let opens = segment.syn && segment.ack.is_none() && !segment.rst;
         let isn = match self.state {

@@ -18,7 +18,7 @@ impl<P: Item> Configured for Sfq<P> {
     configured!(Config, |sfq, config, _now, drops| sfq
         .reconfigure(config, drops));
 
-    /// With everything derived written out, as `tc` shows it.
+    /// Includes the derived RED parameters, as `tc` does.
     fn shown(&self) -> Vec<(&'static str, Value)> {
         let mut config = self.config().clone();
         if let Some(FlowRed { red, limit, .. }) = &mut config.red {
@@ -92,7 +92,7 @@ impl Parameters for Config {
     ];
 }
 
-/// But for the limit, which a configuration without RED takes too.
+/// Without `limit`, which `sfq` reads itself because it also turns RED off.
 impl Parameters for FlowRed {
     const KIND: &'static str = "sfq";
     const PARAMETERS: &'static [Parameter<Self>] = &[
@@ -103,13 +103,13 @@ impl Parameters for FlowRed {
     ];
 }
 
-/// `tc` shows it without its unit.
+/// Shown without a unit, as by `tc`.
 const DEPTH: Syntax<u32> = Syntax {
     show: |packets| Value::Count((*packets).into()),
     ..PACKETS
 };
 
-/// Reads a time; a bare number counts seconds, as `tc` has it here alone.
+/// Parses a time; a bare number is in seconds, in `tc` only for `perturb`.
 fn parse_seconds(text: &str) -> Option<Duration> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     seconds.or_else(|| units::parse_time(text))

@@ -1,14 +1,14 @@
-//! [`Pointer`]: a [`ParseError`] shown beneath the words that caused it.
+//! [`Pointer`]: shows a [`ParseError`] beneath the words that caused it.
 
 use core::fmt;
 
 use super::error::ParseError;
 
-/// The line at fault, a mark under the place, the message.
+/// The faulty line, a marker under the words, and the message.
 pub(super) struct Pointer<'a> {
     error: &'a ParseError,
     line: &'a str,
-    /// Letters before the mark, and marks.
+    /// Characters before the marker, and its length.
     before: usize,
     marked: usize,
 }
@@ -30,7 +30,7 @@ impl<'a> Pointer<'a> {
     }
 }
 
-/// The end of the text or the beginning of the letter at `at`: the error may be about another text.
+/// `at`, rounded down to a character boundary of `text`: the error may belong to another text.
 fn letter_at(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()
@@ -40,7 +40,7 @@ fn letter_at(text: &str, at: usize) -> usize {
 
 impl fmt::Display for Pointer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A tab or an escape would shift the mark.
+        // A tab or an escape sequence would shift the marker.
         let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
         self.line
             .chars()

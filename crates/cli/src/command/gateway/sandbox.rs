@@ -1,4 +1,5 @@
-//! [`Sandbox`]: the words for sandboxes; and the start of those that are namespaces.
+//! [`Sandbox`]: a client of the gateway, as named on the command line; [`Runtime`] starts those in
+//! namespaces.
 
 use std::fmt;
 use std::fs::DirBuilder;
@@ -56,13 +57,13 @@ impl fmt::Display for Sandbox {
     }
 }
 
-/// Files of a run, which end with it.
+/// Temporary files of a run, removed on drop.
 pub(super) struct Runtime {
     subnet: Subnet,
     mtu: u16,
-    /// For this user only.
+    /// Accessible to this user only.
     directory: PathBuf,
-    /// Where the TAP interfaces come from.
+    /// Receives the descriptors of the TAP interfaces.
     listener: UnixListener,
     sockets: Vec<PathBuf>,
 }
@@ -84,13 +85,13 @@ impl Runtime {
         })
     }
 
-    /// Removes the socket at `path` at the end.
+    /// Removes the socket at `path` on drop.
     pub(super) fn remove_at_end(&mut self, path: &Path) {
         self.sockets.push(path.into());
     }
 
-    /// Starts this program in the namespaces of `sandbox`. It makes the TAP interface there, hands it
-    /// over, and becomes the command.
+    /// Starts this program in the namespaces of `sandbox`. The child creates the TAP interface
+    /// there, sends its descriptor, and executes the command.
     pub(super) async fn start(
         &self,
         number: usize,
@@ -125,7 +126,7 @@ impl Runtime {
             }
             _ = child.wait() => None,
         };
-        let why = || format!("{sandbox}: there is no interface; its own message says why");
+        let why = || format!("{sandbox}: no interface was created; see the message above");
         let tap = tap.ok_or_else(|| io::Error::other(why()))?;
         Ok((tap, child))
     }
@@ -134,14 +135,14 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         for socket in &self.sockets {
-            // Somebody may have removed it.
+            // It may have been removed already.
             let _ = std::fs::remove_file(socket);
         }
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// The descriptor in the next message.
+/// Receives the descriptor in the next message, if it has one.
 fn receive_descriptor(stream: &std::os::unix::net::UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

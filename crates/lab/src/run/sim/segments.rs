@@ -1,5 +1,5 @@
-//! [`Segments`]: how long each segment of some streams took, from its birth in one host to its
-//! arrival in another.
+//! [`Segments`]: one-way delay of each segment of selected streams, from its creation in one host
+//! to its arrival in another.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -10,18 +10,18 @@ use tautline_sim::Record;
 use tautline_sim::app::Sample;
 use tautline_stack::{PacketEvent, What};
 
-/// Follows streams, by the port they go to.
+/// Measures the segments of streams, identified by destination port.
 pub(super) struct Segments {
-    /// The flows that are followed.
+    /// The measured flows, by destination port.
     flows: BTreeMap<u16, String>,
-    /// Segments on their way: port and sequence number, and when they were born last.
+    /// Segments in flight, by port and sequence number, with the time of their last transmission.
     born: HashMap<(u16, u32), Instant>,
     /// Delivered segments, in order of time.
     pub(super) seen: Rc<RefCell<Vec<(String, Sample)>>>,
 }
 
 impl Segments {
-    /// Follows `flows`.
+    /// Measures `flows`.
     pub(super) fn new(flows: BTreeMap<u16, String>) -> Self {
         Self {
             flows,
@@ -57,7 +57,7 @@ impl Record for Segments {
     }
 }
 
-/// The port that a TCP segment with payload goes to, in an Ethernet frame with IPv4.
+/// Destination port of the TCP segment in an Ethernet frame with IPv4, if it has payload.
 fn payload_to(frame: &[u8]) -> Option<u16> {
     let [high, low] = *frame.get(12..14)? else {
         return None;

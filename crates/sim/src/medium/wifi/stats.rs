@@ -16,7 +16,8 @@ pub struct WifiStats {
 /// Counters of one NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AirStats {
-    /// Number of transmissions by number of frames, from 0 to the largest aggregate.
+    /// Number of transmissions per aggregate size: index = number of frames, from 0 to the largest
+    /// aggregate.
     pub sizes: Vec<u64>,
     /// Frames that failed and were sent again.
     pub failed: u64,

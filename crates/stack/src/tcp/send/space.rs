@@ -77,8 +77,8 @@ impl SendHalf {
         Bytes::new(self.stream.buffer.capacity() as u64).saturating_sub(charged)
     }
 
-    /// True once when the application waits for room and there is some again: a third of the buffer
-    /// is free and little is unsent.
+    /// True once when the application waits for space and there is enough again: a third of the
+    /// buffer is free and little is unsent.
     pub(in crate::tcp) fn has_room_again(&mut self, memory_pressure: bool) -> bool {
         if !self.stream.buffer.wants_room {
             return false;
@@ -94,15 +94,14 @@ impl SendHalf {
         room
     }
 
-    /// The same when something was sent: without a bound on unsent data only acknowledgments make
-    /// room.
+    /// The same after a transmission: without a bound on unsent data only acknowledgments free
+    /// space.
     pub(in crate::tcp) fn has_room_after_sending(&mut self, memory_pressure: bool) -> bool {
         self.flight.config().notsent_lowat.is_some() && self.has_room_again(memory_pressure)
     }
 
-    /// A buffer that follows the window holds two of it (three where the controller probes beyond
-    /// its window by itself, as BBR asks Linux for), each segment taken for what Linux would charge
-    /// if it were alone.
+    /// Grows an auto-tuned buffer to two windows (three if the controller probes beyond its window,
+    /// as BBR: `sndbuf_expand`), each segment charged as Linux charges a lone one.
     pub(super) fn expand_buffer(&mut self, memory_pressure: bool) {
         if self.flight.config().send_start.is_none() || memory_pressure {
             return;

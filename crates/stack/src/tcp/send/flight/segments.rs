@@ -134,13 +134,13 @@ impl Segments {
         self.records.len()
     }
 
-    /// Memory is held for segments to come although none is outstanding.
+    /// True if allocations for segment records remain although no segment is outstanding.
     pub(in crate::tcp) fn idles_with_memory(&self) -> bool {
         self.records.is_empty()
             && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
     }
 
-    /// Gives that memory back.
+    /// Releases those allocations.
     pub(in crate::tcp) fn release_memory(&mut self) {
         if self.idles_with_memory() {
             (self.records, self.order, self.lost) = Default::default();
