@@ -2,8 +2,8 @@
 //! tautline-examples --no-default-features --example cake_udp`.
 //!
 //! A bulk flow offers far more than 8 Mbit/s, a sparse one sends a small datagram every 20 ms. CAKE
-//! holds the rate, so the queue stands here, where the sparse flow can pass it, and not in a modem,
-//! where nothing can.
+//! holds the rate, so the queue builds up here, where the sparse flow can pass it, and not in a
+//! modem, where nothing can.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -40,7 +40,7 @@ impl Item for Datagram {
         self.flow
     }
 
-    /// The payload is not a frame: it begins with no header that anybody should read.
+    /// The payload is not a frame and has no link header to parse.
     fn network_offset(&self) -> usize {
         0
     }

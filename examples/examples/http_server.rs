@@ -106,7 +106,7 @@ async fn answer(root: &Path, request: Request<Incoming>) -> Result<Response<File
     if request.method() != Method::GET {
         return Ok(respond(StatusCode::METHOD_NOT_ALLOWED, FileBody::default()));
     }
-    // Only plain names: nobody climbs out of the root.
+    // Only plain names, so that no path leaves the root.
     let name = Path::new(request.uri().path().trim_start_matches('/'));
     let plain = name
         .components()

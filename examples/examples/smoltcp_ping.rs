@@ -246,7 +246,7 @@ fn run(
             wake,
             Some(next_ping),
         ];
-        // Whole microseconds, as smoltcp counts, and never the same moment for ever.
+        // Whole microseconds, as smoltcp counts, and never the same moment forever.
         let next = times
             .into_iter()
             .flatten()

@@ -1,5 +1,5 @@
-//! UDP pings beside a TCP upload, before and after the host's qdisc is replaced: what a queue
-//! does to everybody else, and what another queue does about it. Two hosts of this process that a
+//! UDP pings beside a TCP upload, before and after the host's qdisc is replaced: what a queue does
+//! to all other traffic, and what another queue does about it. Two hosts of this process that a
 //! cable joins; no privileges.
 //!
 //! `cargo run --release -p tautline-examples --example udp_latency`

@@ -29,8 +29,9 @@ pub struct Sockets {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. It
-/// may mean to call `peer`, which must be another host that can be reached. Connections that are still open then are reset.
+/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. If
+/// it will call `peer`, that must be another, reachable host. Connections that are still open then
+/// are reset.
 ///
 /// # Errors
 /// Those of the device and of the program.

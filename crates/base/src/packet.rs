@@ -125,7 +125,7 @@ impl Ecn {
 /// it.
 pub trait Item {
     /// Accounted length: on Ethernet the frame without FCS; the frames of all its segments, each
-    /// with its headers, if it stands for several (Linux `qdisc_pkt_len`).
+    /// with its headers, if it has several (Linux `qdisc_pkt_len`).
     fn len(&self) -> Bytes;
 
     /// True for a packet without bytes.
@@ -167,12 +167,12 @@ pub trait Item {
         0
     }
 
-    /// The earliest departure that its sender asks for; [`Instant::ZERO`]: any time.
+    /// The earliest departure time, set by the sender; [`Instant::ZERO`]: any time.
     fn departure(&self) -> Instant {
         Instant::ZERO
     }
 
-    /// Segments it stands for (GSO), at least 1, of equal payload except for the last.
+    /// Number of segments (GSO), at least 1, of equal payload except for the last.
     fn segments(&self) -> u16 {
         1
     }

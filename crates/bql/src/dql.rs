@@ -120,7 +120,7 @@ pub struct Dql {
 struct Previous {
     /// [`Dql::queued`] at that time.
     queued: u32,
-    /// By how much the bytes in flight exceeded the limit; zero if the limit was changed.
+    /// Bytes in flight above the limit; zero if the limit was changed.
     over: u32,
     /// Size of the object queued last.
     last_object: u32,

@@ -26,7 +26,7 @@ use crate::sampler::RateSample;
 /// | after each of these | [`verdict`](Self::verdict) |
 /// | a packet is built for a device with segmentation offload | [`packet_segments`](Self::packet_segments) |
 /// | a segment is sent or acknowledged during loss recovery | [`recovery`](Self::recovery) |
-/// | a person asks for statistics | [`name`](Self::name), [`model`](Self::model) |
+/// | statistics are requested | [`name`](Self::name), [`model`](Self::model) |
 ///
 /// A controller of one's own needs the first six methods:
 ///

@@ -209,7 +209,7 @@ impl From<PacingKind> for Pacing {
     }
 }
 
-/// Which congestion feedback is agreed to and asked for.
+/// The congestion feedback to accept and to request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum EcnKind {
     /// None (0)
@@ -221,7 +221,7 @@ pub enum EcnKind {
     Accept,
     /// Accurate ECN, both ways (3)
     Accecn,
-    /// Accurate ECN if the peer asks; asks for classic ECN (4)
+    /// Accurate ECN if the peer requests it; requests classic ECN (4)
     AccecnRequestClassic,
     /// Accurate ECN if the peer asks (5)
     AccecnAccept,
@@ -284,7 +284,7 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
     cause.join(" ")
 }
 
-/// Text that is no value of the kind asked for.
+/// Text that is not a value of the requested kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not understood: write {example}")]
 pub struct Misread {

@@ -200,7 +200,7 @@ impl Client {
 /// Sends `request` to the middlebox at `socket`.
 ///
 /// # Errors
-/// If nobody listens there, or this version does not understand the answer.
+/// If no server listens there, or this version cannot parse the answer.
 pub fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
     let stream = UnixStream::connect(socket)?;
     write_line(&stream, request)?;
@@ -215,7 +215,7 @@ fn write_line(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<(
     stream.write_all(&line)
 }
 
-/// A socket that only its owner may open, in the place of one that nobody serves any more.
+/// A listening socket that only its owner may open; replaces a stale one without a server.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     if UnixStream::connect(path).is_ok() {
         return Err(io::Error::new(

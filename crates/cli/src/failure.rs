@@ -63,7 +63,7 @@ pub enum Failure {
     /// The command line cannot work.
     #[error(transparent)]
     Unusable(#[from] Unusable),
-    /// Another program refused what it was asked for.
+    /// Another program failed.
     #[error("{0}")]
     Refused(String),
     /// A signal ended the program.

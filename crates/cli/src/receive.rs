@@ -138,7 +138,7 @@ impl Receiving {
                 };
                 self.read(host, now)
             }
-            // One connection was asked for; another may have been accepted before the listener
+            // One connection was requested; another may have been accepted before the listener
             // closed.
             Event::Accepted { socket, .. } => Ok(host.abort(socket)?),
             Event::Readable(socket) if Some(socket) == self.socket() => self.read(host, now),
@@ -227,7 +227,7 @@ impl Receiving {
             return Ok(());
         };
         if !self.sink.store_next().map_err(Failure::Store)? {
-            // A sender that is gone already has nobody to confirm to.
+            // The sender may already be gone.
             let _ = host.shutdown(*socket);
             self.stage = Stage::Closing {
                 socket: *socket,
@@ -258,7 +258,7 @@ impl Receiving {
     }
 
     fn closed(&mut self, why: CloseReason) -> Result<(), Failure> {
-        // What ended the connection after all was received does not matter any more.
+        // Everything was received: the reason for the end of the connection no longer matters.
         match &self.stage {
             Stage::Storing { .. } => Ok(()),
             Stage::Closing { info, time, .. } => {

@@ -40,7 +40,7 @@ long the connection stood there), bytes, and how long they waited: mean_us, p50_
 bucket begins in us, and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
 Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
 
-/// How a transfer stands.
+/// Progress of a transfer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Interval {
     event: &'static str,

@@ -118,7 +118,7 @@ where
         if ended != Ended::Application
             && let Some(socket) = socket(application)
         {
-            // A connection that is over already has nobody to tell.
+            // The connection may already be over.
             let _ = self.host.abort(socket);
         }
         match ended {

@@ -73,7 +73,8 @@ impl Sink {
             .map(|()| !self.kept.is_empty())
     }
 
-    /// Hashes and writes everything that was kept. The digest in hexadecimal, if one was asked for.
+    /// Hashes and writes the remaining buffered data. Returns the digest in hexadecimal, if
+    /// requested.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -125,7 +125,7 @@ impl Source {
         }
     }
 
-    /// The SHA-256 of what was sent, if it was asked for.
+    /// The SHA-256 of the data sent, if requested.
     ///
     /// # Errors
     /// If the rest of the file cannot be read.

@@ -90,7 +90,7 @@ enum ExitStatus {
     Well,
     /// A shape does not hold.
     Otherwise,
-    /// Of some shapes nothing can be told: their cells were not run. The others hold.
+    /// Some shapes could not be checked: their cells were not run. The others hold.
     Partly,
 }
 

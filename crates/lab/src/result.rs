@@ -89,7 +89,7 @@ impl RowResult {
 pub struct Score {
     /// So many do.
     pub holds: usize,
-    /// Of so many nothing can be told: their cells were not run.
+    /// Number of shapes that could not be checked: their cells were not run.
     pub not_judged: usize,
     /// All there are.
     pub all: usize,

@@ -23,8 +23,8 @@ use dips::dips;
 use statistics::distribution;
 
 /// Numbers by name: `goodput.total`, `goodput.upload.total`, `ping.p50`,
-/// `backlog.router>server.mean`. No part of a name holds a dot. What cannot be computed, such as
-/// the mean of nothing, is absent.
+/// `backlog.router>server.mean`. No part of a name holds a dot. Undefined values, such as the mean
+/// of no samples, are absent.
 ///
 /// Under a quantity's own name the values of all flows or ports are taken together, under a flow's
 /// name those of all its connections. Values that add up ([`Quantity::adds_up`]) are first summed

@@ -26,7 +26,7 @@ impl Check {
                 .iter()
                 .map(move |(name, value)| (path_of(cell, name), *value))
         });
-        // Of several with the same name the first is seen.
+        // Of several with the same name, the first.
         let analyses = anova.iter().rev().flat_map(paths_of);
         let known: BTreeMap<Vec<String>, Estimate> = numbers.chain(analyses).collect();
         let missing = self.missing(cells, &known);

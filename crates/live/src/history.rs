@@ -15,7 +15,7 @@ const COURSE: usize = 512;
 /// Recent snapshots of ports.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// Those of the last second, and the last before.
+    /// The snapshots of the last second, and the one before.
     recent: VecDeque<Snapshot>,
     /// Packets waiting at each port, the latest last.
     courses: Vec<VecDeque<u64>>,
@@ -29,7 +29,8 @@ pub(crate) struct Throughput {
 }
 
 impl History {
-    /// Takes what is to be seen now. One that is not after the last begins anew.
+    /// Takes what is to be seen now. A snapshot that is not later than the last starts a new
+    /// history.
     pub fn push(&mut self, snapshot: Snapshot) {
         let again = self
             .recent

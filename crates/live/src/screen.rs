@@ -34,7 +34,7 @@ impl Screen {
         if !io::stdout().is_terminal() {
             return Ok(None);
         }
-        // With a hook that gives the terminal back before a panic is told.
+        // Installs a panic hook that restores the terminal first.
         let mut terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
         let taken = Taken { quit: Some(quit) };
         stop_drawing_on_panic();
@@ -51,7 +51,7 @@ impl Screen {
         }))
     }
 
-    /// Shows `snapshot` soon. It is passed over while one before it waits to be drawn.
+    /// Shows `snapshot` soon. Skipped while an earlier one is not yet drawn.
     pub fn show(&self, snapshot: Snapshot) {
         if let Some(snapshots) = &self.snapshots {
             let _busy_or_gone = snapshots.try_send(snapshot);
@@ -93,7 +93,7 @@ fn stop_drawing_on_panic() {
     }));
 }
 
-/// Draws what comes until nobody sends any more, or somebody has had enough.
+/// Draws snapshots until the channel closes or the user quits.
 fn show(
     terminal: &mut DefaultTerminal,
     mut view: View,

@@ -60,7 +60,7 @@ impl Drop for Driver {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Thread(thread) => {
                 if let Some(thread) = thread.take() {
-                    // Its error is the device's; nobody is left to use it.
+                    // The error is the device's; no handle is left to report it to.
                     let _ = thread.stop();
                 }
             }
@@ -137,8 +137,8 @@ struct Turns<I> {
     sockets: Sockets<ByWords>,
     io: I,
     clock: Clock,
-    /// There has been a socket. Before that nothing is received: the SYN that arrives before the
-    /// application listens would be refused.
+    /// True once a socket has existed. Before that nothing is received: the SYN that arrives before
+    /// the application listens would be refused.
     has_begun: bool,
 }
 

@@ -4,8 +4,9 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # Shapes
-//! - **A proxy** stands for every destination: [`Netstack::tcp_incoming`] hands out each SYN with the
-//!   address that its peer wanted, and answers once the upstream connection stands or has failed.
+//! - **A proxy** answers for every destination: [`Netstack::tcp_incoming`] hands out each SYN with
+//!   its destination address, and the SYN is answered once the upstream connection is established
+//!   or has failed.
 //! - **A VPN client** is one end: give the stack its [address](Builder::address) and
 //!   [connect](Netstack::connect) through the tunnel.
 //! - **A sandbox** speaks Ethernet over a socket: [`device::FrameStream`] and [`device::FrameSocket`]

@@ -70,7 +70,7 @@ impl Drop for UdpSessions {
 
 async fn send(incoming: Arc<UdpIncoming>, mut to_send: Receiver<Outgoing>) {
     while let Some((data, from, to)) = to_send.recv().await {
-        // One that does not fit into a packet is lost, as on any link.
+        // A datagram that does not fit into a packet is dropped, as on any link.
         let _ = incoming.send(&data, from, to).await;
     }
 }

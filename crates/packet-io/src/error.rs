@@ -13,7 +13,7 @@ pub enum OpenError {
     /// No interface has this name.
     #[error("there is no interface `{interface}`: `ip link` lists them")]
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// The interface is down.
@@ -25,7 +25,7 @@ pub enum OpenError {
     /// The filter compares with each address in turn; more would slow every packet.
     #[error("{count} addresses to take: at most {limit}")]
     TooManyAddresses {
-        /// Addresses asked for.
+        /// Number of requested addresses.
         count: usize,
         /// Most addresses.
         limit: usize,

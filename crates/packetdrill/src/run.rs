@@ -317,7 +317,7 @@ impl Runner {
         if call.name == "listen" {
             self.flow.listen();
         }
-        // What the call caused leaves at the time of the call.
+        // Packets caused by the call leave at the time of the call.
         let now = self.world.elapsed();
         self.world
             .run_until(now, false)

@@ -35,7 +35,7 @@ pub(crate) struct WireSegment {
 
 /// A frame of the host.
 pub(crate) enum Sent {
-    /// It asks for the peer's hardware address, by ARP or neighbor discovery.
+    /// A request for the peer's hardware address, by ARP or neighbor discovery.
     AddressQuestion,
     /// A TCP segment.
     Tcp(WireSegment),

@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) host: Host<Pfifo<Packet<HeapFrame>>, MemoryDevice>,
     pub(crate) ends: Ends,
     now: Instant,
-    /// Segments that left and that no event asked for yet.
+    /// Transmitted segments not yet matched by an event.
     pub(crate) left: VecDeque<(Duration, WireSegment)>,
     /// Connections that listeners accepted, oldest first.
     pub(crate) accepted: VecDeque<(SocketId, SocketId)>,
@@ -138,7 +138,7 @@ impl World {
         ))
     }
 
-    /// Takes frames and events; true if the host asked for the peer's hardware address.
+    /// Collects frames and events; true if the host requested the peer's hardware address.
     fn collect(&mut self) -> Result<bool, String> {
         let mut answered = false;
         while let Some(frame) = self.host.device_mut().sent.pop_front() {

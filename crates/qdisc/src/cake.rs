@@ -235,7 +235,7 @@ impl<P> Cake<P> {
 }
 
 impl<P: Item> Cake<P> {
-    /// Replaces the parameters. What exceeds a lowered memory limit is dropped from the longest
+    /// Replaces the parameters. Packets above a lowered memory limit are dropped from the longest
     /// queues; packets of tins that are no more join others. A new seed begins with the next
     /// instance.
     ///

@@ -237,7 +237,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
                 break;
             };
             let class = &mut self.classes[at];
-            // An empty packet counts as a byte, or a class of them would have its turn for ever.
+            // An empty packet counts as a byte, or a class of them would have its turn forever.
             let head = self
                 .children
                 .peek_len(at, now, drops)

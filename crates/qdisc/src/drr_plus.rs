@@ -331,7 +331,7 @@ impl<P: Item, S> FairQueue<P, S> {
                 return head;
             }
             // A new flow that ran empty waits once among the old flows, or it could come back ahead
-            // of them for ever.
+            // of them forever.
             let waits = list == List::New
                 && (self.shape.emptied == Emptied::Waits || self.old_flows.front().is_some());
             let to = if waits { List::Old } else { List::Idle };

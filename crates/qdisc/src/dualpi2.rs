@@ -118,8 +118,8 @@ impl<P> DualPi2<P> {
     }
 
     /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they
-    /// assign to class `1` of any qdisc go to the low-latency queue all the same. There, one that
-    /// cannot be marked is dropped where it would be.
+    /// assign to class `1` of any qdisc go to the low-latency queue all the same. There, a packet
+    /// that cannot be marked is dropped instead.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
@@ -160,7 +160,7 @@ fn initial_credit(config: &Config) -> i64 {
 }
 
 impl<P: Item> DualPi2<P> {
-    /// Replaces the parameters. What exceeds lowered limits is dropped at the head of the classic
+    /// Replaces the parameters. Packets above lowered limits are dropped at the head of the classic
     /// queue, then of the other.
     ///
     /// # Errors

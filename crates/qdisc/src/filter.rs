@@ -83,7 +83,7 @@ pub enum Matcher {
     All,
     /// By the mark: `fw`.
     Mark(Masked<u32>),
-    /// By words at given places.
+    /// By words at given offsets.
     U32(Selector),
     /// No rule but a table for `u32` rules that others link to.
     Table(Table),
@@ -234,7 +234,7 @@ impl Filters {
             Matcher::U32(Selector {
                 place: Some(place), ..
             }) => {
-                // One whose table was removed is not found any more.
+                // A rule whose table was removed is not found.
                 self.tables.append(*place, index);
             }
             _ => {

@@ -238,7 +238,7 @@ impl<P> Fq<P> {
     }
 
     /// Takes a flow that ran empty off its list. A new one waits once among the old flows, or it
-    /// could come back ahead of them for ever.
+    /// could come back ahead of them forever.
     fn retire(&mut self, at: Index, list: FlowStatus, now: Instant) {
         let band = usize::from(self.flows[at].band);
         let waits = list == FlowStatus::New && !self.bands[band].old_flows.is_empty();
@@ -315,7 +315,7 @@ fn signed(amount: Bytes) -> i32 {
     i32::try_from(amount.get()).expect("checked to be below 2 GiB")
 }
 
-/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn for ever.
+/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn forever.
 fn cost(len: Bytes) -> i32 {
     signed(len.clamp(Bytes::new(1), MAX_DEBT))
 }
@@ -401,8 +401,8 @@ impl<P: Item> Fq<P> {
         Some(packet)
     }
 
-    /// Replaces the parameters. What exceeds a lowered limit is dropped: of each flow at its head,
-    /// of all flows in turn.
+    /// Replaces the parameters. Packets above a lowered limit are dropped: of each flow at its
+    /// head, of all flows in turn.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `orphan_mask` differs or bands are configured where there were
@@ -430,7 +430,7 @@ impl<P: Item> Fq<P> {
             }
         }
         self.config = config;
-        // What throttled flows wait for may have changed.
+        // The departure times of throttled flows may have changed.
         while self.throttled.len() > 0 {
             self.release_first();
         }

@@ -1,9 +1,9 @@
 //! [`FqCodel`]: flow queueing with CoDel on every queue (RFC 8290; `tc`'s `fq_codel`).
 //!
 //! Packets are spread by flow hash over a fixed number of queues. Deficit round robin shares the
-//! link by bytes; a flow that has just become active stands on a list that is served first, so
-//! flows that send little are hardly delayed. When the whole exceeds its limit, the queue with most
-//! bytes loses packets at its head.
+//! link by bytes; a flow that has just become active is on a list that is served first, so flows
+//! that send little are hardly delayed. When the whole exceeds its limit, the queue with most bytes
+//! loses packets at its head.
 //!
 //! The packets of all queues lie in one slab and are linked by index, so nothing is allocated per
 //! packet. The cost of a packet does not depend on the number of flows, also when the limit is
@@ -21,7 +21,7 @@ use crate::codel::{Aqm, Law, Params, Source, State, Stats};
 pub use crate::drr_plus::{Emptied, QueueCounts};
 use crate::drr_plus::{FairQueue, FlowQueue, Shape};
 
-/// Which backlog CoDel compares with one MTU before it concludes that a queue stands.
+/// The backlog that CoDel compares with one MTU before it concludes that there is a standing queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BacklogScope {
     /// The flow's own queue: each queue is a CoDel by itself (RFC 8290 §4). The default: the only
@@ -63,7 +63,7 @@ pub struct Config {
     pub backlog: BacklogScope,
     /// Handling of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
-    /// Secret that moves the flows to other queues, so that nobody can aim at one (RFC 8290 §4.1).
+    /// Secret key of the flow hash, so that an attacker cannot aim at a queue (RFC 8290 §4.1).
     /// Default `None`: drawn at creation, which fails without the feature `std`. Give it where runs
     /// must repeat.
     pub perturbation: Option<u64>,
@@ -244,7 +244,7 @@ impl<P: Item> FqCodel<P> {
         }
     }
 
-    /// Replaces the parameters. What exceeds a lowered limit is dropped from the fattest flows.
+    /// Replaces the parameters. Packets above a lowered limit are dropped from the fattest flows.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `flows` or `perturbation` differ: they are fixed while packets

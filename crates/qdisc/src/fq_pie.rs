@@ -31,7 +31,7 @@ pub struct Config {
     pub pie: Params,
     /// Handling of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
-    /// Secret that moves the flows to other queues, so that nobody can aim at one (RFC 8290 §4.1).
+    /// Secret key of the flow hash, so that an attacker cannot aim at a queue (RFC 8290 §4.1).
     /// Default `None`: drawn at creation, which fails without the feature `std`. Give it where runs
     /// must repeat.
     pub perturbation: Option<u64>,
@@ -153,7 +153,7 @@ impl<P> FqPie<P> {
 }
 
 impl<P: Item> FqPie<P> {
-    /// Replaces the parameters. What exceeds a lowered limit is dropped from the heads of the
+    /// Replaces the parameters. Packets above a lowered limit are dropped from the heads of the
     /// fattest flows.
     ///
     /// # Errors

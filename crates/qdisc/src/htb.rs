@@ -87,7 +87,7 @@ pub struct ClassStats {
     pub parent: Option<ClassId>,
     /// 0 for leaves, up to 7 for a class below the root.
     pub level: usize,
-    /// Its parameters, with the values in force where it was given none.
+    /// Its parameters, including the derived values in force.
     pub config: ClassConfig,
     /// Packets sent within its own rate.
     pub lends: u64,
@@ -180,7 +180,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Gives a class new parameters. What waits stays; what it owes is owed in bytes.
+    /// Gives a class new parameters. Queued packets stay; what it owes is owed in bytes.
     ///
     /// # Errors
     /// If there is no such class, or a value is out of its range. Then nothing changes.
@@ -282,8 +282,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         })
     }
 
-    /// Sets the rules that choose a class. One that names the qdisc itself (`1:`) lets a packet
-    /// leave unshaped.
+    /// Sets the rules that choose a class. The qdisc's own handle (`1:`) lets a packet leave
+    /// unshaped.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }

@@ -288,7 +288,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             self.stats.lost += 1;
             return drops.push(packet, DropReason::Loss);
         }
-        // Of a packet that comes twice, the loss takes one.
+        // A loss of a duplicated packet removes one copy.
         let copy = if twice && !lost {
             packet.duplicate()
         } else {
@@ -309,8 +309,8 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         }
     }
 
-    /// `packet` with one bit flipped. Of a packet that stands for several segments only the first
-    /// is hit: the others wait in `pieces`.
+    /// `packet` with one bit flipped. In a packet of several segments only the first is corrupted:
+    /// the others wait in `pieces`.
     fn corrupted(&mut self, packet: P, drops: &mut Drops<P>) -> P {
         let (whole, mut bytes) = (packet.len(), Bytes::ZERO);
         let pieces = &mut self.pieces;

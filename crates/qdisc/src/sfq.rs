@@ -155,7 +155,7 @@ fn allotment(config: &Config) -> i64 {
     i64::try_from(config.quantum.get()).expect("checked to be at most 1 MiB")
 }
 
-/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn for ever.
+/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn forever.
 fn cost(len: Bytes) -> i64 {
     i64::try_from(len.clamp(Bytes::new(1), MAX_DEBT).get()).expect("at most 1 MiB")
 }

@@ -39,7 +39,7 @@ pub struct Stats<Q> {
 pub struct Common {
     /// Bytes that left for the device.
     pub sent_bytes: Bytes,
-    /// Segments that left; a packet that stands for several counts as many.
+    /// Segments that left; a packet of several counts as that many.
     pub sent_packets: u64,
     /// Packets dropped.
     pub drops: u64,

@@ -88,7 +88,7 @@ const GATHER: Duration = Duration::from_micros(20);
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
-/// From one check that the device still exists to the next: its descriptor may not report that.
+/// Interval between checks that the device still exists: its descriptor may not report that.
 const CHECK: Duration = Duration::from_secs(1);
 
 impl EventLoop {

@@ -1,9 +1,9 @@
 //! [`Tap`]: a TAP or TUN interface, whose far end is the kernel. Works where AF_XDP does not, at a system
 //! call per packet.
 //!
-//! With [`Tap::open_offloading`] a packet may stand for several TCP segments, both ways, and
-//! packets of the kernel's own come without checksums: a header of `virtio` precedes each and says
-//! so (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
+//! With [`Tap::open_offloading`] a packet may hold several TCP segments in both directions, and
+//! locally generated packets have no checksums: a header of `virtio` precedes each and says so
+//! (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -42,7 +42,7 @@ pub enum TapError {
          `ip tuntap add dev {interface} mode tap user $USER` (`mode tun` for TUN)"
     )]
     NoPermission {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// Another process has it.
@@ -50,7 +50,7 @@ pub enum TapError {
         "interface `{interface}` is in use by another process: end that one, or choose another name"
     )]
     Busy {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// The name is taken by something that is not a TAP interface, or no interface can be named so.
@@ -58,7 +58,7 @@ pub enum TapError {
         "`{interface}` is no TAP or TUN interface of that kind: `ip -d link show {interface}` says what it is; choose another name"
     )]
     NotTap {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// Its packets do not fit our frames.
@@ -76,7 +76,7 @@ pub enum TapError {
     /// Any other error of the kernel.
     #[error("cannot open interface `{interface}`: {source}")]
     Os {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
         /// The kernel's answer.
         source: io::Error,

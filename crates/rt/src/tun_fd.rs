@@ -1,4 +1,4 @@
-//! [`TunFd`]: a TUN interface as a descriptor that somebody else has opened, as Android's
+//! [`TunFd`]: a TUN interface as a descriptor opened by the caller, as Android's
 //! `VpnService` hands it to an app.
 
 use std::io;

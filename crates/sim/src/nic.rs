@@ -321,7 +321,7 @@ impl Device for SimNic {
         self.config.mtu
     }
 
-    /// None on a shared medium, which takes frames.
+    /// Not supported on a shared medium, which carries frames.
     fn tso(&self) -> Option<Tso> {
         self.config.tso.filter(|_| self.shared.is_none())
     }

@@ -158,7 +158,7 @@ impl Addressing {
     }
 }
 
-/// The link-local address that `config` asks for.
+/// The link-local address of `config`.
 fn link_local(config: &HostConfig, medium: Medium, key: &Key) -> Option<Ipv6Addr> {
     const NETWORK: u128 = 0xfe80 << 112;
     let [a, b, c, d, e, f] = config.mac;
@@ -293,7 +293,7 @@ mod tests {
             ("2001:db8:1::9", "2001:db8:1::1"),
             ("2001:db8:2::9", "2001:db8:2::1"),
             ("2001:db8:2:ff::9", "2001:db8:2::1"),
-            // None is nearer than the others: the one named first.
+            // All are equally near: the one named first.
             ("2a00::1", "2001:db8:1::1"),
             ("10.7.0.9", "10.7.0.1"),
             // On the router's network.

@@ -82,7 +82,7 @@ impl Cause {
         Self::Ring,
     ];
 
-    /// Those that bytes wait for: all but the application and the send buffer, before which they
+    /// Causes for which bytes wait: all but the application and the send buffer, before which they
     /// are not written yet.
     pub const OF_BYTES: [Self; 9] = *Self::ALL
         .last_chunk()
@@ -138,7 +138,7 @@ struct Written {
 pub struct Attribution {
     waits: [Histogram; Cause::ALL.len()],
     clocks: Clocks,
-    /// The obstacle the connection stands before, and since when.
+    /// The current wait cause, and since when.
     cause: Cause,
     since: Instant,
     writes: VecDeque<Written>,
@@ -178,7 +178,7 @@ impl Attribution {
         }
     }
 
-    /// From now on the connection stands before `cause`.
+    /// Sets the current wait cause to `cause`.
     pub(crate) fn set_wait_cause(&mut self, cause: Cause, now: Instant) {
         let clock = &mut self.clocks[self.cause as usize];
         *clock = clock.saturating_add(now - self.since);

@@ -44,8 +44,9 @@ pub struct HostConfig {
     /// and may send from them, as an end for everything behind a tunnel. Neither ARP nor neighbor
     /// discovery answers for them. Default none.
     pub owned: Vec<Cidr>,
-    /// The way to networks that are not on the link; the longest prefix wins. What has no way is
-    /// refused at `connect`. Over IP everything is at the far end, and routes are not used.
+    /// The way to networks that are not on the link; the longest prefix wins. Destinations without
+    /// a route are refused at `connect`. Over IP everything is at the far end, and routes are not
+    /// used.
     pub routes: Vec<Route>,
     /// How the IPv6 address comes about that every host has on its link. Default:
     /// [`LinkLocal::FromMac`].
@@ -100,14 +101,14 @@ impl HostConfig {
         }
     }
 
-    /// Also has `address`.
+    /// Adds `address`.
     #[must_use]
     pub fn address(mut self, address: impl Into<Cidr>) -> Self {
         self.addresses.push(address.into());
         self
     }
 
-    /// Also owns every address of `prefix`; see [`owned`](Self::owned).
+    /// Adds a prefix, every address of which the host owns; see [`owned`](Self::owned).
     #[must_use]
     pub fn owns(mut self, prefix: impl Into<Cidr>) -> Self {
         self.owned.push(prefix.into());
@@ -120,7 +121,7 @@ impl HostConfig {
         self.route(Route::default_via(via))
     }
 
-    /// Also knows `route`.
+    /// Adds `route`.
     #[must_use]
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);
@@ -147,10 +148,9 @@ pub struct TcpConfig {
     /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB
     /// (Linux `tcp_wmem[2]`).
     pub send_buffer: Bytes,
-    /// Of `send_buffer`, what a connection starts with before it follows the congestion window, as
-    /// in Linux: twice the memory that a window takes in segments of their own. `None`, the
-    /// default: all of it from the beginning. Linux starts with
-    /// [`LINUX_SEND_START`](Self::LINUX_SEND_START).
+    /// Initial size of the send buffer, before it follows the congestion window as in Linux: twice
+    /// the memory that a window takes in segments of their own. `None`, the default: all of it from
+    /// the beginning. Linux starts with [`LINUX_SEND_START`](Self::LINUX_SEND_START).
     pub send_start: Option<Bytes>,
     /// With less than that unsent, or less than a segment, the application may write more; it is told so with less than half
     /// of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`).
@@ -164,16 +164,17 @@ pub struct TcpConfig {
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
     /// (Linux `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
-    /// Of `receive_buffer`, what a connection starts with. It follows what the application reads in
-    /// a round trip; at or above `receive_buffer`, it is that from the beginning. Default 64 KiB
+    /// Initial size of the receive buffer. It follows the bytes that the application reads in a
+    /// round trip; at or above `receive_buffer`, it is that from the beginning. Default 64 KiB
     /// (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
     pub receive_start: Bytes,
     /// Most payload of a segment, in both directions (Linux `TCP_MAXSEG`); also what our SYN
     /// announces. Less than 88 bytes count as 88 (Linux `TCP_MIN_MSS`). Default none: what the MTU
     /// leaves.
     pub max_segment: Option<u16>,
-    /// Most that the pacer lets leave, whatever the controller asks for (Linux
-    /// `SO_MAX_PACING_RATE`). Has no effect where `pacing` is off. Default none, which 0 means, too.
+    /// Upper bound of the pacing rate, whatever the controller requests (Linux
+    /// `SO_MAX_PACING_RATE`). Has no effect where `pacing` is off. Default none, which 0 means,
+    /// too.
     pub max_pacing_rate: Option<Rate>,
     /// Options of RFC 7323 and RFC 2018 that SYNs offer and agree to. Default all.
     pub negotiation: Negotiation,
@@ -237,8 +238,8 @@ pub struct TcpConfig {
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
     /// Whether the path's MTU is searched for where routers do not tell it. Default
-    /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). What routers tell is believed in any case
-    /// (RFC 1191, RFC 8201).
+    /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). ICMP "too big" messages are honored in
+    /// any case (RFC 1191, RFC 8201).
     pub mtu_probing: MtuProbing,
     /// Drops inside this host that the connection is notified of. Default: Linux's.
     pub local_drop_reporting: LocalDropReporting,
@@ -386,8 +387,8 @@ pub enum Pacing {
 /// Which congestion feedback connections agree to and ask for: the values of Linux's
 /// `net.ipv4.tcp_ecn` (RFC 3168, RFC 9768).
 ///
-/// A controller that cannot do without marks raises it: DCTCP asks for classic ECN at least, and
-/// Prague accepts and asks for AccECN, unless the mode is [`Off`](Self::Off).
+/// A controller that cannot do without marks raises it: DCTCP requests classic ECN at least, and
+/// Prague accepts and requests AccECN, unless the mode is [`Off`](Self::Off).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EcnMode {
     /// 0: none.
@@ -399,7 +400,7 @@ pub enum EcnMode {
     Accept,
     /// 3: AccECN, both ways; classic ECN with peers that know nothing better.
     AccEcn,
-    /// 4: AccECN if the peer asks; asks for classic ECN itself.
+    /// 4: accepts AccECN; requests classic ECN itself.
     AccEcnRequestClassic,
     /// 5: AccECN if the peer asks.
     AccEcnAccept,

@@ -1,9 +1,9 @@
 //! Keyed hashing (SipHash-1-3): the connection table, flow and host hashes, initial sequence
 //! numbers, ports.
 //!
-//! Without the key nobody can choose addresses that collide (hash flooding) or predict a sequence
-//! number (RFC 6528, RFC 6056). The key comes from the host's seed, so a simulation repeats
-//! exactly.
+//! Without the key an attacker cannot choose addresses that collide (hash flooding) or predict a
+//! sequence number (RFC 6528, RFC 6056). The key comes from the host's seed, so a simulation
+//! repeats exactly.
 
 use std::hash::{BuildHasher, Hash};
 use std::net::SocketAddr;

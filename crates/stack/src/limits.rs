@@ -8,7 +8,7 @@ use tautline_base::Bytes;
 /// [`Host::set_limits`](crate::Host::set_limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections in TIME-WAIT that nobody holds any more; what closes beyond it is forgotten at
+    /// Connections in TIME-WAIT without a handle; those that close beyond this limit are removed at
     /// once. Default 65 536 (Linux `tcp_max_tw_buckets` scales with memory). One takes about 150
     /// bytes.
     pub time_wait: usize,

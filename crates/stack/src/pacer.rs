@@ -64,7 +64,7 @@ impl Pacer {
         self.next
     }
 
-    /// Where a departure at `at` stands in the schedule: as late as it is, but by no more than
+    /// The position of a departure at `at` in the schedule: as late as it is, but by no more than
     /// `burst` takes at `rate`, nor than a second.
     fn caught_up(&self, at: Instant, rate: Rate, burst: Bytes) -> Instant {
         let late = at.nanos_since(self.next);

@@ -2,8 +2,8 @@
 //! §2.4 f), and resets (as FreeBSD's `net.inet.icmp.icmplim` bounds them), so that it cannot be used
 //! to reflect a flood.
 //!
-//! A budget that everybody shares can be measured from afar: who uses it up learns whether others
-//! did (CVE-2020-25705 found open UDP ports that way). So each refill is random in part.
+//! A shared budget is a side channel: an attacker that exhausts it learns whether others did
+//! (CVE-2020-25705 found open UDP ports that way). So each refill is random in part.
 
 use tautline_base::Instant;
 

@@ -32,10 +32,10 @@ pub enum Event {
     Connected(SocketId),
     /// Data, or the end of the stream, can be read.
     Readable(SocketId),
-    /// There is room to write again.
+    /// There is buffer space to write again.
     Writable(SocketId),
-    /// The connection is over. What was received in order can still be read; then the socket should
-    /// be closed.
+    /// The connection is over. Data received in order can still be read; then the socket should be
+    /// closed.
     Closed {
         /// The connection.
         socket: SocketId,
@@ -71,7 +71,7 @@ pub enum Event {
 /// connection that was never open (RFC 5461, RFC 5927).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// The network or the host is unreachable, or nobody on its link answers.
+    /// The network or the host is unreachable, or no neighbor answers for it.
     #[error("the host cannot be reached")]
     HostUnreachable,
     /// Nothing listens on the port.
@@ -191,8 +191,8 @@ pub enum SocketOption {
     /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)
     /// (`SO_LINGER`).
     Linger(Option<Duration>),
-    /// Most that the pacer lets leave; `None`: what the controller asks for
-    /// (`SO_MAX_PACING_RATE`). Where [`Pacing`](crate::Pacing) is off, it turns to internal.
+    /// Upper bound of the pacing rate; `None`: what the controller requests (`SO_MAX_PACING_RATE`).
+    /// Where [`Pacing`](crate::Pacing) is off, it turns to internal.
     MaxPacingRate(Option<Rate>),
     /// Most payload of a segment sent from now on, 88 to 32 767 bytes (`TCP_MAXSEG`). It only
     /// lowers what the handshake agreed to.
@@ -207,7 +207,7 @@ pub enum SocketOption {
     /// offered stays offered.
     ReceiveBuffer(Bytes),
     /// Size of the send buffer, at least 2304 bytes (Linux `SOCK_MIN_SNDBUF` of payload), which no
-    /// longer follows the congestion window (`SO_SNDBUF`). What is written stays.
+    /// longer follows the congestion window (`SO_SNDBUF`). Written data stays.
     SendBuffer(Bytes),
     /// TOS byte or traffic class of what is sent from now on, but for its two bits of ECN
     /// (`IP_TOS`).
@@ -247,9 +247,8 @@ pub struct ListenAt {
 
 impl ListenAt {
     /// Every port of `address`; unspecified, of every address. With
-    /// [`HostConfig::owned`](crate::HostConfig::owned) that is how a host takes the place of all
-    /// destinations behind it; [`Host::local`](crate::Host::local) returns the one that the peer
-    /// wanted.
+    /// [`HostConfig::owned`](crate::HostConfig::owned) a host can so impersonate all destinations
+    /// behind it; [`Host::local`](crate::Host::local) returns the one that the peer wanted.
     pub fn every_port(address: impl Into<IpAddr>) -> Self {
         Self {
             address: SocketAddr::new(address.into().to_canonical(), 0),
@@ -262,7 +261,7 @@ impl ListenAt {
         self.address
     }
 
-    /// Whether it stands for every port.
+    /// Whether it matches every port.
     pub fn is_every_port(self) -> bool {
         self.is_every_port
     }

@@ -25,7 +25,7 @@ pub struct HostStats {
     pub no_socket: u64,
     /// SYNs that found their listener's backlog full.
     pub backlog_full: u64,
-    /// Of those, answered with a SYN cookie.
+    /// Those of them answered with a SYN cookie.
     pub cookies_sent: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,

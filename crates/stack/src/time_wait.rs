@@ -81,7 +81,7 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct TimeWaits {
     records: HashMap<Tuple, Record, Key>,
-    /// By the end, as known when the entry was made.
+    /// Sorted by expiry, as of the creation of the entry.
     ends: BinaryHeap<Reverse<(Instant, Tuple)>>,
 }
 

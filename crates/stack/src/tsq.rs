@@ -49,7 +49,7 @@ impl TimeLimit {
     const TRUESIZE: Bytes = Bytes::new(2304 - 1514);
 
     /// Algorithm 2 of paper 001 with `ms` milliseconds (of 1/1024 s), 128 KiB for each. With one
-    /// clamp for all every variant would be the same above 1 Gbit/s.
+    /// common clamp all variants would be equal above 1 Gbit/s.
     pub const fn paper_001(ms: u32) -> Self {
         let clamp = Clamp::Always(Bytes::new((128 << 10) * ms as u64));
         Self {
@@ -91,7 +91,7 @@ impl TimeLimit {
 }
 
 impl TsqLimit {
-    /// The profiles by name. What Linux 5.10 does is what 6.12 does.
+    /// The profiles by name. Linux 5.10 and 6.12 behave alike.
     const PROFILES: [(&'static str, TimeLimit); 5] = [
         ("paper-001", TimeLimit::paper_001(1)),
         ("linux-3.6", TimeLimit::LINUX_3_6),
@@ -186,7 +186,7 @@ impl FromStr for TsqLimit {
 pub(crate) struct TsqRequest {
     /// The pacing rate.
     pub(crate) rate: Rate,
-    /// It on the wire, or a full segment if it is shorter.
+    /// Wire length of the segment, rounded up to a full one.
     pub(crate) segment: Bytes,
     /// The connection is paced.
     pub(crate) paced: bool,
@@ -206,8 +206,8 @@ pub(crate) struct Tsq {
 
 impl Tsq {
     /// Whether `limit` lets another segment be placed below the socket. The test precedes the
-    /// charge, so one segment may overshoot, as in Linux. One that would be alone in the network
-    /// always passes (no deadlock on tiny limits).
+    /// charge, so one segment may overshoot, as in Linux. A segment with nothing else in flight
+    /// always passes, so tiny limits cannot deadlock.
     pub(crate) fn admits(&self, limit: &TsqLimit, request: TsqRequest) -> bool {
         let TsqRequest {
             rate,

@@ -43,8 +43,8 @@ pub(crate) const MAX_WINDOW_SCALE: u8 = 14;
 pub(crate) const IPV6_MIN_MTU: usize = 1280;
 /// Hop limit of outgoing packets.
 pub(crate) const HOP_LIMIT: u8 = 64;
-/// Hop limit of a packet that passed no router: nobody off the link can send one (RFC 4861 §3.1, RFC
-/// 5082).
+/// Hop limit of a packet that passed no router: no off-link sender can produce it (RFC 4861 §3.1,
+/// RFC 5082).
 pub(crate) const MAX_HOP_LIMIT: u8 = 255;
 /// The bits of a tag that name the VLAN.
 const VLAN_ID: u16 = 0x0fff;

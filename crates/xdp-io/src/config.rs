@@ -49,7 +49,7 @@ impl Default for Config {
     }
 }
 
-/// Most frames for sending that [`Config::holding`] asks for: 64 MiB of UMEM.
+/// Most transmit frames that [`Config::holding`] requests: 64 MiB of UMEM.
 const MOST_TRANSMIT_FRAMES: u64 = 16_384;
 
 impl Config {

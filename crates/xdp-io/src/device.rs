@@ -288,7 +288,8 @@ impl Device for XdpDevice {
         self.rings.recycle(frame);
     }
 
-    /// `poll(2)` reports nothing on the socket of a removed interface, so it is asked for its error.
+    /// `poll(2)` reports nothing on the socket of a removed interface, so its pending error is
+    /// queried.
     fn is_gone(&mut self) -> bool {
         matches!(self.failure(), Some(Failure::Removed | Failure::Stalled))
     }

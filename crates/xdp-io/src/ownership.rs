@@ -12,7 +12,7 @@ use tautline_base::{Frame, Packet};
 pub struct Layout {
     /// Distance from one chunk to the next.
     pub chunk: u64,
-    /// From the start of a chunk to the start of its frame.
+    /// Offset of the frame in its chunk.
     pub frame_at: u64,
     /// Length of a frame.
     pub frame_len: u64,

@@ -279,7 +279,7 @@ impl Rings {
         Some(*next)
     }
 
-    /// Takes a frame for the fill ring. One of another UMEM is counted and dropped.
+    /// Takes a frame for the fill ring. A frame of another UMEM is counted and dropped.
     pub(crate) fn recycle(&mut self, frame: UmemFrame) {
         let Some(index) = self.umem.index(&frame) else {
             self.counters.foreign_frames += 1;

@@ -292,8 +292,8 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> R
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attr) }.map(|_| ())
 }
 
-/// Loads an XDP program. On refusal the second part of the error is the verifier's explanation,
-/// empty if it had none.
+/// Loads an XDP program. If the program is refused, the second part of the error is the verifier's
+/// log, possibly empty.
 pub(crate) fn load_xdp_program(
     code: &[Instruction],
 ) -> std::result::Result<OwnedFd, (Errno, String)> {

@@ -7,8 +7,8 @@
 //!
 //! Limits of the trait, and how the adapter handles them:
 //!
-//! * The pacing rate is not asked for. quinn spreads 5/4 of the window over a smoothed round trip,
-//!   in bursts of at least ten datagrams. So the window told is no more than the pacing rate brings
+//! * The pacing rate is not used. quinn spreads 5/4 of the window over a smoothed round trip, in
+//!   bursts of at least ten datagrams. So the window told is no more than the pacing rate brings
 //!   out in that time: the flight, if not its spacing, is the controller's. Without that BBR would
 //!   never drain what its start queued. It alters no window-based controller, which paces above its
 //!   window.

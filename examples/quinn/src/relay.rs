@@ -162,8 +162,8 @@ fn take_back(back: &UdpSocket, shared: &Shared, delay: Duration, back_again: &mp
     }
 }
 
-/// Sends each datagram when its time has come, until no more can come. What an end that left misses
-/// is lost, as in a network.
+/// Sends each datagram when its time has come, until no more can come. Datagrams for a closed end
+/// are lost, as in a network.
 fn deliver(late: &mpsc::Receiver<Late>, mut send: impl FnMut(&[u8]) -> io::Result<usize>) {
     for (at, data) in late {
         thread::sleep(at.saturating_duration_since(Instant::now()));

@@ -84,7 +84,7 @@ struct Calls {
     /// How long each long one leaves its answer unread, so that its window closes
     #[arg(long, default_value = "0", value_parser = seconds)]
     pause: Duration,
-    /// How long each caller is silent before it sends
+    /// Time before each caller sends
     #[arg(long, default_value = "0", value_parser = seconds)]
     think: Duration,
     /// Calls that are broken off by a reset, beside

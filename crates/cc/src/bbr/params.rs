@@ -154,7 +154,7 @@ const fn cycle(probe: Gain, drain: Gain) -> [Gain; CYCLE] {
 ///
 /// The published sources disagree on the values, so each set has a name. In all of them the
 /// draining phase no longer drains what the probing phase sent: the flight climbs to the window of
-/// two bandwidth-delay products, and one product stands in the queue. Drops do not shorten the
+/// two bandwidth-delay products, and one product is a standing queue. Drops do not shorten the
 /// queue, because BBR does not yield to them; fair queueing (CAKE, FQ-CoDel) keeps it from other
 /// flows. The algorithm is BBR's. The TSQ limit that the patches change too is a parameter of the
 /// transport.

@@ -23,7 +23,7 @@ const RENO_SCALE: u64 = 15;
 const FEWEST: u64 = 2;
 /// Upper bound before the first plateau is known: the window grows by at least 5 % per round trip.
 const MOST_UNKNOWN: u64 = 20;
-/// Windows of packets per growth at or above the target, where the window all but stands still.
+/// Windows of packets per growth at or above the target, where the window hardly changes.
 const STANDSTILL: u64 = 100;
 /// Largest distance from the plateau, in 1/1024 s, whose cube still fits.
 const FARTHEST: u64 = 100_000 << TIME_SHIFT;

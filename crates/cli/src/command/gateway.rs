@@ -59,7 +59,7 @@ pub struct GatewayArgs {
     /// The server for names [default: the first of /etc/resolv.conf]
     #[arg(long)]
     dns: Option<IpAddr>,
-    /// The gateway's address stands for the host's 127.0.0.1
+    /// The gateway's address maps to the host's 127.0.0.1
     #[arg(long)]
     host_loopback: bool,
     /// Network of 24 bits

@@ -187,8 +187,8 @@ fn unusable(file: &Path, problem: impl ToString) -> Failure {
     Unusable::new("config", file.display(), problem.to_string()).into()
 }
 
-/// One way in an interval, or in the whole run. `received` is the sum of `packets`, `drops`,
-/// `no_memory`, `too_long` and the growth of the backlog.
+/// Counters of one direction over an interval or the whole run. `received` is the sum of `packets`,
+/// `drops`, `no_memory`, `too_long` and the growth of the backlog.
 #[derive(Serialize)]
 struct StatusLine<'a> {
     event: &'a str,
@@ -266,9 +266,9 @@ struct Before {
     received: Received,
 }
 
-/// From line to line.
+/// Interval between lines.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// From picture to picture.
+/// Interval between redraws.
 const PICTURE: Duration = Duration::from_millis(200);
 
 impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
@@ -559,7 +559,7 @@ where
     ))
 }
 
-/// The live view, if asked for.
+/// The live view, if requested.
 fn open_screen(
     args: &MiddleboxArgs,
     stopper: tautline_rt::Stopper,

@@ -10,7 +10,7 @@ use tautline_live::{Screen, Snapshot, View};
 use crate::control::{Request, State, ask};
 use crate::failure::Failure;
 
-/// From picture to picture.
+/// Interval between redraws.
 const PICTURE: Duration = Duration::from_millis(200);
 
 /// Shows the queues of a running middlebox on the whole terminal; q ends it, not the middlebox.

@@ -50,7 +50,7 @@ impl Site {
             }
             let site = Arc::clone(&site);
             std::thread::spawn(move || {
-                // A client that hangs up early harms nobody.
+                // A client may hang up early.
                 let _ = site.converse(&mut stream);
             });
         }
@@ -117,7 +117,7 @@ impl Site {
         Reply::new(status, JSON, body)
     }
 
-    /// On loopback a proxy speaks for others.
+    /// On loopback a proxy may forward requests of other hosts.
     fn may_change(&self, request: &HttpRequest, peer: IpAddr) -> bool {
         let forwarded = ["forwarded", "x-forwarded-for", "via"]
             .iter()

@@ -1,5 +1,5 @@
-//! Counters in Prometheus' text format 0.0.4. Those that `tc` has go by the names of node_exporter's
-//! qdisc collector, ours by `tautline_`.
+//! Counters in Prometheus' text format 0.0.4. Counters that `tc` has too carry the names of
+//! node_exporter's qdisc collector; all others begin with `tautline_`.
 
 use std::fmt::Write;
 

@@ -16,7 +16,7 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// One way at one moment. Counters count since the beginning.
+/// A snapshot of one direction. Counters count since the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// `to right (eth1)`.

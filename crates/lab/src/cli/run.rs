@@ -32,7 +32,7 @@ pub(super) struct RunArgs {
     all: bool,
     /// Only these cells of the row: a cell (L100M_TSQ), a value (L100M), an axis with a value
     /// (tsq=TSQ), or several that must all be true with commas between them. `lab show` names them.
-    /// What was run before of the others still counts
+    /// Cached results of the others still count
     #[arg(long, value_name = "CELL", conflicts_with = "all")]
     cell: Vec<String>,
     /// Runs of each cell; default what the scenario says
@@ -50,8 +50,8 @@ pub(super) struct RunArgs {
     /// Virtual time, or this machine's own network in namespaces (needs root; see README)
     #[arg(long, value_enum, default_value_t)]
     path: Backend,
-    /// Threads; default one for each processor. On the wire always one: runs would share the
-    /// processors
+    /// Threads; default one for each processor. With the wire backend always one: runs would share
+    /// the processors
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Samples as CSV too
@@ -110,7 +110,7 @@ impl RunArgs {
         Ok(conclude(&rows))
     }
 
-    /// Those of `scenarios` that can be run in the world asked for.
+    /// The `scenarios` that support the requested backend.
     fn for_path(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
         if self.path == Backend::Sim {
             return Ok(scenarios);

@@ -37,7 +37,8 @@ struct PlanArgs {
     /// Rows, or scenario files
     #[arg(required = true)]
     ids: Vec<String>,
-    /// One more axis: a dotted key and its values. It goes by the key's last step, or by NAME
+    /// One more axis: a dotted key and its values. It is named after the last part of the key, or
+    /// NAME
     #[arg(long, value_name = "[NAME:]KEY=VALUE,...")]
     set: Vec<String>,
     /// Runs of each cell; default what the scenario says
@@ -57,7 +58,7 @@ struct PlanArgs {
 struct RunArgs {
     /// Output of `lab sweep plan`; `-` is standard input
     points: PathBuf,
-    /// Threads; default one for each processor. On the wire always one
+    /// Threads; default one for each processor. With the wire backend always one
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Directory of results, written line by line. Points that it has are not run again

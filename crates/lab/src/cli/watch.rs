@@ -13,7 +13,7 @@ use crate::plan::{PlanOptions, plan};
 use crate::run::sim;
 use crate::select::select;
 
-/// From picture to picture.
+/// Interval between redraws.
 const PICTURE: Duration = Duration::from_millis(100);
 
 /// Arguments of `lab watch`.
@@ -89,7 +89,7 @@ impl Watch {
             }
         })?;
         if !over {
-            // The last picture stays until somebody has seen it.
+            // The last frame stays on screen until a key is pressed.
             let _ = quits.recv();
         }
         Ok(ExitStatus::Well)

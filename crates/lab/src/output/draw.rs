@@ -19,7 +19,7 @@ use facets::{CellRuns, Facets};
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DrawError {
-    /// It does not suit its row.
+    /// It does not fit its row.
     #[error(transparent)]
     Figure(#[from] FigureError),
     /// Drawing failed.
@@ -61,8 +61,8 @@ pub(crate) fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
 }
 
 impl Figure {
-    /// The figure as one or several SVG texts: what does not fit one is continued in the next. None
-    /// if no cell that it shows was run.
+    /// The figure as one or several SVG texts: what does not fit one is continued in the next.
+    /// `None` if none of its cells was run.
     ///
     /// # Errors
     /// When it does not suit the row.

@@ -35,12 +35,12 @@ pub(crate) const LEAD_IN: f64 = 5.0;
 /// Why a run is no data file of that test.
 #[derive(Debug, thiserror::Error)]
 pub enum FlentError {
-    /// Flent has no such test, or its series are not known here.
+    /// Unknown to Flent, or not supported here.
     #[error("flent.test = {test:?} is none of {known}")]
     UnknownTest {
-        /// As asked for.
+        /// The configured test.
         test: String,
-        /// Those that are known.
+        /// The supported tests.
         known: String,
     },
     /// The test has another number of flows.

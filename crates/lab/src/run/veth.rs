@@ -40,7 +40,7 @@ use crate::scenario::document::{FlowKind, Link};
 
 /// Longest delay of a cable that is passed over: less than what a row's shapers make.
 const SHORT: Duration = Duration::from_millis(1);
-/// From the moment when every node is ready to the beginning of the run.
+/// Time between the readiness of every node and the beginning of the run.
 const START: Duration = Duration::from_millis(200);
 
 /// Parameters of a node's thread.
@@ -169,7 +169,7 @@ fn run_node<T: Tracer>(
         true => host::run(node, tracer, namespaces, say_ready, when),
         false => router::run(node, tracer, namespaces, say_ready, when),
     });
-    // The first failure before all are ready is reported here; afterwards nobody listens.
+    // Only the first failure before all are ready is reported; afterward the channel is closed.
     let _ = outcome
         .as_ref()
         .is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());

@@ -1,5 +1,5 @@
-//! [`Document`]: a scenario file as typed values: every key, its unit and its default. What is
-//! `None` was not written.
+//! [`Document`]: a scenario file as typed values: every key, its unit and its default. `None`:
+//! absent from the file.
 //!
 //! `docs/lab.md` explains each key; the names here are those of the file.
 

@@ -50,7 +50,7 @@ impl Fault {
         }
     }
 
-    /// At `place`, if it does not know better.
+    /// Sets the position to `place`, unless it is known more precisely.
     pub(crate) fn at(mut self, place: Position) -> Self {
         self.place.get_or_insert(place);
         self

@@ -35,7 +35,7 @@ pub(super) fn extend(root: &mut Node, axes: &[String], sources: &mut Sources) ->
             )
         };
         let (_, all) = table.entry("axis".to_owned()).or_insert_with(empty);
-        // What is no array of axes is refused when they are read.
+        // Anything but an array of axes is refused when the axes are parsed.
         if let node::Value::Array(all) = &mut all.value {
             all.push(Node::of_canonical(&axis, place)?);
         }

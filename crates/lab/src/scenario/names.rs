@@ -14,7 +14,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Those of `document`.
+    /// The names of `document`.
     pub(super) fn of(document: &Document) -> Self {
         let mut groups: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         let mut add = |quantities: &[Quantity], of: &str| {

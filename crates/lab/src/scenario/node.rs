@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::Fault;
 use super::source::Position;
 
-/// A value and where it stands.
+/// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,

@@ -10,9 +10,9 @@ const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"
 /// Where scenario files and the files that they name are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScenarioDir {
-    /// Those that came with the program.
+    /// The built-in scenarios.
     Shipped,
-    /// Those in a directory.
+    /// The scenarios in a directory.
     Directory(PathBuf),
 }
 

@@ -18,7 +18,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of one value for each repetition. `None` for no value.
+    /// The estimate from one value per repetition. `None` for no value.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         if count == 0 {

@@ -19,7 +19,7 @@ pub(crate) struct PointResult {
 }
 
 impl PointResult {
-    /// Of `run`, which is one of `document`.
+    /// The summary of `run`, a run of `document`.
     pub(crate) fn of(run: &Run, document: &Document) -> Self {
         let values = document
             .anova

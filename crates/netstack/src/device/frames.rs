@@ -124,7 +124,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> PacketIo for FrameStrea
 pub struct FrameSocket {
     socket: tokio::net::UnixDatagram,
     mtu: usize,
-    /// Of a socket that is not connected, the path of the last sender.
+    /// For an unconnected socket, the path of the last sender.
     peer: Option<std::path::PathBuf>,
     is_connected: bool,
 }
@@ -173,7 +173,7 @@ impl PacketIo for FrameSocket {
     }
 }
 
-/// Ethernet frames of a descriptor, one per read and write: a TAP interface that somebody else has
+/// Ethernet frames of a descriptor, one per read and write: a TAP interface that the caller has
 /// opened with `IFF_NO_PI` and without `IFF_VNET_HDR`.
 #[cfg(unix)]
 #[derive(Debug)]

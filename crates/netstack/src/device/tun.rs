@@ -41,7 +41,7 @@ impl Tun {
         Tap::open_tun(interface, false).map(|tun| Self(Kind::Named(tun)))
     }
 
-    /// A TUN interface that somebody else has opened with `IFF_NO_PI` and without `IFF_VNET_HDR`, as
+    /// A TUN interface that the caller has opened with `IFF_NO_PI` and without `IFF_VNET_HDR`, as
     /// Android's `VpnService` does; packets have up to `mtu` bytes.
     ///
     /// # Errors

@@ -41,7 +41,7 @@ fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejectio
         let allowed = Some(loopback).filter(|_| config.host_loopback);
         return allowed.ok_or(Rejection::Reset);
     }
-    // Of Linux, 0.0.0.0/8 reaches the host itself.
+    // In Linux 0.0.0.0 reaches the host itself.
     let is_this_host = ip.is_loopback() || ip.octets()[0] == 0;
     if is_this_host || ip.is_broadcast() || ip.is_multicast() || subnet.contains(ip) {
         return Err(Rejection::Prohibited);

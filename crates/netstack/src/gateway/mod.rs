@@ -2,8 +2,8 @@
 //! needed for it.
 //!
 //! Each sandbox (a microVM's socket, or a TAP interface) has a port of its own and the address that
-//! goes with it: by DHCP, or set within. Frames from other addresses are dropped, and sandboxes do not
-//! reach each other. On the way down all of them share one queueing discipline: CAKE with
+//! goes with it: by DHCP, or set within. Frames from other addresses are dropped, and sandboxes do
+//! not reach each other. Toward the clients all of them share one queueing discipline: CAKE with
 //! `dual-dsthost`, or HTB with a class each.
 //!
 //! The gateway has IPv4 only. It answers echo requests itself, whatever their destination.
@@ -38,10 +38,10 @@ pub struct GatewayConfig {
     pub subnet: Subnet,
     /// Longest packet in bytes. Default 1500.
     pub mtu: usize,
-    /// The server for names that [`Subnet::resolver`] stands for. Default none.
+    /// The name server to which [`Subnet::resolver`] forwards. Default none.
     pub resolver: Option<SocketAddr>,
-    /// Whether [`Subnet::gateway`] stands for the host's 127.0.0.1, where servers may trust
-    /// everybody. Default no.
+    /// Whether [`Subnet::gateway`] maps to the host's 127.0.0.1, where servers may trust every
+    /// client. Default no.
     pub host_loopback: bool,
     /// Bounds in time and number.
     pub limits: RelayLimits,

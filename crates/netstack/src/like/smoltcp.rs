@@ -192,7 +192,7 @@ async fn serve_tcp(
         tokio::spawn(async move {
             let (local, remote) = (request.peer_addr(), request.local_addr());
             if let Ok(stream) = request.accept().await {
-                // Fails once nobody accepts any more.
+                // Fails once the receiver is dropped.
                 let _ = new.send((stream, local, remote)).await;
             }
         });
@@ -217,7 +217,7 @@ async fn serve_udp(
                 let _ = received.try_send((buffer[..len].to_vec(), local, remote));
             }
             Some((data, from, to)) = to_send.recv() => {
-                // One that does not fit into a packet is lost.
+                // A datagram that does not fit into a packet is dropped.
                 let _ = incoming.send(&data, from, to).await;
             }
         }

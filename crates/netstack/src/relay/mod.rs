@@ -1,7 +1,7 @@
 //! Everything that arrives from a device leaves by another [`Way`].
 //!
-//! A SYN is answered once the upstream connection stands: the client sees a refusal as it would without
-//! a relay. Datagrams pass through one association per sender.
+//! A SYN is answered once the upstream connection is established: the client sees a refusal as it
+//! would without a relay. Datagrams pass through one association per sender.
 
 mod udp;
 

@@ -70,7 +70,7 @@ async fn relay(
             }
             received = association.recv(&mut buffer) => {
                 let (from, data) = received?;
-                // One that does not fit is lost, as on a link with this MTU.
+                // A datagram that does not fit is dropped, as on a link with this MTU.
                 let _ = datagrams.send(&buffer[data], from, client).await;
             }
         }

@@ -81,7 +81,7 @@ impl Aqm {
             return;
         };
         self.empty_since = Some(since);
-        // What cannot fall does not move, and leaves the next rise unpaused.
+        // A probability of zero does not change, and does not hold off the next rise.
         if self.probability <= 0.0 || self.fall <= 0.0 || !self.may_move(now) {
             return;
         }

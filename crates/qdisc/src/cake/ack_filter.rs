@@ -1,9 +1,9 @@
 //! [`superseded`]: which TCP acknowledgment in a queue the newest one makes superfluous
 //! (`net/sched/sch_cake.c`).
 //!
-//! On links with much less room upwards than downwards, acknowledgments of a download fill the
-//! queue. Each says all that the ones before it said, and more; so an older one may go, as long as
-//! nothing else is lost with it: data, flags, marks, options.
+//! On links with much less capacity upstream than downstream, acknowledgments of a download fill
+//! the queue. Each says all that the ones before it said, and more; so an older one may go, as long
+//! as nothing else is lost with it: data, flags, marks, options.
 
 use tautline_base::Item;
 
@@ -243,8 +243,7 @@ pub(super) fn superseded<'a, P: Item + 'a>(
             continue;
         };
         let ecn = old.flags() & ECE_CWR;
-        // What the receiver says of congestion has changed behind it: without it, that would go
-        // unseen.
+        // The congestion feedback changed after it: without it, that would go unseen.
         found = found.filter(|found| found.ecn == ecn);
         if old.is_superseded_by(&newest) {
             match found {

@@ -27,7 +27,7 @@ const LONGEST_PAUSE: u64 = 1_000_000_000;
 const LEAST_TIME_BETWEEN_CHANGES: Duration = Duration::from_millis(250);
 
 impl Autorate {
-    /// Nothing has arrived; the bottleneck is taken to have this rate, zero if nobody knows.
+    /// No packet has arrived; the bottleneck is assumed to have this rate, zero if unknown.
     pub(super) fn new(rate: Rate) -> Self {
         Self {
             peak: rate.as_bytes_per_sec(),
@@ -45,7 +45,7 @@ impl Autorate {
         self.window += len;
     }
 
-    /// Notes that a packet arrived whose bytes do not matter: nobody asks for the rate.
+    /// Records the arrival of a packet without measuring: the rate is not used.
     pub(super) fn idle(&mut self, now: Instant) {
         self.window = Bytes::ZERO;
         self.last_packet = now;

@@ -16,7 +16,7 @@ pub(super) const FLOWS: usize = 1024;
 /// Number of a flow in its tin.
 pub(super) type FlowId = u16;
 
-/// Where a flow stands (`net/sched/sch_cake.c` `cake_dequeue`).
+/// State of a flow (`net/sched/sch_cake.c` `cake_dequeue`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Unused: it has no packets, and its AQM has come to rest.

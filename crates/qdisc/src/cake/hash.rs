@@ -23,9 +23,9 @@ pub(super) fn ways(natural: usize) -> impl Iterator<Item = usize> + Clone {
 /// Hashes of a packet under one instance's perturbation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hashes {
-    /// Of what has a queue of its own: a flow, a host, or a pair of hosts.
+    /// Hash of the entity that has a queue: a flow, a host, or a pair of hosts.
     pub(super) flow: u32,
-    /// Of source and destination host.
+    /// Hashes of source and destination host.
     pub(super) hosts: [u32; 2],
 }
 

@@ -141,9 +141,8 @@ impl Sizes {
         };
     }
 
-    /// The length of `packet` on the link. A packet that stands for several segments, whose length
-    /// counts the headers of each, weighs as they will: all but the last are taken to be equally
-    /// long.
+    /// The length of `packet` on the link. A packet of several segments, whose length counts the
+    /// headers of each, weighs as they will: all but the last are taken to be equally long.
     pub(super) fn weigh(&mut self, overhead: Overhead, packet: &impl Item) -> u32 {
         let len = u32::try_from(packet.len().get()).unwrap_or(u32::MAX);
         let offset = u32::try_from(packet.network_offset()).unwrap_or(u32::MAX);
@@ -157,7 +156,7 @@ impl Sizes {
             .min(len / (more + 1));
         let whole = len - header * (more + 1);
         let payload = whole.div_ceil(more + 1);
-        // What the others leave of the payload.
+        // Rest of the payload.
         let last = header + whole.saturating_sub(payload.saturating_mul(more));
         let each = self.weigh_one(overhead, header + payload, offset);
         each.saturating_mul(more)

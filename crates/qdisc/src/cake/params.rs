@@ -17,10 +17,9 @@ pub enum Bandwidth {
     /// Not known: no shaper, the tins take turns by their quanta. The default (Linux).
     #[default]
     Unlimited,
-    /// This fast; best a little less than the bottleneck, so that the queue stands here.
+    /// This rate; best slightly below the bottleneck's, so that the queue builds up here.
     Shaped(Rate),
-    /// To be found out from what arrives, for a queue behind the bottleneck: 15/16 of the peak that
-    /// was seen.
+    /// Estimated from arrivals, for a queue behind the bottleneck: 15/16 of the peak that was seen.
     AutorateIngress {
         /// The first estimate; zero: unknown, and nothing is held back until something is seen.
         start: Rate,
@@ -97,8 +96,8 @@ pub struct Config {
     pub nat: bool,
     /// Clear the DSCP of every packet, after it has chosen the tin. Default off.
     pub wash: bool,
-    /// The queue stands behind the bottleneck: dropped packets have used it too and are charged to
-    /// the shaper. Default off.
+    /// The queue is behind the bottleneck: dropped packets have used it too and are charged to the
+    /// shaper. Default off.
     pub ingress: bool,
     /// Default [`AckFilter::Off`].
     pub ack_filter: AckFilter,
@@ -121,7 +120,7 @@ pub struct Config {
     pub profile: Profile,
     /// Seed of BLUE's random numbers and of the rounding of quanta. Default 0.
     pub seed: u64,
-    /// Secret that moves the flows to other queues, so that nobody can aim at one (RFC 8290 §4.1).
+    /// Secret key of the flow hash, so that an attacker cannot aim at a queue (RFC 8290 §4.1).
     /// Default `None`: drawn at creation, which fails without the feature `std`. Give it where runs
     /// must repeat.
     pub perturbation: Option<u64>,

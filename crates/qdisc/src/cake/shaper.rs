@@ -115,7 +115,7 @@ mod tests {
         assert!(!shaper.is_limited() && shaper.opens_at() == Instant::from_nanos(1_121_120));
     }
 
-    /// Of packets dropped and charged, two thirds of the rate remain for the delivered ones.
+    /// With dropped packets charged, two thirds of the rate remain for the delivered ones.
     #[test]
     fn the_failsafe_keeps_two_thirds() {
         let mut shaper = Shaper::default();

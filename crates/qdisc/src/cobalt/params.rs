@@ -42,10 +42,10 @@ pub struct Params {
     /// The time one full frame takes at the rate of the link: a delay of up to four of them is
     /// never above the target. Default zero, for a link whose rate is not known.
     pub mtu_time: Duration,
-    /// By how much BLUE raises its drop probability when the queue is full, at most once per target
+    /// Increment of BLUE's drop probability when the queue is full, applied at most once per target
     /// time. Default 1/256 (CAKE, ns-3).
     pub increment: f64,
-    /// By how much BLUE lowers it when the queue is empty, at most once per target time. Default
+    /// Decrement of it when the queue is empty, applied at most once per target time. Default
     /// 1/4096 (CAKE, ns-3).
     pub decrement: f64,
     /// A delay above this counts as a full queue. Default none (CAKE); ns-3 has 400 ms.

@@ -76,7 +76,7 @@ pub(crate) struct InverseRoot(u16);
 
 impl InverseRoot {
     /// The value for count 1, as near to 1 as it gets. Starting at anything smaller would be kept
-    /// small by the Newton step, and 0 for ever: a law that drops a whole queue at once.
+    /// small by the Newton step, and 0 forever: a law that drops a whole queue at once.
     pub(crate) const ONE: Self = Self(u16::MAX);
 
     /// One Newton step towards 1/√`count`, as Linux computes it: x ← x (3 − count x²) / 2.

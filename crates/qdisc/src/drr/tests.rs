@@ -415,7 +415,7 @@ proptest! {
     }
 }
 
-/// A class of empty packets has its turn like any other, not for ever.
+/// A class of empty packets has its turn like any other, not forever.
 #[test]
 fn empty_packets_end_their_turn() {
     let (mut queue, mut drops) = (drr(&[10, 10]), Drops::new());

@@ -19,7 +19,7 @@ pub enum Native {
     Ramp {
         /// Delays up to this are not marked. RFC 9332: 800 µs.
         min: Duration,
-        /// From there to where every packet is marked. RFC 9332: 400 µs.
+        /// Width of the ramp, at whose end every packet is marked. RFC 9332: 400 µs.
         range: Duration,
     },
 }

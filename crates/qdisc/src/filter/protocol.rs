@@ -15,7 +15,7 @@ pub enum Protocol {
     /// Any, also packets whose protocol is not known.
     #[default]
     All,
-    /// Those with this number in the link header.
+    /// Packets with this ethertype.
     Ethertype(u16),
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Offsets count from the network header and are multiples of 4; words are big-endian. A word that
 //! extends beyond the end of the packet does not match. (In Linux it ends the search in all `u32`
-//! rules of the same preference, so that one such rule hides those after it. That is not copied.)
+//! rules of the same preference, so that one such rule hides those after it. Not reproduced here.)
 
 use alloc::vec::Vec;
 
@@ -195,8 +195,8 @@ impl Link {
     }
 }
 
-/// The word at `at`. Of one that begins before the packet, the bytes that are missing count as 0
-/// (`match u16 ... at -14`, the link header's first bytes).
+/// The word at `at`. Missing bytes of a word that begins before the packet count as 0 (`match u16
+/// ... at -14`, the link header's first bytes).
 fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
     let bytes = packet.headers();
     let Ok(at) = usize::try_from(at) else {

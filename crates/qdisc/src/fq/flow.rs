@@ -23,7 +23,7 @@ pub(super) struct Flow {
     /// Its next packet leaves no earlier.
     pub(super) time_next: Instant,
     pub(super) place: FlowStatus,
-    /// The band it stands in while it is not idle.
+    /// Its band while it is not idle.
     pub(super) band: u8,
     /// Successor on its list, or the empty place to be used after this one.
     next: Option<Index>,
@@ -33,7 +33,7 @@ pub(super) struct Flow {
 
 const _: () = assert!(size_of::<Flow>() <= 64, "one flow a cache line");
 
-/// Where a flow stands.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlowStatus {
     /// Nowhere: this place of the array belongs to no flow.

@@ -147,7 +147,7 @@ fn deficits_and_lists_follow_the_ns3_suite() {
 }
 
 /// RFC 8290 §4.2: a new flow that ran empty waits among the old ones, so that it cannot come back
-/// as new for ever.
+/// as new forever.
 #[test]
 fn a_flow_that_ran_empty_does_not_stay_ahead_of_the_old_ones() {
     let (mut queue, [sparse, bulk]) = with_flows(config(1514));

@@ -39,7 +39,7 @@ pub(super) enum Node {
 pub(super) struct Inner {
     /// Their positions among all classes, in the order of their numbers.
     pub(super) children: Vec<usize>,
-    /// Those that want to borrow, by priority, by place in `children`.
+    /// The children that borrow, by priority and index in `children`.
     pub(super) feeds: [Ring; PRIORITIES],
 }
 
@@ -191,14 +191,14 @@ impl Class {
             .min(LONGEST)
     }
 
-    /// Its mode with `earned` more in its buckets, and for how many nanoseconds it can do no more
-    /// than that.
+    /// Its mode with `earned` more tokens in its buckets, and the nanoseconds until the mode can
+    /// change.
     pub(super) fn mode_with(&self, earned: i64, now: Instant) -> (Mode, i64) {
         let [tokens, ceil_tokens] = [
             self.buckets.tokens + earned,
             self.buckets.ceil_tokens + earned,
         ];
-        // At the end of time there is no later moment to wait for.
+        // A saturated time cannot be waited for.
         let forced = now == Instant::from_nanos(u64::MAX);
         if ceil_tokens < 0 && !forced {
             (Mode::CannotSend, -ceil_tokens)

@@ -33,9 +33,9 @@ pub enum Depth {
     /// The time these bytes take at the rate.
     #[default]
     Exact,
-    /// As in Linux: while a class borrows, its own bucket fills beyond its depth. And as `tc`
-    /// (before 6.15) hands it over: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s
-    /// a bucket of 1600 bytes so loses a quarter.
+    /// As in Linux: while a class borrows, its own bucket fills beyond its depth. As `tc` (before
+    /// 6.15) passes it: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s a bucket of
+    /// 1600 bytes thus loses a quarter.
     Ticks,
 }
 
@@ -164,7 +164,7 @@ impl ClassConfig {
         self.ceil.unwrap_or(self.rate)
     }
 
-    /// With every value that has a default filled in.
+    /// With all defaults filled in.
     pub(super) fn resolved(&self, shape: &Config) -> Self {
         let burst =
             |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / u64::from(shape.hz));

@@ -282,7 +282,7 @@ impl Tree {
             return;
         };
         let deficit = &mut deficits[level];
-        // An empty packet counts as a byte, or a class of them would have its turn for ever.
+        // An empty packet counts as a byte, or a class of them would have its turn forever.
         *deficit = deficit.saturating_sub(i64::try_from(len.get().max(1)).unwrap_or(i64::MAX));
         if *deficit < 0 {
             *deficit = deficit.saturating_add(class.quantum);

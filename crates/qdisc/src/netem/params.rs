@@ -45,8 +45,8 @@ impl Default for Loss {
 }
 
 /// Probabilities of the transitions between: 1, received; 2, received within a burst; 3, lost
-/// within a burst; 4, lost alone. From 4 the chain returns to 1. What else is left of each state's
-/// probability keeps it where it is.
+/// within a burst; 4, lost alone. From 4 the chain returns to 1. The rest of each state's
+/// probability keeps the chain in that state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct States {
     /// From 1 to 3: a burst begins.

@@ -30,7 +30,7 @@ const MAX_STRIDES: usize = 4096;
 /// Below this a decaying probability becomes zero: 2⁻³⁰.
 const NOTHING: u64 = ONE >> 30;
 
-/// Where PIE stands when the probability is to be changed: delays in the law's ticks.
+/// Input of an update of the probability; delays in the law's ticks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     /// The delay now.

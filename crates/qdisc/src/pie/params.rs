@@ -67,10 +67,10 @@ impl fmt::Display for Law {
 /// How PIE knows the delay of its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DelaySource {
-    /// By how long the last packet stayed. The default: right below every device.
+    /// From the sojourn time of the last packet. The default: right below every device.
     #[default]
     Timestamp,
-    /// By the backlog and an estimate of the departure rate, measured over
+    /// From the backlog and an estimate of the departure rate, measured over
     /// [`Params::dq_threshold`]. A device that takes packets in bursts makes the estimate far too
     /// high: a whole measurement fits into one burst, and PIE never drops.
     DepartureRate,

@@ -47,7 +47,7 @@ pub(crate) struct State {
     idle_since: Option<Instant>,
 }
 
-/// Where the queue stands between two signals.
+/// The average queue relative to the thresholds, between two signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Gap {
     /// The average is not between the thresholds.
@@ -177,7 +177,7 @@ impl Aqm {
     /// drawn.
     pub(super) fn exceeds(&self, packets: u32, average: u64, roll: u32) -> bool {
         if average < self.max {
-            // Bytes above the threshold are compared with the bytes that the number stands for,
+            // Bytes above the threshold are compared with the bytes that the number represents,
             // rounded down, as in Linux.
             return u64::from(packets) * (average - self.min) >= u64::from(roll / self.per_byte);
         }

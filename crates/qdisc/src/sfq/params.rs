@@ -24,13 +24,12 @@ pub struct Config {
     /// Buckets that flow hashes are spread over, a power of two of at most 65 536. Default 1024
     /// (Linux).
     pub divisor: u32,
-    /// How long a key of the hash is used, at least a second. Default for ever (Linux).
+    /// Lifetime of a hash key, at least a second. Default unlimited (Linux).
     pub perturb: Option<Duration>,
     /// RED on every flow. Default none (Linux).
     pub red: Option<FlowRed>,
-    /// Seed of the keys of the hash, which nobody may know, and of RED's random numbers. Default
-    /// `None`: drawn at creation, which fails without the feature `std`. Give it where runs must
-    /// repeat.
+    /// Secret seed of the hash keys and of RED's random numbers. Default `None`: drawn at creation,
+    /// which fails without the feature `std`. Give it where runs must repeat.
     pub seed: Option<u64>,
 }
 

@@ -739,7 +739,7 @@ proptest! {
     }
 }
 
-/// A flow of empty packets has its turn like any other, not for ever.
+/// A flow of empty packets has its turn like any other, not forever.
 #[test]
 fn empty_packets_end_their_turn() {
     let mut queue = sfq(Config {

@@ -34,7 +34,7 @@ impl FlowCounts {
 /// A flow and what passed of it, in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The flow's hash; `None` stands for all flows that there was no room for.
+    /// The flow's hash; `None` for the sum of all flows without a row of their own.
     pub hash: Option<u64>,
     /// The counters.
     pub counts: FlowCounts,
@@ -277,7 +277,7 @@ mod tests {
         );
     }
 
-    /// Gives up what it holds when it is asked for it.
+    /// Hands over its packets on request.
     struct Shredder(Pfifo<Probe>);
 
     impl Qdisc<Probe> for Shredder {

@@ -180,7 +180,7 @@ fn what_does_not_fit_is_split_or_dropped() {
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO).len(), 3);
 }
 
-/// In Linux a packet that no longer fits would stop the queue for ever.
+/// In Linux a packet that no longer fits would stop the queue forever.
 #[test]
 fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     let (mut queue, mut drops) = (tbf(config(1, 5000)), Drops::new());

@@ -193,7 +193,7 @@ impl ByteReceiver {
         self.ring.as_ref().is_none_or(is_half_empty)
     }
 
-    /// Whether the sending end was dropped. What it wrote can still be read.
+    /// Whether the sending end was dropped. Written bytes can still be read.
     pub(super) fn is_abandoned(&self) -> bool {
         is_abandoned(&self.successors)
     }

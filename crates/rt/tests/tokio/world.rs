@@ -1,4 +1,4 @@
-//! Two hosts on a cable, and a runtime that does not wait for ever.
+//! Two hosts on a cable, and a runtime that does not wait forever.
 
 use std::cell::RefCell;
 use std::future::Future;

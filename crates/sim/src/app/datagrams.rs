@@ -15,8 +15,8 @@ use crate::config_error::ConfigError;
 /// Maximum number of datagrams in one call, for the sake of other applications.
 const BUDGET: usize = 64;
 
-/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused,
-/// not queued by the application.
+/// Datagrams to a [sink](DatagramSinkConfig). The application does not queue datagrams that the
+/// socket refuses.
 #[derive(Clone, Debug)]
 pub struct DatagramsConfig {
     /// Name of the flow, at both ends.

@@ -89,7 +89,7 @@ pub struct Failure {
     pub why: Arc<AppError>,
 }
 
-/// Measurements of one flow at one host. Those that do not apply to the kind of application are
+/// Measurements of one flow at one host. Samples that do not apply to the kind of application are
 /// empty.
 #[derive(Clone, Debug)]
 pub struct Measured {

@@ -7,7 +7,7 @@
 
 use tautline_base::Instant;
 
-/// A component of a network that has events. Those due at the same time are served in this order.
+/// A component of a network that has events. Timers due at the same time are served in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Component {
     Medium(usize),

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// joined into one (Linux `__tcp_ack_snd_check`, `net/ipv4/tcp_input.c`). Peers without SACK get each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckCompression {
-    /// Most acknowledgments that one stands for. Linux `tcp_comp_sack_nr`: 44.
+    /// Most acknowledgments compressed into one. Linux `tcp_comp_sack_nr`: 44.
     pub most: u8,
     /// Longest it waits. Linux `tcp_comp_sack_delay_ns`: 1 ms.
     pub delay: Duration,

@@ -279,7 +279,7 @@ where
         self.port.enqueue(packet, now, &mut self.drops);
     }
 
-    /// The hardware address of `next_hop`. If it is unknown, asks for it; `waiter` waits.
+    /// The hardware address of `next_hop`. If it is unknown, requests it and queues `waiter`.
     pub(super) fn resolve(
         &mut self,
         next_hop: IpAddr,

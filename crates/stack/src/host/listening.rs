@@ -179,7 +179,7 @@ fn cookie_options(config: &TcpConfig, syn: &Segment<'_>) -> cookies::Options {
     }
 }
 
-/// The SYN that the acknowledgment of a cookie stands for.
+/// The SYN reconstructed from the acknowledgment of a cookie.
 fn redeemed_syn(segment: &Segment<'_>, mss: u16) -> Segment<'static> {
     let options = segment
         .timestamp

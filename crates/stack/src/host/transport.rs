@@ -547,7 +547,7 @@ impl Transport {
         connection.attribution.as_deref_mut()
     }
 
-    /// Keeps attribution from now on if `config` asks for it.
+    /// Starts attribution if `config` enables it.
     pub(super) fn note_attribution(&mut self, config: &TcpConfig) {
         self.attributing |= config.attribution;
     }

@@ -68,7 +68,7 @@ pub(crate) struct QueueLinks {
     pub(crate) queued: bool,
     /// In the pacing queue.
     pub(crate) paced: bool,
-    /// In the queue of those whose memory goes when nothing arrives.
+    /// In the queue of connections with memory to release.
     pub(crate) idling: bool,
     /// Among those that wait for a free frame.
     pub(crate) starved: bool,
@@ -80,11 +80,11 @@ pub(crate) struct QueueLinks {
     pub(crate) half_open: bool,
     /// Counted among the orphans.
     pub(crate) counted_orphan: bool,
-    /// In the queue of those to reset when memory is short.
+    /// In the queue of connections to reset when memory is short.
     pub(crate) suspect: bool,
     /// Bytes of buffers it was last charged for.
     pub(crate) charged: u64,
-    /// Rounds of requests for its next hop's hardware address that nobody answered, in a row.
+    /// Consecutive unanswered rounds of requests for the hardware address of its next hop.
     pub(crate) unresolved: u8,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Connection {
     pub(crate) links: QueueLinks,
     pub(crate) pending: PendingEvents,
     pub(crate) tsq: Tsq,
-    /// Account of what the bytes waited for, if the configuration asks for one.
+    /// Attribution of waiting time, if configured.
     pub(crate) attribution: Option<Box<Attribution>>,
     /// The application has closed the socket: no events, and the slot is freed when the connection
     /// ends.
@@ -323,7 +323,8 @@ impl Connection {
 
     /// Ends the connection at once and tells the peer.
     pub(crate) fn abort(&mut self, why: CloseReason) {
-        // What is due stays due: an aborted connection may be let go before its reset has left.
+        // Pending work stays pending: an aborted connection may be let go before its reset has
+        // left.
         self.reset_due |= self.state != State::SynSent && !self.state.is_over();
         self.end(why);
     }

@@ -9,7 +9,7 @@ use super::state::State;
 use crate::socket::CloseReason;
 
 /// Limit on timeouts of an orphan's segment, and on its probes of a closed window even if the peer
-/// answers (Linux `tcp_orphan_retries`): else the peer could keep an abandoned connection for ever.
+/// answers (Linux `tcp_orphan_retries`): else the peer could keep an abandoned connection forever.
 pub(super) const ORPHAN_RETRIES: u32 = 8;
 
 impl Connection {
@@ -37,7 +37,7 @@ impl Connection {
         let quiet = self.send.is_quiet();
         let liveness = self.liveness.deadline(&self.config, self.state, quiet);
         if liveness.is_some_and(|at| at <= now) && self.liveness.on_deadline(&self.config, now) {
-            // The peer may live after all, and nobody else would tell it.
+            // The peer may be alive after all; only this reset informs it.
             self.time_out(true);
         }
         if self.liveness.close.is_some_and(|at| at <= now) {

@@ -25,8 +25,8 @@ pub(super) use classic::{AckState, EarlierAck};
 use crate::config::EcnMode;
 use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
-/// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on
-/// the way throws such SYNs away (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
+/// SYNs that request classic ECN, and AccECN: later ones do not, in case a middlebox on the way
+/// throws such SYNs away (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
 const CLASSIC_REQUESTS: u32 = 1;
 const ACCURATE_REQUESTS: u32 = 2;
 
@@ -97,7 +97,7 @@ pub(super) struct EcnFields {
 pub(super) struct Marks {
     /// The network signals congestion.
     pub(super) congestion: bool,
-    /// Of the newly delivered bytes, what was marked.
+    /// Marked part of the newly delivered data.
     pub(super) bytes: Bytes,
 }
 

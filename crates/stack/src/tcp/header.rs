@@ -153,7 +153,7 @@ impl HeaderBuilder<'_> {
         echo.map(|echo| (self.send.flight.numbers().timestamp(now), echo))
     }
 
-    /// With the bytes that AccECN echoes there is room for two blocks (RFC 9768 §3.2.3.3).
+    /// Beside an AccECN option two blocks fit (RFC 9768 §3.2.3.3).
     fn sack_blocks(&self, agreed: &Negotiated) -> [Option<(u32, u32)>; SACK_BLOCKS] {
         // Not even an acknowledgment may be longer than the MTU.
         let link = self.send.flight.path.link();

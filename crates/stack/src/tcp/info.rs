@@ -96,13 +96,13 @@ pub struct TcpInfo {
     pub spurious_timeouts: u64,
     /// Segments that the peer says arrived twice (`dsack_dups`).
     pub duplicates: u64,
-    /// By how many segments the path displaces one (`reordering`).
+    /// Reordering degree of the path in segments (`reordering`).
     pub reordering: u32,
     /// Segments that came later than one sent after them (`reord_seen`).
     pub reorderings: u32,
     /// How much later than one sent after it a segment may arrive before it counts as lost.
     pub reordering_window: Duration,
-    /// Where the sender stands with congestion signals (`ca_state`).
+    /// Congestion state of the sender (`ca_state`).
     pub phase: tautline_cc::CongestionState,
     /// Proportional rate reduction, while it owns the window.
     pub reduction: Option<Reduction>,
@@ -127,8 +127,8 @@ pub struct TcpInfo {
     pub advertised_mss: Bytes,
     /// Segments sent and not cumulatively acknowledged (`unacked`).
     pub segments_unacked: usize,
-    /// Of their bytes, those the peer holds (`sacked`), and those believed lost and not sent again
-    /// (`lost`).
+    /// Of those bytes: selectively acknowledged (`sacked`), and marked lost but not yet
+    /// retransmitted (`lost`).
     pub sacked: Bytes,
     /// Believed lost and not sent again.
     pub lost: Bytes,

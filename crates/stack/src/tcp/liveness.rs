@@ -74,7 +74,7 @@ impl Liveness {
     }
 
     /// The peer is sent our numbers in answer to a segment that does not fit: `always`, or at a
-    /// limited rate, so that two confused ends do not talk for ever. False if the limit forbids it.
+    /// limited rate, so that two confused ends do not talk forever. False if the limit forbids it.
     pub(super) fn challenge(&mut self, always: bool, now: Instant) -> bool {
         let limited = self
             .challenged
@@ -85,8 +85,8 @@ impl Liveness {
         always || !limited
     }
 
-    /// When the next probe of a peer that is `quiet` is due, or the user timeout expires. What is
-    /// outstanding asks by itself.
+    /// When the next probe of a peer that is `quiet` is due, or the user timeout expires.
+    /// Outstanding data probes the peer by itself.
     #[inline]
     pub(super) fn deadline(
         &self,

@@ -30,8 +30,8 @@ use crate::config::AckCompression;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
-/// Separate holes we keep track of. Beyond it a segment that would open another is refused: memory
-/// and time stay bounded when a peer sends every second byte.
+/// Separate holes we keep track of. Beyond it a segment that would create another is refused:
+/// memory and time stay bounded when a peer sends every second byte.
 const MAX_RANGES: usize = 1024;
 /// SACK blocks that joined acknowledgments may report (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const EXPECTED_BLOCKS: usize = 2;
@@ -297,7 +297,7 @@ impl Receiver {
         }
     }
 
-    /// Text at the offsets `range` has arrived. What of it was there before is to be told the peer
+    /// Text at the offsets `range` has arrived. The part received before is reported with D-SACK
     /// (RFC 2883).
     pub(super) fn note_duplicate(&mut self, range: Range<u64>) {
         let known = if range.start < self.next {
@@ -404,8 +404,9 @@ impl Receiver {
         count
     }
 
-    /// It holds enough when memory is short to refuse what arrives at `offset`. What is in order and
-    /// what the application will read at once always has some room, or nothing would ever move again.
+    /// True if it holds enough, when memory is short, to refuse a segment at `offset`. In-order
+    /// data that the application can read at once is always accepted, or the connection would
+    /// stall.
     pub(super) fn holds_enough(&self, offset: u64) -> bool {
         let held = if offset <= self.next {
             self.readable()
@@ -420,7 +421,7 @@ impl Receiver {
         self.bytes.memory() + self.ahead.memory()
     }
 
-    /// Drops everything that nobody has read.
+    /// Discards all unread data.
     pub(super) fn clear(&mut self) {
         self.bytes.release_all();
         self.ahead = RangeSet::default();

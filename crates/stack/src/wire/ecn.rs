@@ -13,9 +13,9 @@ impl EcnFlags {
     pub(crate) const ECE: Self = Self(0b001);
     /// Congestion window reduced.
     pub(crate) const CWR: Self = Self(0b010);
-    /// The SYN that asks for classic ECN.
+    /// The SYN that requests classic ECN.
     pub(crate) const CLASSIC_SETUP: Self = Self(0b011);
-    /// The SYN that asks for AccECN.
+    /// The SYN that requests AccECN.
     pub(crate) const ACCURATE_SETUP: Self = Self(0b111);
 
     /// The flags one by one.

@@ -1,4 +1,4 @@
-//! Limits on resources that a peer could hold for ever: buffers, orphans, TIME-WAIT, ports
+//! Limits on resources that a peer could hold forever: buffers, orphans, TIME-WAIT, ports
 //! (CVE-2008-4609; TRUST rows on exhaustion).
 
 use std::net::SocketAddr;

@@ -204,7 +204,7 @@ fn an_end_in_the_past_or_beyond_the_window_is_none() {
 }
 
 /// The window is a multiple of 2^scale, the buffer is not: the edge moves left by the rounding at
-/// most (rounding up each time would let it creep to the right for ever), what was promised is
+/// most (rounding up each time would let it creep to the right forever), what was promised is
 /// accepted all the same, and what is kept is what fits the buffer.
 #[test]
 fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {

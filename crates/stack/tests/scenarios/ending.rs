@@ -175,7 +175,7 @@ fn forge(template: &[u8], flags: u8, offset: u32) -> Vec<u8> {
 }
 
 /// An abandoned connection is given up in the end; a peer that lives must not keep its half of it
-/// for ever.
+/// forever.
 #[test]
 fn the_peer_hears_that_an_orphan_gave_up() {
     let config = TcpConfig {
@@ -215,7 +215,7 @@ fn the_peer_hears_that_an_orphan_gave_up() {
     }
 }
 
-/// Sums of times saturate at the end of time; what would be due there must not be due for ever.
+/// Sums of times saturate at the end of time; what would be due there must not be due forever.
 #[test]
 fn the_end_of_time_is_quiet() {
     for before_the_end in [0, 1, 1_000_000, 5_000_000_000] {

@@ -28,7 +28,7 @@ use tautline_qdisc::{ClassId, Common};
 use crate::discipline::Inspect;
 use crate::report::Report;
 
-/// The name of the qdisc `handle`; `None` for one that stands alone.
+/// The name of the qdisc `handle`; `None` without a tree.
 fn named(handle: u16) -> Option<ClassId> {
     (handle > 0).then_some(ClassId::new(handle, 0))
 }

@@ -55,7 +55,7 @@ impl Parameters for Params {
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Red<P, Q> {
     configured!(Config, |red, config, _now, _drops| red.reconfigure(config));
 
-    /// With everything derived written out, as `tc` shows it.
+    /// Includes the derived parameters, as `tc` does.
     fn shown(&self) -> Vec<(&'static str, Value)> {
         let config = self.config();
         let red = config.red.derived(config.limit);

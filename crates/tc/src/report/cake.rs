@@ -101,7 +101,7 @@ pub(super) fn tin(tin: &Report) -> Json {
     Json::Object(fields)
 }
 
-/// The parameter that `word`, which stands alone in text, sets in JSON, and its value.
+/// The JSON parameter and value of `word`, a bare word in text.
 pub(super) fn meaning(word: &'static str) -> (&'static str, Json) {
     let (name, value) = match word {
         "unlimited" => ("bandwidth", word),

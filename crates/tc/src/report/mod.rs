@@ -30,7 +30,7 @@ pub(crate) use tree::Parent;
 pub struct Report {
     /// `tc`'s name of the kind: `fq_codel`.
     pub kind: &'static str,
-    /// The qdisc's handle (`1:`) or the class's name (`1:10`), if it stands in a tree.
+    /// The qdisc's handle (`1:`) or the class's name (`1:10`), if it is part of a tree.
     pub id: Option<ClassId>,
     /// Of a class: the class above it. `None` for a class right below its qdisc, and where
     /// classes are nested in `classes`.
@@ -116,8 +116,7 @@ pub enum Value {
     Rate(Rate),
     /// A share of one: `0.02`, or `2%` where `tc` prints percents.
     Share(f64),
-    /// A word that stands alone in text (`ecn`), `true` or `false` in JSON. False prints nothing in
-    /// text.
+    /// A bare word in text (`ecn`), `true` or `false` in JSON. False prints nothing in text.
     Flag(bool),
     /// A name: `rfc8289`.
     Word(String),

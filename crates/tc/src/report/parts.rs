@@ -18,7 +18,7 @@ struct Form {
     key: &'static str,
     /// The parts in order, by their names in JSON.
     parts: &'static [&'static str],
-    /// From which on `tc` prints the names of the parts too.
+    /// Number of parts from which `tc` prints their names too.
     named: usize,
 }
 

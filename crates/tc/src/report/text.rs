@@ -392,7 +392,7 @@ impl<'a> Counters<'a> {
         names.split_whitespace().map(pair).collect()
     }
 
-    /// Those of the counters named that are neither missing nor zero.
+    /// The named counters that are present and nonzero.
     fn set(&mut self, names: &str) -> String {
         let taken = |name| Some((name, take(&mut self.left, name)?));
         let values = names.split_whitespace().filter_map(taken);

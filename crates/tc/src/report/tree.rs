@@ -108,7 +108,7 @@ fn add_classes<'a>(classes: &'a [Report], outer: Parent, all: &mut Vec<Shown<'a>
     }
 }
 
-/// A name; `0:` stands for none, as in `tc`.
+/// A name; `0:` without one, as in `tc`.
 pub(super) fn handle(id: Option<ClassId>) -> String {
     id.unwrap_or_default().to_string()
 }

@@ -1,4 +1,4 @@
-//! From a [`Tree`] to the qdisc it describes.
+//! Builds the qdisc that a [`Tree`] describes.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -79,7 +79,7 @@ pub struct Tree {
 /// One qdisc of a tree.
 #[derive(Clone, Debug, PartialEq)]
 struct Node {
-    /// The class it stands below; `None` for the root.
+    /// The parent class; `None` for the root.
     parent: Option<ClassId>,
     handle: u16,
     kind: Kind,

@@ -1,4 +1,4 @@
-//! [`Script`]: reads a tree command by command, and remembers where each part stands.
+//! [`Script`]: parses a tree command by command, and records the position of each part.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -238,8 +238,8 @@ impl<'a> Script<'a> {
             .map_err(|error| command.refused("filter", error))
     }
 
-    /// The class that `parent` stands for: the one class of a qdisc that has one may go by the
-    /// qdisc's own name.
+    /// The class that `parent` names: the one class of a qdisc that has one may go by the qdisc's
+    /// own name.
     fn seat(&self, parent: ClassId) -> ClassId {
         let lone = self
             .node_of(parent.major)

@@ -10,7 +10,7 @@ use tautline_qdisc::ClassId;
 use super::error::{Expected, ParseError, Problem};
 use super::parameter::{Options, Syntax};
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     /// The word.
@@ -33,7 +33,7 @@ impl Word<'_> {
         }
     }
 
-    /// The error that this word stands where `expected` should.
+    /// The error for this word in the place of `expected`.
     pub(crate) fn misplaced(&self, expected: &'static str) -> ParseError {
         self.error(Problem::Misplaced {
             word: self.text.into(),
@@ -147,15 +147,15 @@ impl<'a> Words<'a> {
         self.peek().map_or(self.end..self.end, |word| word.span())
     }
 
-    /// Where this command stands, from its first word to its last, whether read or not.
+    /// The range of this command, from its first word to its last, read or not.
     pub fn command(&self) -> Range<usize> {
         let command = &self.text[self.start..self.end];
         let start = self.start + (command.len() - command.trim_start().len());
         start..start + command.trim().len()
     }
 
-    /// The refusal of what this command asked for, pointing at the value that `error` names, or at
-    /// the whole command if no word of it set that parameter.
+    /// The error for this command, pointing at the value that `error` names, or at the whole
+    /// command if no word of it set that parameter.
     pub fn refused(&self, kind: &'static str, error: ConfigError) -> ParseError {
         let at = self
             .place_of(error.parameter)
@@ -171,7 +171,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Where the value of `parameter` stands, or the parameter itself if it takes none.
+    /// The position of the value of `parameter`, or of the parameter itself if it takes no value.
     fn place_of(&self, parameter: &str) -> Option<Range<usize>> {
         let aliases = ALIASES
             .iter()

@@ -33,7 +33,7 @@ pub(crate) enum Problem {
         word: String,
         usage: Vec<Usage>,
     },
-    /// An option stands at the end without its value.
+    /// The last option lacks its value.
     MissingValue { option: String, expected: Expected },
     /// An option's value cannot be read.
     BadValue {
@@ -46,7 +46,7 @@ pub(crate) enum Problem {
         option: String,
         needed: &'static str,
     },
-    /// A word stands where something else should.
+    /// An unexpected word.
     Misplaced {
         word: String,
         expected: &'static str,
@@ -101,7 +101,7 @@ impl fmt::Display for Expected {
 pub struct Usage {
     /// The words for it: different names of the same parameter, or settings of it.
     pub(crate) words: &'static [&'static str],
-    /// The values that may follow; empty if it stands alone.
+    /// The values that may follow; empty if it takes none.
     pub(crate) values: &'static [&'static str],
 }
 

@@ -286,7 +286,7 @@ macro_rules! or_word {
 }
 
 /// `choice!("law", codel.law, "rfc8289" => Law::Rfc8289, "linux" => Law::Linux)`: a field with a
-/// word for each value. Of two words for a value the first is shown.
+/// word for each value. Of two words for the same value, the first is printed.
 macro_rules! choice {
     ($name:literal, $($field:ident).+, $($word:literal => $value:expr),+ $(,)?) => {
         $crate::words::parameter::custom!(

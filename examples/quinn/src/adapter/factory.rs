@@ -1,4 +1,4 @@
-//! [`AdapterFactory`]: what quinn asks for a controller.
+//! [`AdapterFactory`]: creates the controllers of quinn's connections.
 
 use std::error::Error;
 use std::fmt;

@@ -40,8 +40,8 @@ impl SentTimes {
         self.records.push_back(record);
     }
 
-    /// The record of `sent`. What quinn does not report as sent (probes of the path MTU) counts as
-    /// sent with what left before it. `None` if that is forgotten.
+    /// The record of `sent`. Packets that quinn does not report as sent (path MTU probes) count as
+    /// sent with the packet before them. `None` if that is forgotten.
     pub(super) fn find(&self, sent: Instant) -> Option<SentRate> {
         let after = self
             .records

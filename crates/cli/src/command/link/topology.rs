@@ -142,7 +142,7 @@ impl Topology {
         })
     }
 
-    /// Starts a shell with `words` at the far end, in a process group of its own. What it prints goes
+    /// Starts a shell with `words` at the far end, in a process group of its own. Its output goes
     /// to standard error.
     pub(super) fn start_server(&self, words: &str) -> io::Result<Child> {
         self.far.within(|| {

@@ -16,7 +16,7 @@ const MOST_SLOTS: f64 = 5e4;
 /// Largest `--step-size` for Flent, in seconds. Longer runs than this and the slots allow are cut.
 const LONGEST_STEP: f64 = 10.0;
 
-/// From the run's time to the file's.
+/// Converts the time of the run to the time of the file.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
     /// Second of the run that is second [`LEAD_IN`] of the file.

@@ -3,7 +3,7 @@
 
 /// Beyond this, values are drawn at the edge: their differences would no longer be finite.
 const LARGEST: f64 = 1e300;
-/// On a logarithmic axis, what is not above this is drawn at the lower edge.
+/// On a logarithmic axis, values not above this are drawn at the lower edge.
 const SMALLEST: f64 = 1e-300;
 /// Values that span more than this factor get a logarithmic axis.
 const DECADES_SPANNED: f64 = 100.0;

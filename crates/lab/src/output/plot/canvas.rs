@@ -59,7 +59,7 @@ pub(super) fn color(number: usize, count: usize) -> RGBColor {
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// Where text stands against its point.
+/// Anchor of a text relative to its point.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Left,

@@ -65,7 +65,7 @@ const HEAD: f64 = 34.0;
 const FOOT: f64 = 40.0;
 const NAME: f64 = 11.5;
 const WIDEST_NAME: f64 = 150.0;
-/// With more curves than this in a panel they are drawn thin, and one name stands for all.
+/// With more curves than this in a panel they are drawn thin under one common label.
 const DISTINCT: usize = 9;
 
 impl CurvesPanel {

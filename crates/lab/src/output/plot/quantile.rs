@@ -19,7 +19,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// Those of the finite ones among `samples`; `None` without any.
+    /// The quantiles of the finite `samples`; `None` without any.
     pub(crate) fn of(samples: &[f64], span: BoxSpan) -> Option<Self> {
         let sorted = sorted(samples);
         let at = |level| percentile(&sorted, level);

@@ -53,7 +53,7 @@ fn port(network: &World<()>, id: PortId) -> PortState {
             let held = look.backlog.bytes + look.ring.bytes;
             PortState {
                 name,
-                // Of what was dropped the bytes are not known.
+                // The bytes of dropped packets are unknown.
                 taken: Counted {
                     packets: look.sent_packets + look.drops + inside as u64,
                     bytes: (look.sent + held).get(),

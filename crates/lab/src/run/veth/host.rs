@@ -167,7 +167,7 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
     fn turn(&mut self, host: &mut WireHost<T>, now: Instant) -> Next {
         if now >= self.begins {
             if !std::mem::replace(&mut self.begun, true) {
-                // Their time axis is everybody's.
+                // All processes share the time axis.
                 self.programs.start(host, self.origin);
             }
             self.programs.on_deadline(host, now);

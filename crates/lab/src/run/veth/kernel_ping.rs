@@ -8,14 +8,14 @@ use super::namespaces::Namespaces;
 use crate::run::watch::Sampler;
 use crate::summary::percentile;
 
-/// How often it asks: Flent's step, and the shortest that `ping` grants everybody.
+/// Interval between requests: Flent's, and the shortest that `ping` permits without root.
 const EVERY: &str = "0.2";
 
 /// A `ping` at work.
 pub(super) struct KernelPing(Child);
 
 impl KernelPing {
-    /// From the kernel in the namespace of `from` to that of `to`, for `time`.
+    /// Pings from the namespace of `from` to that of `to`, for `time`.
     pub(super) fn start(
         namespaces: &Namespaces,
         from: &str,

@@ -1,5 +1,5 @@
 //! [`Namespaces`]: a network namespace for each node and a veth pair for each cable, as `ip` makes
-//! them. They go with the value.
+//! them. They are removed on drop.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -66,7 +66,7 @@ impl Namespaces {
         Ok(made)
     }
 
-    /// From now on the calling thread lives in the namespace of `node`.
+    /// Moves the calling thread into the namespace of `node`.
     pub(super) fn enter(&self, node: &str) -> Result<(), String> {
         let path = format!("/run/netns/{}", self.names[node]);
         let cannot = |error: &dyn std::fmt::Display| format!("{path} cannot be entered: {error}");

@@ -100,7 +100,7 @@ pub struct Lte {
     pub mcs_up: Option<u8>,
     /// Time between two buffer status reports. Default 1 ms.
     pub report_every: Option<Time>,
-    /// From a grant to its transmission. Default 4 ms.
+    /// Time between a grant and its transmission. Default 4 ms.
     pub grant_delay: Option<Time>,
     /// The base station takes what it has granted already off what a report says. Default false, as
     /// ns-3.

@@ -143,9 +143,9 @@ pub enum FigureError {
     Count {
         /// The kind.
         kind: &'static str,
-        /// How many it shows.
+        /// Required number.
         wanted: &'static str,
-        /// How many are asked for.
+        /// Actual number.
         has: usize,
     },
 }

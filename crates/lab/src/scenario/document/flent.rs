@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 pub struct FlentTest {
     /// Flent's name of the test: `tcp_4up`, `tcp_nup`, `rrul_be`.
     pub test: String,
-    /// The flow whose instances are uploads. By default all of TCP but those whose name begins with
-    /// `down`.
+    /// The flow whose instances are uploads. Default: all TCP flows but those whose name begins
+    /// with `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<String>,
-    /// The flow whose instances are downloads. By default all of TCP whose name begins with `down`.
+    /// The flow whose instances are downloads. Default: all TCP flows whose name begins with
+    /// `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub download: Option<String>,
     /// The flow whose instances are pings, ICMP first. By default all pings.

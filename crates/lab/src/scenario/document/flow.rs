@@ -39,7 +39,7 @@ pub struct Flow {
     pub tos: Option<u8>,
     /// Mean time that an on-off source sends.
     pub on: Option<Time>,
-    /// Mean time that it is silent.
+    /// Mean length of an off period.
     pub off: Option<Time>,
     /// Transport of an on-off source. Default UDP.
     pub over: Option<Over>,

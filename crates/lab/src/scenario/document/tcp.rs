@@ -6,7 +6,7 @@ use tautline_stack::TsqLimit;
 
 use crate::scenario::units::{FromWords, Size, Time};
 
-/// TCP of a flow. What is not said comes from `[tcp]`, then from the profile.
+/// TCP of a flow. Absent keys come from `[tcp]`, then from the profile.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
@@ -28,7 +28,7 @@ pub struct Tcp {
     pub send_buffer: Option<Size>,
     /// Most bytes received and not read. Default 6 MiB.
     pub receive_buffer: Option<Size>,
-    /// Of them, what a connection starts with. Default 64 KiB.
+    /// Initial size of the receive buffer. Default 64 KiB.
     pub receive_start: Option<Size>,
     /// Nagle's algorithm. Default on.
     pub nagle: Option<bool>,
@@ -69,7 +69,7 @@ pub enum PacingWord {
     Off,
 }
 
-/// Which congestion feedback is asked for and agreed to: the values of `net.ipv4.tcp_ecn`, by name.
+/// The congestion feedback to request and to accept: the values of `net.ipv4.tcp_ecn`, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EcnWord {

@@ -8,7 +8,7 @@ use cel::common::types::CelDouble;
 
 /// Calls `found` with every path of literal steps that begins with a name: `a["b"].c` is `a`, `b`,
 /// `c`; a name whose steps are put together while it is computed is a path of one step. A variable
-/// that runs over a list of literal texts stands for each of them; `bound` holds the present ones.
+/// that runs over a list of literal texts represents each of them; `bound` holds the present ones.
 pub(super) fn paths(
     of: &IdedExpr,
     bound: &mut BTreeMap<String, String>,

@@ -41,7 +41,7 @@ pub(crate) struct EarlierAck {
     pub(crate) marked: bool,
 }
 
-/// Where the receiver stands when data arrives.
+/// State of the receiver when data arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckState {
     /// The next offset expected, before the data.

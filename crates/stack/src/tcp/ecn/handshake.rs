@@ -21,7 +21,7 @@ pub(crate) enum Feedback {
 pub(super) struct EcnPolicy {
     /// The best feedback this end agrees to when the peer asks.
     pub(super) accepts: Option<Feedback>,
-    /// The feedback asked for.
+    /// The requested feedback.
     pub(super) requests: Option<Feedback>,
 }
 
@@ -54,7 +54,7 @@ impl EcnPolicy {
     }
 }
 
-/// The flags of a SYN that asks for `feedback`.
+/// The flags of a SYN that requests `feedback`.
 pub(super) fn request(feedback: Option<Feedback>) -> EcnFlags {
     match feedback {
         None => EcnFlags::NONE,
@@ -67,18 +67,19 @@ pub(super) fn request(feedback: Option<Feedback>) -> EcnFlags {
 /// one it supports.
 pub(super) fn on_syn(accepts: Option<Feedback>, flags: EcnFlags) -> Option<Feedback> {
     match accepts? {
-        // To those who only know RFC 3168 the third flag is reserved, and ignored.
+        // An RFC 3168 implementation ignores the third flag, which is reserved there.
         Feedback::Classic => (flags.cwr() && flags.ece()).then_some(Feedback::Classic),
         Feedback::Accurate => match flags {
             EcnFlags::NONE => None,
             EcnFlags::CLASSIC_SETUP => Some(Feedback::Classic),
-            // What has no meaning yet is taken for a request (RFC 9768 §3.1.3).
+            // Undefined combinations count as a request (RFC 9768 §3.1.3).
             _ => Some(Feedback::Accurate),
         },
     }
 }
 
-/// The feedback an active end that asked for `requested` uses after a SYN-ACK with `flags`.
+/// The feedback that the active end uses after requesting `requested` and receiving a SYN-ACK with
+/// `flags`.
 pub(super) fn on_syn_ack(requested: Option<Feedback>, flags: EcnFlags) -> Option<Feedback> {
     match requested? {
         // Both flags set is the answer of an end that echoes what it does not know.

@@ -10,8 +10,8 @@ use super::TcpInfo;
 use crate::tcp::ecn::EcnState;
 
 /// A [`TcpInfo`] as `ss -tin` would print it: times in milliseconds, rates in bits per second,
-/// windows in segments. What Linux does not know follows at the end: the account of TCP Small
-/// Queues, the pacer's next departure, RACK's window, the account of PRR.
+/// windows in segments. Fields without a counterpart in Linux follow at the end: the account of TCP
+/// Small Queues, the pacer's next departure, RACK's window, the account of PRR.
 ///
 /// ```
 /// # fn shows(host: &impl Fn() -> Option<tautline_stack::TcpInfo>) {
@@ -254,7 +254,7 @@ impl Ss<'_> {
     }
 }
 
-/// Those counters that have counted.
+/// The nonzero counters.
 fn non_zero(f: &mut fmt::Formatter<'_>, counters: &[(&str, u64)]) -> fmt::Result {
     counters
         .iter()

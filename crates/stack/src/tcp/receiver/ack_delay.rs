@@ -2,8 +2,8 @@
 //! (Linux's `ato`, `tcp_event_data_recv`).
 //!
 //! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgment
-//! whose wait was in vain doubles the next wait, up to a round trip; arrivals in quick succession
-//! shorten it again.
+//! delayed in vain doubles the next delay, up to a round trip; arrivals in quick succession shorten
+//! it again.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub(in crate::tcp) enum Acknowledgment {
 /// How acknowledgments of segments out of order are joined.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Joined {
-    /// Most that one stands for.
+    /// Most acknowledgments compressed into one.
     pub(in crate::tcp) most: u8,
     /// When one leaves at the latest.
     pub(in crate::tcp) by: Instant,

@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn example_of_the_spec() {
-        // By hand after `tcp_rcv_space_adjust`: space 14480, copied 28960, advmss 1448 give 243 264
-        // B.
+        // Worked by hand from `tcp_rcv_space_adjust`: space 14480, copied 28960, advmss 1448 give
+        // 243 264 B.
         let mut sizing = RightSizing::new(1, 14_480);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(

@@ -69,7 +69,7 @@ impl SendBuffer {
         self.capacity
     }
 
-    /// Changes the capacity to `capacity` bytes. What is held stays.
+    /// Changes the capacity to `capacity` bytes. Buffered data stays.
     pub(in crate::tcp) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
     }

@@ -2,8 +2,8 @@
 //! rate, within both windows, and worth waiting for if the next acknowledgment makes it more
 //! (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`).
 //!
-//! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary
-//! one, by Nagle's rule.
+//! Such a packet is whole: each of its segments is full. The remainder leaves as an ordinary
+//! segment, by Nagle's rule.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::tsq::TsqLimit;
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next
 /// acknowledgment is farther away than that.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// With this part of the window free there is no waiting (Linux `tcp_tso_win_divisor`).
+/// Does not defer if this part of the window is free (Linux `tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
 
 /// How large a packet should be.

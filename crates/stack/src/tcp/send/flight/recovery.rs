@@ -151,7 +151,7 @@ impl Recovery {
     }
 }
 
-/// Where the probe of the present tail stands.
+/// State of the tail loss probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tcp) enum TailProbe {
     /// None was needed.
@@ -168,7 +168,7 @@ pub(in crate::tcp) enum TailProbe {
     },
 }
 
-/// Where the sender stands with losses.
+/// Loss recovery state of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::tcp) enum Phase {
     /// No loss known.
@@ -209,7 +209,7 @@ impl Phase {
 /// Forward RTO recovery: finding out whether a timeout was spurious (RFC 5682 §3.1, with SACK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tcp) enum Frto {
-    /// It is known, or not asked.
+    /// Its fate is known, or it was not sent.
     Off,
     /// The head was sent again; the next acknowledgment may tell (step 2).
     Listening,
@@ -337,9 +337,9 @@ impl Undo {
 /// Evidence of spurious retransmissions in an acknowledgment.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Proof {
-    /// It delivered something that was believed lost and not sent again.
+    /// It delivered a segment that was marked lost and not retransmitted.
     pub(in crate::tcp) believed_lost: bool,
-    /// Of what it acknowledges and had been sent again, the earliest of our timestamps.
+    /// The earliest timestamp of ours among the acknowledged retransmissions.
     pub(in crate::tcp) retransmission: Option<u32>,
     /// The timestamp of ours that it echoes.
     pub(in crate::tcp) echo: Option<u32>,

@@ -383,7 +383,7 @@ impl Segments {
         self.rack.recovered();
     }
 
-    /// By how many segments the path displaces one, and how often it did.
+    /// Reordering degree of the path in segments, and the number of reordering events.
     pub(in crate::tcp) fn reordering(&self) -> (u32, u32) {
         (self.rack.degree, self.rack.reorderings)
     }

@@ -72,7 +72,7 @@ impl Segments {
     }
 
     /// The retransmission timer expired: the oldest segment is lost, and so is what RACK has no
-    /// more patience for. What was sent lately may still arrive (Linux). If the peer has thrown
+    /// more patience for. Recently sent segments may still arrive (Linux). If the peer has thrown
     /// away what it reported (RFC 2018 §8), nothing it reported counts.
     pub(in crate::tcp) fn time_out(
         &mut self,

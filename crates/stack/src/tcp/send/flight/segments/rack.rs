@@ -25,7 +25,7 @@ pub(super) struct Rack {
     pub(super) highest: u64,
     /// How often a segment came later than one sent after it.
     pub(super) reorderings: u32,
-    /// By how many segments the path displaces one.
+    /// Reordering degree of the path in segments.
     pub(super) degree: u32,
     /// The window in quarters of the lowest RTT.
     steps: u8,

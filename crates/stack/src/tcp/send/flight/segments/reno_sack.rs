@@ -66,7 +66,7 @@ impl Segments {
     }
 
     /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole,
-    /// and the others had arrived before; else nobody waits behind a hole any more. Returns how
+    /// and the others had arrived before; else no segment waits behind a hole any more. Returns how
     /// many bytes had been accounted before.
     pub(super) fn remove_reno_sacks(&mut self, packets: u64, repairing: bool) -> u64 {
         let most = self.most_reno_sacked();

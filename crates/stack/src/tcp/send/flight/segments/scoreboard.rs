@@ -31,8 +31,7 @@ pub(in crate::tcp) struct Delivery {
     /// When the earliest and the latest of those sent once were sent. The retransmission timer
     /// learns from the RTT of the earliest.
     pub(in crate::tcp) sent_once: Option<(Instant, Instant)>,
-    /// Of what was cumulatively acknowledged and had been sent again, the earliest of our
-    /// timestamps in those retransmissions.
+    /// The earliest timestamp of ours among cumulatively acknowledged retransmissions.
     pub(in crate::tcp) retransmission: Option<u32>,
     /// Where the lowest segment ends that was sent once only.
     pub(in crate::tcp) original: Option<u64>,
@@ -212,8 +211,8 @@ impl Segments {
             }
         }
         self.rack.highest = self.rack.highest.max(record.range.end);
-        // What echoes a timestamp from before the retransmission, or came sooner than the path
-        // allows, acknowledges the original (RFC 8985 §6.2 step 2).
+        // An acknowledgment that echoes a timestamp from before the retransmission, or that arrives
+        // sooner than the path allows, is for the original (RFC 8985 §6.2 step 2).
         let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
         let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
         if !of_original {
@@ -223,7 +222,7 @@ impl Segments {
         }
     }
 
-    /// Without SACK nobody walks the list of transmissions; it must not grow for ever.
+    /// Without SACK the list of transmissions is never walked; it must not grow forever.
     fn prune_transmissions(&mut self) {
         while let Some(&(number, sent_at)) = self.order.front()
             && self.in_flight_since(number, sent_at).is_none()
