@@ -38,18 +38,17 @@ pub struct StackArgs {
     /// Network interface to use
     #[arg(long)]
     pub iface: String,
-    /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; several may be given. Not an
-    /// address the kernel has
+    /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; repeatable. Must not be an
+    /// address of the kernel
     #[arg(long, alias = "address", required = true)]
     pub ip: Vec<Cidr>,
-    /// Where packets for other networks go: a router of each family at most
+    /// Router to other networks; at most one per address family
     #[arg(long)]
     pub gateway: Vec<IpAddr>,
-    /// Way to the network
+    /// Backend for network I/O
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
-    /// TAP: packets of several TCP segments, both ways, without checksums (TSO, and what the kernel
-    /// need not cut)
+    /// TAP: exchange large TCP packets without checksums with the kernel (TSO and GRO)
     #[arg(long)]
     pub offload: bool,
     /// AF_XDP: where the XDP program runs
@@ -61,8 +60,8 @@ pub struct StackArgs {
     /// AF_XDP: serve this hardware queue only, instead of all
     #[arg(long)]
     pub queue: Option<u32>,
-    /// Queueing qdisc, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate
-    /// 1gbit burst 64kb latency 50ms; codel'
+    /// Queueing discipline (qdisc), in tc's words: 'fq_codel limit 1000 target 5ms'; or a tree:
+    /// 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]
     pub qdisc: Tree,
     /// Limit on the bytes in the device ring: dql, none, bytes:N, push
@@ -71,11 +70,10 @@ pub struct StackArgs {
     /// TCP.
     #[command(flatten)]
     pub tcp: TcpArgs,
-    /// Look for work without ever sleeping; uses a whole core
+    /// Poll without sleeping; uses a whole core
     #[arg(long)]
     pub busy_poll: bool,
-    /// During traffic, let frames gather for this time before processing them, as ethtool -C
-    /// rx-usecs
+    /// During traffic, coalesce received frames for this time, as ethtool -C rx-usecs
     #[arg(long, default_value = "20us")]
     pub gather: Times,
 }
@@ -87,27 +85,27 @@ pub struct TcpArgs {
     /// bbr3-linux, dctcp, prague
     #[arg(long, default_value_t)]
     pub cc: Algorithm,
-    /// TCP Small Queues: so many milliseconds of the pacing rate (1ms), a profile (paper-001,
-    /// linux-6.12, ...), or off
+    /// TCP Small Queues: a time at the pacing rate (1ms), a profile (paper-001, linux-6.12, ...),
+    /// or off
     #[arg(long, default_value_t)]
     pub tsq: TsqLimit,
-    /// Where departures are spaced
+    /// Component that paces departures
     #[arg(long, value_enum, default_value_t)]
     pub pacing: PacingKind,
-    /// Explicit congestion notification, in the meanings of net.ipv4.tcp_ecn
+    /// Explicit congestion notification, with the values of net.ipv4.tcp_ecn
     #[arg(long, value_enum, default_value_t)]
     pub ecn: EcnKind,
-    /// Search for the path's MTU where routers do not tell it, in the meanings of
+    /// Probe for the path MTU where routers do not report it, with the values of
     /// net.ipv4.tcp_mtu_probing
     #[arg(long, value_enum, default_value_t)]
     pub mtu_probing: ProbingKind,
-    /// Ask a silent peer whether it is still there after so many seconds, and as often
+    /// Send keepalive probes after this many idle seconds, and at this interval
     #[arg(long, value_parser = some_seconds)]
     pub keepalive: Option<Duration>,
-    /// Timeouts of one segment before the connection is given up
+    /// Retransmission timeouts of one segment before the connection is aborted
     #[arg(long, default_value_t = 15)]
     pub retries: u32,
-    /// Timeouts of a SYN before the connection is given up
+    /// Retransmission timeouts of a SYN before the connection is aborted
     #[arg(long, default_value_t = 6)]
     pub syn_retries: u32,
 }
@@ -136,7 +134,7 @@ impl TcpArgs {
 /// Options of a transfer: its output, and when it is given up.
 #[derive(Args, Clone, Debug)]
 pub struct TransferArgs {
-    /// Give up when the peer has been silent for so many seconds
+    /// Abort when the peer has been silent for this many seconds
     #[arg(long, default_value = "30", value_parser = some_seconds)]
     pub silence: Duration,
     /// One JSON object per line instead of text
@@ -187,13 +185,13 @@ pub enum BindKind {
     Copy,
 }
 
-/// Where departures are spaced.
+/// The component that paces departures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PacingKind {
     /// The connection's own pacer
     #[default]
     Internal,
-    /// Nobody
+    /// No pacing
     Off,
     /// The queueing discipline, by departure stamps
     Qdisc,
@@ -216,14 +214,14 @@ pub enum EcnKind {
     Off,
     /// Classic ECN, both ways (1)
     Request,
-    /// Classic ECN if the peer asks (2)
+    /// Classic ECN if the peer requests it (2)
     #[default]
     Accept,
     /// Accurate ECN, both ways (3)
     Accecn,
     /// Accurate ECN if the peer requests it; requests classic ECN (4)
     AccecnRequestClassic,
-    /// Accurate ECN if the peer asks (5)
+    /// Accurate ECN if the peer requests it (5)
     AccecnAccept,
 }
 

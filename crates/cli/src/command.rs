@@ -3,12 +3,12 @@
 //! | module | commands |
 //! |---|---|
 //! | [`send`], [`receive`] | a transfer over this stack |
-//! | [`middlebox`] | a qdisc each way between two interfaces |
+//! | [`middlebox`] | a qdisc in each direction between two interfaces |
 //! | `link` | a program behind an emulated link |
 //! | [`gateway`] | a network for sandboxes, without root |
 //! | `ctl`, `top` | a running middlebox |
-//! | `doctor` | what the machine can do |
-//! | [`tun2socks`] | a TUN interface whose traffic leaves by way of a proxy |
+//! | `doctor` | capabilities of the machine |
+//! | [`tun2socks`] | traffic of a TUN interface through a SOCKS 5 proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
 mod ctl;
@@ -28,7 +28,7 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::exit_code;
 
-/// Transfers, queues, links and experiments over a TCP stack in user space.
+/// Transfers, queues, emulated links and experiments on a userspace TCP stack.
 #[derive(Parser, Debug)]
 #[command(name = "tautline", version = env!("TAUTLINE_VERSION"))]
 pub struct Tautline {

@@ -23,21 +23,21 @@ Output with --json: one object per line. Every second and at the end, \"event\":
   pacing_gbit_per_s     pacing rate, null when unlimited
   retransmits           segments sent again so far
   tsq_throttles         times TCP Small Queues held the connection back so far
-  tsq_bytes             bytes below the socket: in discipline and ring
+  tsq_bytes             bytes below the socket: in qdisc and ring
   tsq_limit_bytes       the most of them allowed now, null when off
   qdisc_packets         backlog of the queueing discipline
   qdisc_bytes           the same in bytes
-  qdisc_sojourn_us      time that 99 % of this interval's packets stayed in it at most
-  drops                 packets the discipline dropped so far
+  qdisc_sojourn_us      99th percentile of the time this interval's packets spent in it
+  drops                 packets dropped by the qdisc so far
   dql_limit_bytes       limit on the bytes in the device ring (--limit), null without one
   ring_bytes            bytes in the ring
 At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
-tsq_throttles, path_mtu (longest packet, as far as it is known), qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
-(segments the peer says arrived with a congestion mark), ce_received (segments that did), ce_reductions (of the window, for
+tsq_throttles, path_mtu (longest packet, if known), qdisc_sojourn_us (99th percentile over all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
+(segments that the peer reports as marked), ce_received (marked segments received), ce_reductions (window reductions for
 marks), frames_in, bad_frames, bad_checksums.
-With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (how
-long the connection stood there), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of where a
-bucket begins in us, and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
+With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
+the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
+bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
 Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
 
 /// Progress of a transfer.
@@ -75,7 +75,7 @@ pub struct Summary {
     pub mode: String,
     /// Congestion control.
     pub cc: &'static str,
-    /// Queueing qdisc.
+    /// Queueing discipline.
     pub qdisc: &'static str,
     /// Payload moved.
     pub bytes: u64,
@@ -130,7 +130,7 @@ pub struct Verdict {
     pub path: &'static str,
     /// Congestion control of the sender.
     pub cc: &'static str,
-    /// Queueing qdisc of the sender.
+    /// Queueing discipline of the sender.
     pub qdisc: &'static str,
     /// Segments the sender sent again.
     pub retransmits: u64,
@@ -305,7 +305,7 @@ impl Summary {
             self.bytes, self.seconds, self.gbit_per_s
         );
         println!(
-            "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the discipline, 99 % of packets at most {:.0} us in \
+            "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the qdisc, 99 % of packets at most {:.0} us in \
              it, device limited to {}",
             self.retransmits,
             self.timeouts,

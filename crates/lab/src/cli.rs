@@ -6,8 +6,7 @@
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
-/// Prints a line. Nobody listens any more when `lab list | head` has seen enough: that is no
-/// failure of ours.
+/// Prints a line. A closed pipe, as in `lab list | head`, is not an error.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -33,7 +32,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::catalogue::Catalogue;
 use crate::scenario::{ScenarioDir, ScenarioError};
 
-/// Experiments of the source papers: run, judged, drawn and written down
+/// Runs, checks and plots the experiments of the source papers
 #[derive(Debug, Parser)]
 #[command(name = "lab", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -48,27 +47,26 @@ Scenario files are explained in docs/lab.md.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Every row, and what it needs
+    /// Lists every row and its requirements
     List(Library),
-    /// The parameters of a row, and what its paper found
+    /// Shows the parameters of a row and the paper's claim
     Show(show::Show),
-    /// Run rows: their tables, and whether each shape holds
+    /// Runs rows; prints their tables and whether each shape holds
     Run(run::RunArgs),
-    /// A run in virtual time on the terminal, as fast as one likes to look: queues, rings, tokens,
-    /// sojourn times
+    /// Shows a run in virtual time on the terminal, slowed down or sped up: queues, rings, tokens, sojourn times
     Watch(watch::Watch),
-    /// The report over all results of a directory; the gallery of figures
+    /// Writes the report of all results in a directory, and the gallery of figures
     Report(report::Report),
-    /// Many points on many machines
+    /// Runs many points on many machines
     Sweep(sweep::Sweep),
-    /// Two results side by side: output directories, rows, or cells
+    /// Compares two results: output directories, rows, or cells
     Compare(compare::Compare),
 }
 
-/// Where scenarios come from.
+/// Source of the scenarios.
 #[derive(Args, Clone, Debug)]
 struct Library {
-    /// Directory of scenario files; default those that come with the program
+    /// Directory of scenario files [default: the built-in ones]
     #[arg(long, value_name = "DIR")]
     scenarios: Option<PathBuf>,
 }
@@ -83,10 +81,10 @@ impl Library {
     }
 }
 
-/// How a command ended.
+/// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExitStatus {
-    /// All is as expected.
+    /// Every shape holds.
     Well,
     /// A shape does not hold.
     Otherwise,

@@ -25,7 +25,7 @@ use crate::summary::PointResult;
 pub(crate) struct Execution<'a> {
     /// Output directory.
     pub tree: &'a OutputDir,
-    /// /// Number of threads.
+    /// Number of threads.
     pub jobs: NonZeroUsize,
     /// Ignores results of earlier runs.
     pub fresh: bool,
@@ -39,11 +39,11 @@ pub(crate) enum ExecuteError {
     /// The run failed.
     #[error("{scenario} {cell}, seed {seed}: {error}")]
     Run {
-        /// /// Name of the scenario.
+        /// Name of the scenario.
         scenario: String,
-        /// /// Cell of the scenario's matrix.
+        /// Cell of the scenario's matrix.
         cell: String,
-        /// /// Seed of the run.
+        /// Seed of the run.
         seed: u64,
         /// Why.
         error: Box<RunError>,
@@ -61,7 +61,7 @@ pub(crate) enum ExecuteError {
 /// A completed point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done<'a> {
-    /// /// The point.
+    /// The point.
     pub point: &'a Point,
     /// Run time; `None` if the result was cached.
     pub took: Option<Duration>,

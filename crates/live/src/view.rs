@@ -76,7 +76,7 @@ impl View {
         }
     }
 
-    /// /// Draws the view on the whole frame.
+    /// Draws the view on the whole frame.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         let [head, body] =
             Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(frame.area());

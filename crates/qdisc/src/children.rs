@@ -48,12 +48,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// Adds `queue` as the qdisc of `class`; returns its position.
     pub(crate) fn insert(&mut self, class: ClassId, queue: Q) -> Result<usize, ConfigError> {
         let own = class.major == self.handle && class.minor > 0;
-        ConfigError::check(
-            own,
-            "classid",
-            class,
-            "a class of the discipline it is added to",
-        )?;
+        ConfigError::check(own, "classid", class, "a class of the qdisc it is added to")?;
         let Err(at) = self.minors.binary_search(&class.minor) else {
             return ConfigError::check(false, "classid", class, "a class that does not exist yet")
                 .map(|()| 0);

@@ -18,7 +18,7 @@ Examples, for `tautline middlebox --control /run/box …`:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Ctl {
-    /// The middlebox's --control
+    /// Path given to the middlebox as --control
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     #[command(subcommand)]
@@ -27,11 +27,11 @@ pub(super) struct Ctl {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Prints both ways as a JSON object per line: counters, sojourn times, and the tree as `tc -s -j` has it
+    /// Prints one JSON object per direction: counters, sojourn times, and the tree as in `tc -s -j`
     Show,
-    /// Changes parameters of a qdisc in tc's words; of one in a tree with `qdisc change handle …`
+    /// Changes parameters of a qdisc in tc's words; within a tree, with `qdisc change handle …`
     Change(Words),
-    /// Puts another qdisc in the place of the present one; queued packets move over
+    /// Replaces the qdisc by another; queued packets move over
     Replace(Words),
 }
 

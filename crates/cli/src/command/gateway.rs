@@ -1,4 +1,4 @@
-//! `tautline gateway`: a network for sandboxes, whose connections are made by ordinary sockets of the
+//! `tautline gateway`: a network for sandboxes. Their connections go through ordinary sockets of the
 //! user who starts it.
 
 mod inside;
@@ -23,9 +23,9 @@ use crate::check::Unusable;
 use crate::failure::Failure;
 use sandbox::{Runtime, Sandbox};
 
-/// Where resolvers are configured.
+/// The resolver configuration.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// Port of servers for names.
+/// Port of DNS servers.
 const DOMAIN: u16 = 53;
 
 const EXAMPLES: &str = "\
@@ -33,13 +33,13 @@ Examples:
   tautline gateway 'run:curl -O http://example.org/'
   tautline gateway --qdisc 'cake bandwidth 50mbit dual-dsthost' stream:/tmp/vm1 stream:/tmp/vm2
   tautline gateway --forward 127.0.0.1:8080=1:80 dgram:/tmp/vm
-Sandboxes, by their order from 1 on:
+Sandboxes, numbered from 1 in the order given:
   run:COMMAND   a shell command in user, mount and network namespaces of its own, with a TAP interface and an address
-  pid:PID       the namespaces of a process, which get the interface tap0 and an address
+  pid:PID       the namespaces of a process; adds the interface tap0 and an address
   stream:PATH   a Unix socket for QEMU: -netdev stream,id=n,addr.type=unix,addr.path=PATH
   dgram:PATH    the same: -netdev dgram,id=n,local.type=unix,local.path=OTHER,remote.type=unix,remote.path=PATH
-The first is 10.0.2.15, the next 10.0.2.16, by DHCP where it is not set; the gateway is 10.0.2.2, the server for names 10.0.2.3.
-All share the qdisc on the way to them: HTB with a class for each is `htb default 1; class add parent 1: classid 1:1 htb rate 40mbit; \
+The first is 10.0.2.15, the next 10.0.2.16, assigned by DHCP unless set here; the gateway is 10.0.2.2, the name server 10.0.2.3.
+All share the qdisc toward them; HTB with a class for each sandbox: `htb default 1; class add parent 1: classid 1:1 htb rate 40mbit; \
 class add parent 1: classid 1:2 htb rate 10mbit; filter add parent 1: protocol ip u32 match ip dst 10.0.2.16 flowid 1:2`.";
 
 /// Connects sandboxes to the network, without root
@@ -49,44 +49,44 @@ pub struct GatewayArgs {
     /// Sandboxes: run:COMMAND, pid:PID, stream:PATH or dgram:PATH
     #[arg(required = true)]
     sandboxes: Vec<Sandbox>,
-    /// Qdisc of the way to the sandboxes, in tc's words
+    /// Qdisc toward the sandboxes, in tc's words
     #[arg(long, default_value = "cake dual-dsthost")]
     qdisc: String,
-    /// A host's address and port, and the sandbox and its port that connections there go to, e.g.
+    /// Forward connections to an address and port of this host to a sandbox and its port, e.g.
     /// 127.0.0.1:8080=1:80
     #[arg(long)]
     forward: Vec<Forward>,
-    /// The server for names [default: the first of /etc/resolv.conf]
+    /// DNS server [default: the first in /etc/resolv.conf]
     #[arg(long)]
     dns: Option<IpAddr>,
-    /// The gateway's address maps to the host's 127.0.0.1
+    /// Map the gateway's address to the host's 127.0.0.1
     #[arg(long)]
     host_loopback: bool,
-    /// Network of 24 bits
+    /// Network of the sandboxes, a /24
     #[arg(long, default_value_t = Ipv4Addr::new(10, 0, 2, 0))]
     subnet: Ipv4Addr,
-    /// Longest packet in bytes
+    /// MTU in bytes
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=9000))]
     mtu: u16,
-    /// MiB that the buffers of all connections may take together
+    /// Most MiB of buffers, for all connections together
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     memory: u32,
-    /// Time for a connection to the destination; then the SYN stays unanswered
+    /// Timeout for a connection to the destination; after it the SYN stays unanswered
     #[arg(long, default_value = "30s")]
     connect_timeout: Times,
-    /// This process is in the sandbox; the socket of the gateway
+    /// Internal: the process runs in the sandbox; socket of the gateway
     #[arg(long, hide = true)]
     inside: Option<PathBuf>,
-    /// The number of this sandbox, from 0
+    /// Internal: number of this sandbox, from 0
     #[arg(long, hide = true, default_value_t = 0)]
     number: usize,
 }
 
-/// A port of the host that is one of a sandbox.
+/// A forwarded port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Forward {
     at: SocketAddr,
-    /// From 1.
+    /// Number of the sandbox, from 1.
     sandbox: usize,
     port: u16,
 }
@@ -108,7 +108,7 @@ impl FromStr for Forward {
     }
 }
 
-/// The first server for names in the text of `resolv.conf`.
+/// The first name server in the text of `resolv.conf`.
 fn first_server(text: &str) -> Option<IpAddr> {
     text.lines()
         .filter_map(|line| line.trim().strip_prefix("nameserver"))

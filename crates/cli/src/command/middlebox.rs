@@ -1,6 +1,6 @@
-//! A bump in the wire: everything that arrives at one interface leaves at the other, each way
-//! through a qdisc of your choice: a shaper, an AQM, an emulated path. The kernel hears
-//! nothing on the two interfaces meanwhile; however this ends, it has them back.
+//! A bump in the wire: every frame that arrives at one interface leaves at the other, in each
+//! direction through a configurable qdisc: a shaper, an AQM, an emulated path. Meanwhile the kernel
+//! receives nothing on the two interfaces; they return to it however the process ends.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -33,17 +33,17 @@ Examples:
   middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
   middlebox --device tap --left tap0 --right tap1 --limit none
   middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
-A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.
-A line of an interval counts that interval, the summary the whole run, each packet once: received = packets + dropped + lost outside \
-the discipline + the growth of the queue.
-TAP interfaces that do not exist are made and live as long as the middlebox. Over AF_XDP `netem duplicate` doubles nothing: the \
-memory of a card has no frame to spare for a packet that never came in; --device tap doubles.";
+A qdisc may be a whole tc script: commands separated by semicolons, with or without a leading `tc qdisc add dev X`.
+An interval's line covers that interval, the summary the whole run; each packet counts once: received = packets + dropped + lost outside \
+the qdisc + growth of the queue.
+TAP interfaces that do not exist are created and removed with the middlebox. Over AF_XDP `netem duplicate` has no effect, because the \
+UMEM has no spare frame for a copy; use --device tap.";
 
-/// Forwards every frame between two interfaces, each way through a queueing discipline.
+/// Forwards every frame between two interfaces, through a queueing discipline in each direction.
 #[derive(Parser, Debug)]
 #[command(version, after_help = EXAMPLES, args_override_self = true)]
 pub struct MiddleboxArgs {
-    /// One interface
+    /// First interface
     #[arg(
         long,
         required_unless_present = "config",
@@ -51,7 +51,7 @@ pub struct MiddleboxArgs {
         hide_default_value = true
     )]
     left: String,
-    /// The other
+    /// Second interface
     #[arg(
         long,
         required_unless_present = "config",
@@ -59,35 +59,35 @@ pub struct MiddleboxArgs {
         hide_default_value = true
     )]
     right: String,
-    /// Way to the interfaces
+    /// Backend for network I/O
     #[arg(long, value_enum, default_value_t)]
     device: DeviceKind,
-    /// Qdisc of both ways, in tc's words
+    /// Qdisc of both directions, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: String,
-    /// Qdisc of what leaves at the right interface
+    /// Qdisc of the direction to the right interface
     #[arg(long)]
     to_right: Option<String>,
-    /// Qdisc of what leaves at the left interface
+    /// Qdisc of the direction to the left interface
     #[arg(long)]
     to_left: Option<String>,
     /// Limit on the bytes in the device rings: dql, none, bytes:N, push
     #[arg(long, default_value_t)]
     limit: LimitKind,
-    /// Frames that may wait each way
+    /// Frames per direction
     #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
     frames: u32,
-    /// End after so many seconds
+    /// Run for this many seconds
     #[arg(long, value_parser = seconds)]
     seconds: Option<Duration>,
     /// One JSON object per line instead of text
     #[arg(long)]
     json: bool,
-    /// The queues as they are now, on the whole terminal, instead of lines: q ends it. Lines all
-    /// the same if the output is no terminal
+    /// Show the queues full-screen instead of printing lines; q quits. Ignored if the output is not
+    /// a terminal
     #[arg(long, conflicts_with = "json")]
     live: bool,
-    /// Look for work without ever sleeping; uses a whole core
+    /// Poll without sleeping; uses a whole core
     #[arg(long)]
     busy_poll: bool,
     /// Socket for `tautline ctl` and `tautline top`, which only this user may open
@@ -99,7 +99,7 @@ pub struct MiddleboxArgs {
     /// File with a token that lets clients on other machines change qdiscs over HTTP
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Options from a TOML file, `left = "eth0"` for --left eth0; those of the command line prevail
+    /// Options from a TOML file, `left = "eth0"` for --left eth0; the command line overrides them
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -232,7 +232,7 @@ impl StatusLine<'_> {
         );
         if self.no_memory + self.too_long > 0 {
             println!(
-                "        {:>8}  lost outside the discipline: {} for want of frames (--frames), {} too long",
+                "        {:>8}  lost outside the qdisc: {} for want of frames (--frames), {} too long",
                 self.way, self.no_memory, self.too_long
             );
         }

@@ -1,4 +1,4 @@
-//! `tautline tun2socks`: whatever is routed to a TUN interface leaves by way of a SOCKS 5 proxy.
+//! `tautline tun2socks`: forwards traffic from a TUN interface through a SOCKS 5 proxy.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,11 +17,11 @@ const EXAMPLES: &str = "\
 Examples:
   tautline tun2socks --tun tun0 --proxy 127.0.0.1:1080
   tautline tun2socks --tun tun0 --proxy socks5://name:password@[::1]:1080 --qdisc 'cake bandwidth 50mbit'
-The interface is made if it does not exist; give it an address and routes: `ip address add 10.9.0.1/24 dev tun0; ip link set tun0 up; \
+The interface is created if it does not exist; give it an address and routes: `ip address add 10.9.0.1/24 dev tun0; ip link set tun0 up; \
 ip route add 192.0.2.0/24 dev tun0`. The proxy's own address must not be routed to it.
 A SYN is answered once the proxy has connected: a refused destination is a refused connection.";
 
-/// Sends connections and datagrams of a TUN interface by way of a SOCKS 5 proxy.
+/// Forwards connections and datagrams from a TUN interface through a SOCKS 5 proxy.
 #[derive(Parser, Debug)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Tun2SocksArgs {
@@ -31,16 +31,16 @@ pub struct Tun2SocksArgs {
     /// The proxy: [socks5://][name:password@]address:port
     #[arg(long)]
     proxy: Socks5,
-    /// Qdisc of the way down to the interface, in tc's words
+    /// Qdisc toward the interface, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: String,
-    /// MiB that the buffers of all connections may take together
+    /// Most MiB of buffers, for all connections together
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     memory: u32,
-    /// Time the proxy has to connect; then the SYN stays unanswered
+    /// Timeout for the proxy to connect; after it the SYN stays unanswered
     #[arg(long, default_value = "30s")]
     connect_timeout: Times,
-    /// One packet a segment, without offload
+    /// One packet per segment, without offload
     #[arg(long)]
     no_offload: bool,
 }

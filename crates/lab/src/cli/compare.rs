@@ -16,9 +16,9 @@ use crate::summary::Estimate;
 pub(super) struct Compare {
     /// An output directory, a row's directory in one, or a cell's in that
     one: PathBuf,
-    /// The other of the same kind
+    /// The other result, of the same kind
     other: PathBuf,
-    /// Numbers to compare; default those of the row's table
+    /// Numbers to compare [default: those of the row's table]
     #[arg(long, value_name = "NAME")]
     number: Vec<String>,
 }

@@ -16,10 +16,10 @@ pub(super) struct Report {
     /// Directory of results
     #[arg(long, value_name = "DIR", default_value = "lab-out")]
     out: PathBuf,
-    /// Draw the figures again, from the runs
+    /// Redraw the figures from the runs
     #[arg(long)]
     draw: bool,
-    /// Write the gallery too: a page of Markdown for each paper, with figures
+    /// Also write the gallery: a Markdown page with figures for each paper
     #[arg(long, value_name = "DIR")]
     gallery: Option<PathBuf>,
     #[command(flatten)]

@@ -31,36 +31,36 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Only these cells of the row: a cell (L100M_TSQ), a value (L100M), an axis with a value
-    /// (tsq=TSQ), or several that must all be true with commas between them. `lab show` names them.
+    /// (tsq=TSQ), or several, separated by commas, that must all match. `lab show` lists them.
     /// Cached results of the others still count
     #[arg(long, value_name = "CELL", conflicts_with = "all")]
     cell: Vec<String>,
-    /// Runs of each cell; default what the scenario says
+    /// Runs of each cell [default: as in the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     repetitions: Option<u16>,
     /// One run of each cell
     #[arg(long, conflicts_with = "repetitions")]
     quick: bool,
-    /// All seeds come from it
+    /// Base of all seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Directory of results
     #[arg(long, value_name = "DIR", default_value = "lab-out")]
     out: PathBuf,
-    /// Virtual time, or this machine's own network in namespaces (needs root; see README)
+    /// Virtual time, or this machine's own network in namespaces (needs root; see docs/lab.md)
     #[arg(long, value_enum, default_value_t)]
     path: Backend,
     /// Threads; default one for each processor. With the wire backend always one: runs would share
     /// the processors
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Samples as CSV too
+    /// Also write samples as CSV
     #[arg(long)]
     csv: bool,
-    /// Every packet as pcapng too, one interface for each place it passes
+    /// Also write every packet as pcapng, with one interface for each point it passes
     #[arg(long)]
     pcapng: bool,
-    /// Run again what has been run before
+    /// Ignore cached results
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]

@@ -37,14 +37,14 @@ struct PlanArgs {
     /// Rows, or scenario files
     #[arg(required = true)]
     ids: Vec<String>,
-    /// One more axis: a dotted key and its values. It is named after the last part of the key, or
+    /// Another axis: a dotted key and its values. It is named after the last part of the key, or
     /// NAME
     #[arg(long, value_name = "[NAME:]KEY=VALUE,...")]
     set: Vec<String>,
-    /// Runs of each cell; default what the scenario says
+    /// Runs of each cell [default: as in the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     repetitions: Option<u16>,
-    /// All seeds come from it
+    /// Base of all seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Virtual time, or this machine's own network in namespaces
@@ -61,11 +61,11 @@ struct RunArgs {
     /// Threads; default one for each processor. With the wire backend always one
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
-    /// Directory of results, written line by line. Points that it has are not run again
+    /// Directory of results, written line by line. Points found there are not run again
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only every N-th point, from the I-th on, I from 1. Default what a job array of Slurm or an
-    /// indexed Job of Kubernetes says
+    /// Only every N-th point, from the I-th on, I from 1. Default: from the environment of a Slurm job array or an
+    /// indexed Kubernetes Job
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Run on the Dask cluster with this scheduler: tcp://host:8786. Needs Python 3 with
@@ -317,7 +317,7 @@ fn open(points: &Name, shard: Shard) -> Result<Manifest, Failure> {
     )?)
 }
 
-/// Nobody reads any more: no failure of ours.
+/// A closed pipe is not an error.
 fn piped(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

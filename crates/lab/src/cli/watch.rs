@@ -21,13 +21,13 @@ const PICTURE: Duration = Duration::from_millis(100);
 pub(super) struct Watch {
     /// Row, or a scenario file
     id: String,
-    /// Which cell, as `lab run` takes it; default the first
+    /// Cell, as for `lab run` [default: the first]
     #[arg(long, value_name = "CELL")]
     cell: Vec<String>,
-    /// The seed of the run comes from it
+    /// Base of the seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Seconds of the run in a second: 0.1 is slow motion
+    /// Virtual seconds per second: 0.1 is slow motion
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
     #[command(flatten)]

@@ -253,7 +253,7 @@ fn classes_come_and_go_while_others_wait() {
     let other = ClassId::new(2, 1);
     assert!(
         refused(drr.add_class(other, quantum(1), fifo()))
-            .starts_with("`classid` must be a class of the discipline")
+            .starts_with("`classid` must be a class of the qdisc")
     );
     assert_eq!(
         refused(drr.add_class(class(4), quantum(0), fifo())),

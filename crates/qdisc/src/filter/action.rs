@@ -80,7 +80,7 @@ pub const DSCP: u8 = 0xfc;
 /// The state of an action between packets.
 #[derive(Clone, Debug)]
 pub(super) enum Memory {
-    /// /// No state.
+    /// No state.
     None,
     /// Packets seen.
     Count(u64),

@@ -201,7 +201,7 @@ impl<'a> Script<'a> {
         };
         let kind = words.word().ok_or_else(|| command.missing(KIND))?;
         if kind.text != node.kind.name() {
-            return Err(kind.misplaced("the kind of the discipline that the class belongs to"));
+            return Err(kind.misplaced("the kind of the qdisc that the class belongs to"));
         }
         words.apply(config.options_mut())?;
         let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);

@@ -227,7 +227,7 @@ fn errors_point_at_the_word() {
         ),
         (
             "drr; class classid 1:1 prio",
-            "`prio` does not fit here: give the kind of the discipline that",
+            "`prio` does not fit here: give the kind of the qdisc that",
             "prio",
         ),
         (

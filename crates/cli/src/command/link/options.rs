@@ -20,45 +20,45 @@ Examples:
   tautline link --down 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --delay 20ms --serve 'iperf3 -s -1' -- iperf3 -R -c 10.77.0.2
   tautline link --preset lte --serve 'python3 -m http.server 80' -- curl -o page http://10.77.0.2/
   tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
-COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. There is no \
-way from there to other networks. COMMAND sees itself as root, and has the rights of the user who started it.
-Status: that of COMMAND, 125 if the link fails.";
+COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
+network is reachable. COMMAND appears to run as root, with the rights of the user who started it.
+Exit status: that of COMMAND; 125 if the link fails.";
 
 /// Runs a program behind an emulated link, without root
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::command) struct LinkArgs {
-    /// Qdisc towards COMMAND, in tc's words
+    /// Qdisc toward COMMAND, in tc's words
     #[arg(long, value_name = "QDISC")]
     down: Option<String>,
     /// Qdisc from COMMAND, in tc's words
     #[arg(long, value_name = "QDISC")]
     up: Option<String>,
-    /// One-way delay, each way, beside that of the queue
+    /// One-way delay in each direction, in addition to the queue's
     #[arg(long)]
     delay: Option<Times>,
-    /// Packets lost each way after the queue, e.g. 1%
+    /// Loss probability in each direction, after the queue, e.g. 1%
     #[arg(long, default_value = "0%")]
     loss: Percent,
-    /// Delivery opportunities each way, in mahimahi's format: the milliseconds at which 1500 bytes leave
+    /// Delivery opportunities in each direction, in mahimahi's format: the milliseconds at which 1500 bytes leave
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// The same, towards COMMAND only
+    /// The same, toward COMMAND only
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     down_trace: Option<PathBuf>,
     /// The same, from COMMAND only
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     up_trace: Option<PathBuf>,
-    /// Rates and delay of a kind of access; other options change them
+    /// Rates and delay of an access technology; other options override them
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// A shell command that runs at the far end meanwhile
+    /// A shell command that runs at the far end for as long as COMMAND
     #[arg(long, value_name = "COMMAND")]
     pub(super) serve: Option<String>,
-    /// The summary as a JSON object per line
+    /// Print the summary as one JSON object per line
     #[arg(long)]
     pub(super) json: bool,
-    /// This process is in namespaces of its own already; the descriptor of the former one
+    /// Internal: the process already runs in its own namespaces; descriptor of the outer one
     #[arg(long, hide = true)]
     pub(super) inside: Option<i32>,
     /// The program and its arguments
@@ -67,10 +67,10 @@ pub(in crate::command) struct LinkArgs {
 }
 
 impl LinkArgs {
-    /// The way up and the way down.
+    /// The paths up and down.
     ///
     /// # Errors
-    /// If a trace or a qdisc is not understood.
+    /// If a trace or a qdisc cannot be parsed.
     pub(super) fn paths(&self) -> Result<(PathConfig, PathConfig), Failure> {
         let figures = self.preset.map(Preset::figures);
         let delay = self

@@ -67,7 +67,7 @@ fn port(network: &World<()>, id: PortId) -> PortState {
                 ring_limit: (look.limit < Bytes::MAX).then_some(look.limit),
                 marks: look.marks,
                 drops: if look.drops > 0 {
-                    vec![("by the discipline".to_owned(), look.drops)]
+                    vec![("by the qdisc".to_owned(), look.drops)]
                 } else {
                     Vec::new()
                 },

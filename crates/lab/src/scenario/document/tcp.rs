@@ -16,7 +16,7 @@ pub struct Tcp {
     pub congestion: Option<FromWords<Algorithm>>,
     /// How much may wait below the socket.
     pub tsq: Option<FromWords<TsqLimit>>,
-    /// Where departures are spaced.
+    /// The component that paces departures.
     pub pacing: Option<PacingWord>,
     /// Pacing rate in percent of window per round trip, in congestion avoidance. Default 120.
     pub pacing_ca: Option<u32>,
@@ -57,7 +57,7 @@ pub enum Profile {
     Linux616,
 }
 
-/// Where departures are spaced.
+/// The component that paces departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacingWord {
