@@ -21,7 +21,7 @@ use hyper_util::rt::TokioIo;
 use sha2::{Digest, Sha256};
 use tautline_cli::args::{StackArgs, parse};
 use tautline_cli::failure::exit_code;
-use tautline_examples::sockets::{Sockets, with_sockets};
+use tautline_cli::sockets::{Sockets, with_sockets};
 use tautline_rt::{StackHandle, TcpStream};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;

@@ -20,7 +20,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tautline_cli::args::{StackArgs, parse};
 use tautline_cli::failure::exit_code;
-use tautline_examples::sockets::{Sockets, with_sockets};
+use tautline_cli::sockets::{Sockets, with_sockets};
 use tautline_rt::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 

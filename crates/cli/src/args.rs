@@ -1,11 +1,13 @@
 //! Command-line options common to both ends of a transfer.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
@@ -76,6 +78,39 @@ pub struct StackArgs {
     /// During traffic, coalesce received frames for this time, as ethtool -C rx-usecs
     #[arg(long, default_value = "20us")]
     pub gather: Times,
+}
+
+/// Options of a stack on a device, or of none: then the sockets are the kernel's.
+#[derive(Clone, Debug)]
+pub struct OptionalStack(pub Option<StackArgs>);
+
+impl Args for OptionalStack {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        StackArgs::augment_args(command)
+            .mut_arg("iface", |iface| iface.required(false).requires("ip"))
+            .mut_arg("ip", |ip| ip.required(false).requires("iface"))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for OptionalStack {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let every = StackArgs::augment_args(clap::Command::new(""));
+        let given = every.get_arguments().any(|argument| {
+            let source = matches.value_source(argument.get_id().as_str());
+            source == Some(ValueSource::CommandLine)
+        });
+        let stack = given.then(|| StackArgs::from_arg_matches(matches));
+        Ok(Self(stack.transpose()?))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 /// Options of TCP.
@@ -262,7 +297,12 @@ impl From<ProbingKind> for MtuProbing {
 
 /// The command line. Ends the program with one line, and clap's status, if it is not understood.
 pub fn parse<A: Parser>() -> A {
-    A::try_parse().unwrap_or_else(|error| {
+    parse_from(std::env::args_os())
+}
+
+/// As [`parse`], of `words`; the first is the program's name.
+pub fn parse_from<A: Parser>(words: impl Iterator<Item = OsString>) -> A {
+    A::try_parse_from(words).unwrap_or_else(|error| {
         if !error.use_stderr() {
             error.exit()
         }

@@ -5,6 +5,7 @@
 //! | [`send`], [`receive`] | a transfer over this stack |
 //! | [`middlebox`] | a qdisc in each direction between two interfaces |
 //! | `link` | a program behind an emulated link |
+//! | `iperf3` | measurements by iperf3's protocol |
 //! | [`gateway`] | a network for sandboxes, without root |
 //! | `ctl`, `top` | a running middlebox |
 //! | `doctor` | capabilities of the machine |
@@ -14,6 +15,7 @@
 mod ctl;
 mod doctor;
 pub mod gateway;
+mod iperf3;
 mod link;
 pub mod middlebox;
 mod paperwork;
@@ -44,6 +46,7 @@ enum Command {
     Ctl(ctl::Ctl),
     Top(top::Top),
     Link(link::LinkArgs),
+    Iperf3(Box<iperf3::Iperf3>),
     Tun2socks(tun2socks::Tun2SocksArgs),
     Gateway(gateway::GatewayArgs),
     #[cfg(feature = "lab")]
@@ -63,6 +66,7 @@ impl Tautline {
             Command::Ctl(ctl) => exit_code("ctl", ctl.run()),
             Command::Top(top) => exit_code("top", top.run()),
             Command::Link(link) => link.run(),
+            Command::Iperf3(iperf3) => exit_code("iperf3", iperf3.run()),
             Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
             Command::Gateway(gateway) => exit_code("gateway", gateway.run()),
             #[cfg(feature = "lab")]

@@ -12,10 +12,10 @@ use tautline_rt::handle::Config;
 use tautline_rt::{Ended, StackHandle};
 use tautline_stack::TcpConfig;
 
-use tautline_cli::args::StackArgs;
-use tautline_cli::failure::Failure;
-use tautline_cli::open::{Job, Opened, with_device};
-use tautline_cli::session::Session;
+use crate::args::StackArgs;
+use crate::failure::Failure;
+use crate::open::{Job, Opened, with_device};
+use crate::session::Session;
 
 /// How long the host may take to say its last words.
 const LAST_WORDS: Duration = Duration::from_millis(200);

@@ -1,0 +1,173 @@
+//! The server: one test after the other.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use super::flow::{Carrier, Counters, Flow};
+use super::protocol::{COOKIE, PATIENCE, Params, Results, State, UDP_HELLO, recv_json, send_json};
+use super::report::Head;
+use super::test::Test;
+use super::{Iperf3, failed};
+use crate::net::{Net, TcpListener, TcpStream};
+
+const RULE: &str = "-----------------------------------------------------------";
+
+/// Serves tests until the process ends; one with `-1`.
+pub(super) async fn serve(net: Net, args: Iperf3) -> io::Result<()> {
+    let server = Server {
+        listener: net.listen(args.local, args.port).await?,
+        net,
+        args: &args,
+    };
+    for number in 1.. {
+        if !args.json {
+            println!(
+                "{RULE}\nServer listening on {} (test #{number})\n{RULE}",
+                args.port
+            );
+        }
+        if let Err(error) = server.test().await {
+            eprintln!("iperf3: {error}");
+        }
+        if args.one_off {
+            break;
+        }
+    }
+    Ok(())
+}
+
+struct Server<'a> {
+    net: Net,
+    args: &'a Iperf3,
+    listener: TcpListener,
+}
+
+impl Server<'_> {
+    async fn test(&self) -> io::Result<()> {
+        let control = self.listener.accept().await?;
+        let cookie = recv_cookie(&control).await?;
+        State::ParamExchange.send(&control).await?;
+        let params = recv_json::<Params>(&control).await?.check();
+        let params = match params {
+            Ok(params) => params,
+            Err(error) => {
+                State::ServerError.send(&control).await?;
+                // Their number of the error, and the system's: both unknown.
+                control.send_all(&[0; 8]).await?;
+                return Err(error);
+            }
+        };
+        let (_, client) = control.ends()?;
+        let opening = self.open(&control, &cookie, &params);
+        let flows = timeout(PATIENCE, opening).await??;
+        let mut test = Test::new(self.args, params, flows).await;
+        let head = Head {
+            host: "",
+            cookie: &cookie[..COOKIE - 1],
+            mss: 0,
+        };
+        test.report.begin(&head, client);
+        State::TestStart.send(&control).await?;
+        State::TestRunning.send(&control).await?;
+        let state = tokio::select! {
+            state = test.run(self.args.interval, State::recv(&control)) => state?,
+            error = self.refuse() => return Err(error),
+        };
+        if state != State::TestEnd {
+            return Err(failed("the client has terminated"));
+        }
+        let ours = test.results().await;
+        // The client may wait for the end of the data connections.
+        test.flows.clear();
+        State::ExchangeResults.send(&control).await?;
+        let theirs: Results = recv_json(&control).await?;
+        send_json(&control, &ours).await?;
+        State::DisplayResults.send(&control).await?;
+        test.report.end(&ours, &theirs);
+        // A client that hangs up now has its results.
+        let _ = timeout(PATIENCE, State::recv(&control)).await;
+        Ok(())
+    }
+
+    /// Opens the streams of a test: those that the client sends come first.
+    async fn open(
+        &self,
+        control: &TcpStream,
+        cookie: &[u8; COOKIE],
+        params: &Params,
+    ) -> io::Result<Vec<Flow>> {
+        let (own, _) = control.ends()?;
+        let udp = if params.udp {
+            let socket = self.net.bind(own).await?;
+            socket.set_tos(params.tos)?;
+            Some(Arc::new(socket))
+        } else {
+            None
+        };
+        State::CreateStreams.send(control).await?;
+        let mut flows: Vec<Flow> = Vec::new();
+        for (index, sent_by_client) in params.directions().into_iter().enumerate() {
+            let (carrier, local, peer) = match &udp {
+                Some(socket) => {
+                    let peer = loop {
+                        let mut hello = [0; 64];
+                        let (_, peer) = socket.recv_from(&mut hello).await?;
+                        socket.send_to(UDP_HELLO[1], peer).await?;
+                        // A hello that was answered may come again.
+                        if flows.iter().all(|flow| flow.peer != peer) {
+                            break peer;
+                        }
+                    };
+                    (Carrier::Udp(Arc::clone(socket)), own, peer)
+                }
+                None => {
+                    let stream = self.accept(cookie).await?;
+                    stream.set(&params.options())?;
+                    let (local, peer): (SocketAddr, SocketAddr) = stream.ends()?;
+                    (Carrier::Tcp(Arc::new(stream)), local, peer)
+                }
+            };
+            flows.push(Flow {
+                id: Flow::id(index),
+                sends: !sent_by_client,
+                local,
+                peer,
+                counters: Arc::new(Counters::default()),
+                carrier,
+            });
+        }
+        Ok(flows)
+    }
+
+    /// The next connection of the test; others are refused.
+    async fn accept(&self, cookie: &[u8; COOKIE]) -> io::Result<TcpStream> {
+        loop {
+            let stream = self.listener.accept().await?;
+            if matches!(recv_cookie(&stream).await, Ok(found) if found == *cookie) {
+                return Ok(stream);
+            }
+            let _gone = State::AccessDenied.send(&stream).await;
+        }
+    }
+
+    /// Refuses every connection while a test runs.
+    async fn refuse(&self) -> io::Error {
+        loop {
+            match self.listener.accept().await {
+                Ok(stream) => {
+                    let _gone = State::AccessDenied.send(&stream).await;
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+}
+
+async fn recv_cookie(stream: &TcpStream) -> io::Result<[u8; COOKIE]> {
+    let mut cookie = [0; COOKIE];
+    timeout(PATIENCE, stream.recv_exact(&mut cookie)).await??;
+    Ok(cookie)
+}
