@@ -78,7 +78,7 @@ impl<L: Limit + ?Sized> Limit for Box<L> {
     }
 }
 
-/// No limit but the room of the ring.
+/// No limit but the capacity of the ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unlimited {
     in_flight: Bytes,

@@ -161,7 +161,8 @@ impl<S: SlowStart> CubicLaw<S> {
     }
 
     /// Opens the window to Reno's. One acknowledgment opens it by at most half the bytes that it
-    /// covers, as on the curve: the estimate may be far ahead if the window was held back meanwhile.
+    /// covers, as on the curve: the estimate may be far ahead if the window could not grow in the
+    /// meantime.
     fn follow_reno(&mut self, reno_estimate: f64, acked: Bytes) {
         let goal = Bytes::new((reno_estimate * self.window.mss.get() as f64) as u64);
         self.window

@@ -56,7 +56,7 @@ pub(crate) trait WindowLaw: Clone + Send {
     /// Opens the window, if `episode` lets it.
     fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: &Verdict);
 
-    /// Sees a congestion signal before the episode does. False if the law answers it by itself.
+    /// Sees a congestion signal before the episode does. False if the law handles it itself.
     fn on_signal(&mut self, _signal: Signal, _episode: &mut Episode) -> bool {
         true
     }

@@ -300,7 +300,7 @@ pub fn parse<A: Parser>() -> A {
     parse_from(std::env::args_os())
 }
 
-/// As [`parse`], of `words`; the first is the program's name.
+/// Like [`parse`], of `words`; the first is the program's name.
 pub fn parse_from<A: Parser>(words: impl Iterator<Item = OsString>) -> A {
     A::try_parse_from(words).unwrap_or_else(|error| {
         if !error.use_stderr() {

@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// A request on its way to the thread that forwards.
+/// A request for the forwarding thread.
 struct Pending {
     request: Request,
     reply: Sender<Answer>,

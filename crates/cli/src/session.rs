@@ -101,8 +101,8 @@ where
         })
     }
 
-    /// Runs `application` to its end. `socket` tells its connection, which is reset if the end
-    /// comes from outside.
+    /// Runs `application` to its end. `socket` returns its connection, which is reset if the run is
+    /// ended from outside.
     ///
     /// # Errors
     /// If the device fails, or a signal ends the run.

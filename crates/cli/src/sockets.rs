@@ -29,9 +29,9 @@ pub struct Sockets {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. If
-/// it will call `peer`, that must be another, reachable host. Connections that are still open then
-/// are reset.
+/// Runs `program` on its own thread beside the stack, until it returns or a signal arrives. If it
+/// will call `peer`, that must be another, reachable host. Connections that are still open then are
+/// reset.
 ///
 /// # Errors
 /// Those of the device and of the program.
@@ -94,7 +94,7 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
         let ended = session.event_loop.run(&mut session.host, &mut sockets)?;
         let now = session.event_loop.clock().now();
         sockets.abort_all(&mut session.host, now);
-        // Whoever still waits for a socket hears that the host is gone, and the program ends.
+        // Pending socket operations fail with "host gone", and the program ends.
         drop(sockets);
         session.event_loop.drain(&mut session.host, LAST_WORDS)?;
         match ended {

@@ -30,7 +30,7 @@ impl Lines {
 }
 
 impl Trace {
-    /// Makes the file anew and writes its head.
+    /// Creates or truncates the file and writes its header.
     ///
     /// # Errors
     /// If the file cannot be created.

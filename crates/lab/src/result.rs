@@ -70,7 +70,7 @@ impl RowResult {
             .collect()
     }
 
-    /// How many of its shapes hold, and how many could be told at all.
+    /// Number of its shapes that hold, and number that could be checked.
     pub fn score(&self) -> Score {
         let count = |is: fn(&Judgment) -> bool| {
             self.shapes.iter().filter(|shape| is(&shape.judged)).count()

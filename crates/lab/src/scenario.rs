@@ -116,7 +116,7 @@ impl Scenario {
         Self::open(scenario_dir, name, |_, _| Ok(()))
     }
 
-    /// As [`load`](Self::load), for a sweep: with more axes behind its own,
+    /// Like [`load`](Self::load), for a sweep: with more axes behind its own,
     /// `[NAME:]KEY=VALUE,VALUE…` each, and without what judges or shows the row, which is for its
     /// own cells.
     ///

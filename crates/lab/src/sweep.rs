@@ -2,9 +2,9 @@
 //! carry.
 //!
 //! A manifest holds one point on each line, complete in itself: any `lab` of the same version can
-//! run any line. A result is a line too, equal byte for byte wherever it was run. Points go by
-//! their ids, so a line that was run twice does no harm, and what was interrupted goes on where it
-//! stopped.
+//! run any line. A result is a line too, equal byte for byte wherever it was run. Points are
+//! identified by id, so a line that is run twice does no harm, and an interrupted sweep continues
+//! where it stopped.
 
 pub(crate) mod dask;
 pub(crate) mod local;

@@ -62,12 +62,12 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         self.snapshots = None;
-        // A panic there has been told, and the terminal given back, by its hook.
+        // The panic hook has reported a panic there and restored the terminal.
         let _ = self.drawer.take().map(JoinHandle::join);
     }
 }
 
-/// A terminal that is to be given back, and who is to be told then.
+/// A terminal to restore, and the channel to notify then.
 struct Taken<F: FnOnce()> {
     quit: Option<F>,
 }
@@ -81,8 +81,8 @@ impl<F: FnOnce()> Drop for Taken<F> {
     }
 }
 
-/// True once any thread has panicked: the terminal has been given back, and what is drawn would
-/// cover what is told.
+/// True once any thread has panicked: the terminal is restored, and drawing would cover the
+/// message.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn stop_drawing_on_panic() {

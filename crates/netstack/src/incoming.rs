@@ -26,7 +26,7 @@ impl TcpIncoming {
         self.listener.request().await
     }
 
-    /// As [`next`](Self::next). Wakes the last task that called.
+    /// Like [`next`](Self::next). Wakes the last task that called.
     pub fn poll_next(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpRequest>> {
         self.listener.poll_request(context)
     }
@@ -54,7 +54,7 @@ impl UdpIncoming {
         self.socket.recv_between(out).await
     }
 
-    /// As [`recv`](Self::recv). Wakes the last task that called.
+    /// Like [`recv`](Self::recv). Wakes the last task that called.
     pub fn poll_recv(
         &self,
         context: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl UdpIncoming {
         self.socket.send_between(data, from, to).await
     }
 
-    /// As [`send`](Self::send). Wakes the last task that called.
+    /// Like [`send`](Self::send). Wakes the last task that called.
     pub fn poll_send(
         &self,
         context: &mut Context<'_>,

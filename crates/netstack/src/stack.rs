@@ -77,7 +77,7 @@ impl Netstack {
         TcpStream::connect_from(&self.handle, Some(local), remote, tcp).await
     }
 
-    /// As [`connect`](Self::connect), as a future that does not borrow the stack.
+    /// Like [`connect`](Self::connect), as a future that does not borrow the stack.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn connecting(
         &self,

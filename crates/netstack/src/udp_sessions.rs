@@ -98,7 +98,7 @@ async fn sort(
             continue;
         }
         let (session, received) = channel(WAITING);
-        // An empty queue has room.
+        // An empty queue accepts a datagram.
         let _ = session.try_send(data);
         let new = UdpSession {
             received,

@@ -2,10 +2,10 @@
 //! Shin, D. Kandlur, D. Saha, "The BLUE active queue management algorithms", IEEE/ACM Transactions
 //! on Networking, 2002).
 //!
-//! RED concludes from the length of the queue how many senders to tell; with many senders the
-//! length says little. BLUE remembers what probability it took: each time the buffer overflows it
-//! signals more, each time the link finds nothing to send it signals less.
-//! [`Cobalt`](crate::Cobalt) uses the same idea against senders that do not answer.
+//! RED derives the number of senders to signal from the queue length; with many senders the length
+//! says little. BLUE remembers what probability it took: each time the buffer overflows it signals
+//! more, each time the link finds nothing to send it signals less. [`Cobalt`](crate::Cobalt) uses
+//! the same idea against senders that do not answer.
 
 mod aqm;
 #[cfg(test)]
@@ -29,8 +29,8 @@ pub struct Config {
     /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub limit: u32,
-    /// A packet that finds more than so many is taken for an overflow too, which keeps room for
-    /// bursts and the delay low. Default none: only a real overflow is one.
+    /// An arrival at a longer queue also counts as an overflow, which keeps the delay low and
+    /// leaves space for bursts. Default none: only a real overflow is one.
     pub threshold: Option<u32>,
     /// Increment of the probability. Default 0.02 (Feng et al., section III).
     pub d1: f64,

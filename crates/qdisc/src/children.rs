@@ -91,7 +91,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         }
     }
 
-    /// As [`find`](Self::find), for a call that must name an existing class.
+    /// Like [`find`](Self::find), for a call that must name an existing class.
     pub(crate) fn known(
         &self,
         class: ClassId,

@@ -26,8 +26,8 @@ use crate::queue::Queue;
 /// Parameters of [`Cobalt`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most; what is above is dropped at the tail and told to BLUE. Default
-    /// 1000 (ns-3).
+    /// Packets it holds at most; packets above it are dropped at the tail and reported to BLUE.
+    /// Default 1000 (ns-3).
     pub limit: u32,
     /// Parameters of the algorithm.
     pub cobalt: Params,
@@ -46,7 +46,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As a queue of Linux 6.1's CAKE behaves.
+    /// Behaves like a queue of Linux 6.1's CAKE.
     pub fn linux() -> Self {
         Self {
             cobalt: Params {
@@ -57,7 +57,7 @@ impl Config {
         }
     }
 
-    /// As ns-3's `CobaltQueueDisc` behaves: a delay above 400 ms counts as a full queue, and
+    /// Behaves like ns-3's `CobaltQueueDisc`: a delay above 400 ms counts as a full queue, and
     /// nothing is marked unless asked.
     pub fn ns3() -> Self {
         let cobalt = Params {

@@ -35,7 +35,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux's `codel` behaves, its control law included.
+    /// Behaves like Linux's `codel`, including its control law.
     pub fn linux() -> Self {
         Self {
             codel: Params {

@@ -34,8 +34,8 @@ pub enum Emptied {
     /// default.
     #[default]
     Waits,
-    /// It does so if there are old flows, else it is forgotten at once and comes back as a new flow
-    /// with a full quantum, as in Linux. While no flow is old, new flows then share less evenly.
+    /// It does so if there are old flows; else it is removed at once and returns as a new flow with
+    /// a full quantum, as in Linux. While no flow is old, new flows then share less evenly.
     Forgotten,
 }
 
@@ -330,8 +330,8 @@ impl<P: Item, S> FairQueue<P, S> {
                 self.flows[at].deficit -= len;
                 return head;
             }
-            // A new flow that ran empty waits once among the old flows, or it could come back ahead
-            // of them forever.
+            // A new flow that ran empty waits once among the old flows, or it could return ahead of
+            // them forever.
             let waits = list == List::New
                 && (self.shape.emptied == Emptied::Waits || self.old_flows.front().is_some());
             let to = if waits { List::Old } else { List::Idle };

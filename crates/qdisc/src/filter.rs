@@ -52,7 +52,7 @@ const FIRST_PREFERENCE: u16 = 0xc000;
 pub enum Verdict {
     /// It belongs to this class.
     Class(ClassId),
-    /// No rule matches, or the one that decides names no class: the qdisc decides by itself.
+    /// No rule matches, or the one that decides names no class: the qdisc uses its own rule.
     Continue,
     /// It is to be dropped.
     Drop,
@@ -125,7 +125,7 @@ struct Rule {
 pub struct Filters {
     /// In the order they were added.
     rules: Vec<Rule>,
-    /// Numbers of those that every packet goes through, in the order they are tried.
+    /// Numbers of the lists that every packet traverses, in order.
     order: Vec<usize>,
     tables: Tables,
     rng: Random,

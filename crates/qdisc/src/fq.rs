@@ -238,7 +238,7 @@ impl<P> Fq<P> {
     }
 
     /// Takes a flow that ran empty off its list. A new one waits once among the old flows, or it
-    /// could come back ahead of them forever.
+    /// could return ahead of them forever.
     fn retire(&mut self, at: Index, list: FlowStatus, now: Instant) {
         let band = usize::from(self.flows[at].band);
         let waits = list == FlowStatus::New && !self.bands[band].old_flows.is_empty();
@@ -529,7 +529,7 @@ impl<P: Item> Fq<P> {
             .add(key, signed(self.config.initial_quantum), now)
     }
 
-    /// Puts `packet` into its flow, if that and its band have room.
+    /// Puts `packet` into its flow, if neither that nor its band is full.
     fn enqueue_in_flow(&mut self, packet: P, time: Instant, now: Instant, drops: &mut Drops<P>) {
         let key = self.key_of(&packet);
         let found = self.flows.find(key);

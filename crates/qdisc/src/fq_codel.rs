@@ -89,7 +89,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux's `fq_codel` behaves, where it differs from the RFCs.
+    /// Behaves like Linux's `fq_codel`, where it differs from the RFCs.
     pub fn linux() -> Self {
         let default = Self::default();
         Self {

@@ -52,7 +52,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux's `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit,
+    /// Behaves like Linux's `fq_pie`, with a timer of 250 ticks per second, but for the memory limit,
     /// which holds.
     pub fn linux() -> Self {
         Self {

@@ -3,8 +3,8 @@
 //! It queues nothing itself. The flow of a packet chooses its queue, so flows keep their order; a
 //! caller may supply another function. Class *n* + 1 is queue *n* and holds any qdisc.
 //!
-//! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a
-//! root queue disc):
+//! A device queue with free space again can wake one of two things (paper 002, §3.3: the wake mode
+//! of a root queue disc):
 //!
 //! - **The child** (wake-child), for which this qdisc is made: each device queue is fed from its
 //!   own child and from no other. [`queue_of`](MultiQueue::queue_of) says which one a packet goes
@@ -114,7 +114,7 @@ fn check(queues: usize) -> Result<(), ConfigError> {
 }
 
 impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
-    /// As [`new`](Mq::new), but `choose` returns the queue of a packet, given the packet and the
+    /// Like [`new`](Mq::new), but `choose` returns the queue of a packet, given the packet and the
     /// number of queues. To keep flows in order it must return the same for all packets of a flow.
     ///
     /// # Errors

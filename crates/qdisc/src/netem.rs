@@ -3,8 +3,8 @@
 //!
 //! For every packet, in this order: it may come twice; it may be lost, or marked instead; one bit
 //! of it may be flipped; it is dropped if the path is full; then it is given the time at which it
-//! leaves. Packets leave in order of these times, so jitter reorders them. When a packet's time has
-//! come it goes to the qdisc below, if there is one, which decides what leaves then.
+//! leaves. Packets leave in order of these times, so jitter reorders them. When a packet is due it
+//! moves to the inner qdisc, if there is one, which decides what leaves.
 //!
 //! Everything random follows from the seed.
 
@@ -275,7 +275,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         Ok(())
     }
 
-    /// Sends `packet` on its way, which is a copy if `is_copy`: copies are not copied again.
+    /// Schedules `packet`, the duplicate if `is_copy`: copies are not copied again.
     fn send(&mut self, packet: P, is_copy: bool, now: Instant, drops: &mut Drops<P>) {
         let twice = !is_copy && self.rng.duplicate.happens(&mut self.rng.random);
         let mut packet = packet;

@@ -2,9 +2,9 @@
 //! need its length.
 //!
 //! FIFOs and strict priorities can be peeked ([`Qdisc::peek_len`]), and a packet of a higher band
-//! that comes meanwhile still goes first. A qdisc that drops at dequeue must decide first:
-//! its packet is dequeued for the peek and kept here, counted in this backlog but not in the limits
-//! of the qdisc. Its sojourn time is judged at the peek, as in Linux.
+//! that arrives in the meantime still leaves first. A qdisc that drops at dequeue must decide
+//! first: its packet is dequeued for the peek and kept here, counted in this backlog but not in the
+//! limits of the qdisc. Its sojourn time is judged at the peek, as in Linux.
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
@@ -120,8 +120,8 @@ mod tests {
         assert!(queue.peek_len(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
     }
 
-    /// As Linux's shapers over its default qdisc: a packet that comes late into a higher band still
-    /// goes first.
+    /// As Linux's shapers over its default qdisc: a later packet of a higher band still leaves
+    /// first.
     #[test]
     fn strict_priorities_are_looked_into() {
         let mut queue = Ledger::new(Parked::new(PfifoFast::new(pfifo_fast::Config::default())));
@@ -149,7 +149,7 @@ mod tests {
         );
     }
 
-    /// A child without peek is dequeued: its packet goes next, even if a more urgent one arrives.
+    /// A child without peek is dequeued: its packet leaves next, even if a more urgent one arrives.
     #[test]
     fn an_aqm_gives_up_the_packet_that_is_looked_at() {
         let mut queue = Ledger::new(Parked::new(

@@ -46,7 +46,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux behaves: with [`Places::Batched`].
+    /// Behaves like Linux: with [`Places::Batched`].
     pub fn linux() -> Self {
         Self {
             places: Places::Batched,

@@ -37,7 +37,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux's `pie` behaves, with a timer of 250 ticks per second.
+    /// Behaves like Linux's `pie`, with a timer of 250 ticks per second.
     pub fn linux() -> Self {
         Self {
             pie: Params::linux(),

@@ -203,7 +203,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
         self.bands.backlog()
     }
 
-    /// Looks into the bands: a packet that comes late into a higher one still goes first.
+    /// Looks into the bands: a later packet of a higher band still leaves first.
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         (0..self.bands.len()).find_map(|band| self.bands.peek_len(band, now, drops))
     }

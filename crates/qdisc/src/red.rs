@@ -89,8 +89,8 @@ impl<P> Red<P> {
 }
 
 impl<P, Q> Red<P, Q> {
-    /// RED in front of `queue`, which is empty and has a limit of its own; RED's is only what
-    /// thresholds are derived from.
+    /// RED in front of `queue`, which is empty and has its own limit; RED's is only what thresholds
+    /// are derived from.
     ///
     /// # Errors
     /// As [`new`](Red::new).
@@ -116,7 +116,7 @@ impl<P, Q> Red<P, Q> {
         Self { handle, ..self }
     }
 
-    /// Replaces the parameters; the average is kept, an adapted probability begins anew. The child
+    /// Replaces the parameters; the average is kept, an adapted probability restarts. The child
     /// keeps what it holds.
     ///
     /// # Errors
@@ -200,8 +200,8 @@ impl<P, Q> Red<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P>> Red<P, Q> {
-    /// Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never
-    /// makes that one.
+    /// Linux notes it at the next dequeue, which finds nothing; a caller that follows `ready_at`
+    /// never makes that one.
     fn note_idle(&mut self, now: Instant) {
         if self.child.queue.backlog().is_empty() {
             self.state.begin_idle(now);

@@ -6,9 +6,9 @@ use core::mem;
 use tautline_base::{Drops, Instant, Item, Qdisc};
 
 /// Puts `new` in the place of `current`. Queued packets move over in the order in which they would
-/// have left, so no flow is reordered; Linux drops them. Those that the new qdisc has no room for,
-/// that one of the two drops at random, and that an AQM below the old one's shaper would have dropped
-/// go to `drops`.
+/// have left, so no flow is reordered; Linux drops them. Packets that exceed the new qdisc's limit,
+/// that one of the two drops at random, or that an AQM below the old one's shaper would have
+/// dropped go to `drops`.
 ///
 /// # Errors
 /// The number of packets that the old qdisc does not release; it stays.

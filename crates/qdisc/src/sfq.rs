@@ -227,8 +227,8 @@ impl<P> Sfq<P> {
 
 impl<P: Item> Sfq<P> {
     /// Replaces the parameters. When the flows, the buckets or the depth change, all packets are
-    /// sorted anew. What exceeds a lowered limit is dropped where this qdisc always drops: from the
-    /// longest flow, at the tail unless `headdrop`.
+    /// hashed again. What exceeds a lowered limit is dropped where this qdisc always drops: from
+    /// the longest flow, at the tail unless `headdrop`.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `seed` differs: the random sequence has begun. Then nothing

@@ -1,4 +1,4 @@
-//! [`cable`]: two devices joined in memory, for hosts of one process on threads of their own.
+//! [`cable`]: two devices joined in memory, for hosts on separate threads of one process.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -166,7 +166,7 @@ impl EventLoop {
             let mut received = host.receive(now);
             if promised.is_some_and(|at| now > at + LATE) {
                 // The thread was not scheduled. Without the frames behind the first batch, expired
-                // timers would retransmit data that was acknowledged meanwhile.
+                // timers would retransmit data that has been acknowledged since.
                 for _ in 0..CATCH_UP {
                     if received < FULL_BATCH {
                         break;

@@ -28,9 +28,9 @@ pub trait FrameIo: AsFd {
         Medium::Ethernet
     }
 
-    /// Limits of packets of several segments, in both directions: frames to read into must have room
-    /// for one. With limits, it also takes packets whose checksum is
-    /// [left to it](Packet::leave_checksum).
+    /// Limits of packets of several segments, in both directions: frames to read into must be large
+    /// enough for one. With limits, it also takes packets whose checksum is [left to
+    /// it](Packet::leave_checksum).
     fn tso(&self) -> Option<Tso> {
         None
     }

@@ -1,4 +1,4 @@
-//! [`HostThread`]: a host on a thread of its own, for programs that only want sockets.
+//! [`HostThread`]: a host on its own thread, for programs that only need sockets.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -45,7 +45,7 @@ impl HostThread {
         Self::spawn_with(config, idle, Fixed, make)
     }
 
-    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`StackHandle::set_qdisc`]
+    /// Like [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`StackHandle::set_qdisc`]
     /// replaces the host's qdisc.
     ///
     /// # Errors

@@ -104,8 +104,8 @@ impl Tap {
         Self::attach(interface, Medium::Ethernet, true)
     }
 
-    /// As [`open`](Self::open) or [`open_offloading`](Self::open_offloading), a TUN interface: its
-    /// frames are IP packets ([`Medium::Ip`]).
+    /// Like [`open`](Self::open) or [`open_offloading`](Self::open_offloading), but opens a TUN
+    /// interface: its frames are IP packets ([`Medium::Ip`]).
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.

@@ -62,7 +62,7 @@ impl Addressing {
             || self.owned.iter().any(|prefix| prefix.contains(address)) && is_unicast(address)
     }
 
-    /// Whether `address` is one of ours by itself: neighbors may ask for it.
+    /// Whether `address` is configured, not merely owned: neighbors may ask for it.
     pub(crate) fn is_listed(&self, address: IpAddr) -> bool {
         self.own.iter().any(|own| own.address() == address)
     }

@@ -15,11 +15,10 @@
 //! use std::time::Duration;
 //! use tautline_stack::attribution::{Attribution, Cause, Histogram};
 //!
-//! /// What a user is told of a slow connection: the obstacle that its bytes waited longest for.
-//! fn bottleneck(attribution: &Attribution) -> (Cause, Duration) {
-//!     let worst = Cause::OF_BYTES.into_iter().max_by_key(|cause| attribution.waits(*cause).mean());
-//!     worst.map(|cause| (cause, attribution.waits(cause).percentile(99))).expect("there are causes")
-//! }
+//! /// The report on a slow connection: the obstacle that its bytes waited longest for. fn
+//! bottleneck(attribution: &Attribution) -> (Cause, Duration) { let worst =
+//! Cause::OF_BYTES.into_iter().max_by_key(|cause| attribution.waits(*cause).mean());
+//! worst.map(|cause| (cause, attribution.waits(cause).percentile(99))).expect("there are causes") }
 //! # let mut none = Histogram::default();
 //! # none.record(Duration::from_millis(3), 1448);
 //! # assert_eq!(none.percentile(99), Duration::from_millis(3));
@@ -57,8 +56,7 @@ pub enum Cause {
     Tsq,
     /// The pacer: the connection's own, or the departure stamp that the qdisc honors.
     Pacer,
-    /// The host: a free frame, the next hop's hardware address, room in a qdisc that refused, or
-    /// its turn.
+    /// The host: a free frame, the next hop's hardware address, space in a full qdisc, or its turn.
     Host,
     /// The qdisc.
     Qdisc,

@@ -75,8 +75,8 @@ pub enum LinkLocal {
     /// From the hardware address (RFC 4291 appendix A); none over IP.
     #[default]
     FromMac,
-    /// From the host's secret, the same every time for one seed: it tells nothing of the hardware
-    /// (in the spirit of RFC 7217).
+    /// From the host's secret, the same every time for one seed: it reveals nothing about the
+    /// hardware (in the spirit of RFC 7217).
     Private,
 }
 
@@ -152,9 +152,9 @@ pub struct TcpConfig {
     /// the memory that a window takes in segments of their own. `None`, the default: all of it from
     /// the beginning. Linux starts with [`LINUX_SEND_START`](Self::LINUX_SEND_START).
     pub send_start: Option<Bytes>,
-    /// With less than that unsent, or less than a segment, the application may write more; it is told so with less than half
-    /// of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`).
-    /// Default none (Linux `UINT_MAX`).
+    /// With less than that unsent, or less than a segment, the application may write more; it is
+    /// notified with less than half of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of
+    /// `tcp_stream_memory_free`). Default none (Linux `UINT_MAX`).
     pub notsent_lowat: Option<Bytes>,
     /// Charge of each segment in that buffer, beside its bytes, until it is acknowledged,
     /// selectively or not. Default 0; Linux charges the memory of its descriptors, 1280 bytes for a
@@ -237,7 +237,7 @@ pub struct TcpConfig {
     pub tos: u8,
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
-    /// Whether the path's MTU is searched for where routers do not tell it. Default
+    /// Whether to probe for the path MTU where routers do not report it. Default
     /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). ICMP "too big" messages are honored in
     /// any case (RFC 1191, RFC 8201).
     pub mtu_probing: MtuProbing,

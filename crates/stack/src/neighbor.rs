@@ -71,7 +71,7 @@ pub(crate) struct Timeouts {
     pub(crate) failed: Vec<SocketId>,
     /// The addresses of those neighbors.
     pub(crate) lost: Vec<IpAddr>,
-    /// Connections that may look up again, now that the cache has room.
+    /// Connections that may look up again, now that the cache has a free entry.
     pub(crate) retry: Vec<SocketId>,
 }
 
@@ -116,7 +116,7 @@ impl NeighborCache {
     }
 
     /// Looks `address` up. If it is unknown, `socket` is woken once it resolves; with `None` the
-    /// caller looks up again by itself.
+    /// caller looks up again itself.
     pub(crate) fn lookup(
         &mut self,
         address: IpAddr,
@@ -300,7 +300,7 @@ impl NeighborCache {
         }
     }
 
-    /// Makes room: removes the oldest answer. Returns false if no entry has an answer.
+    /// Frees an entry: removes the oldest answer. Returns false if no entry has an answer.
     fn evict_oldest_answer(&mut self) -> bool {
         let since = |entry: &Entry| match entry {
             Entry::Known { since, .. } => Some(*since),
@@ -515,7 +515,7 @@ mod tests {
             (neighbors.entries.len(), neighbors.pending),
             (CAPACITY, CAPACITY)
         );
-        // Who could not ask is told when there is room again.
+        // Connections that could not ask are notified when an entry is free.
         assert_eq!(neighbors.crowded, [SOCKET]);
         for second in 2..4 {
             assert!(

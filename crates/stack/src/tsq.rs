@@ -13,7 +13,7 @@ use tautline_base::{Bytes, Credit, Rate};
 /// The limit on the backlog below one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TsqLimit {
-    /// No limit: the connection fills the qdisc as far as its window goes.
+    /// No limit: the connection fills the qdisc up to its window.
     Off,
     /// The bytes that the pacing rate carries in some time, within bounds.
     Time(TimeLimit),

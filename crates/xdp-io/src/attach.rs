@@ -41,7 +41,7 @@ impl Attachment {
         })
     }
 
-    /// As [`new`](Self::new), for the MTU that a socket of `config` carries.
+    /// Like [`new`](Self::new), for the MTU that a socket of `config` carries.
     pub(crate) fn carrying(config: &Config) -> Result<Self, OpenError> {
         let Config {
             interface,

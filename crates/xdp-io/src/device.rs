@@ -76,7 +76,7 @@ impl XdpDevice {
         Self::open_on(Arc::new(attachment), config)
     }
 
-    /// As [`open`](Self::open), for another queue of an interface with a program: one attachment
+    /// Like [`open`](Self::open), for another queue of an interface with a program: one attachment
     /// serves all queues. Ignores `config.take` and `config.driver`, which the attachment has set.
     ///
     /// # Errors

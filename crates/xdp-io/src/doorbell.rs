@@ -1,8 +1,8 @@
 //! [`Doorbell`]: how often to wake the kernel's sender.
 //!
-//! A copying socket sends only inside `sendto`, a limited number of packets a call; EAGAIN then means
-//! either "more packets are pending", which needs another call at once, or "no room below", which
-//! needs one later. An unfinished burst continues at the next reap or doorbell.
+//! A copying socket sends only inside `sendto`, a limited number of packets a call; EAGAIN then
+//! means either "more packets are pending", which needs another call at once, or "no space below",
+//! which needs one later. An unfinished burst continues at the next reap or doorbell.
 
 /// The result of one wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub(crate) enum Wake {
     Done,
     /// The kernel took some packets and would take more.
     Progress,
-    /// The kernel has no room for now.
+    /// The kernel has no space now.
     Blocked,
 }
 
@@ -30,7 +30,7 @@ impl Doorbell {
         self.unfinished
     }
 
-    /// Wakes the kernel until it took all packets, has no room, or the limit is reached.
+    /// Wakes the kernel until it took all packets, has no space, or the limit is reached.
     ///
     /// # Errors
     /// Those of `wake`; the burst is then unfinished.

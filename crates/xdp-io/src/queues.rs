@@ -94,7 +94,7 @@ impl XdpQueues {
         self.queues[0].copy_reason()
     }
 
-    /// As [`XdpDevice::failure`].
+    /// Like [`XdpDevice::failure`].
     pub fn failure(&mut self) -> Option<Failure> {
         self.queues[0].failure()
     }

@@ -8,10 +8,10 @@
 //! | 64..320 | the headroom of XDP programs |
 //! | 320..4096 | the frame, accessible through [`UmemFrame`], for sending and receiving |
 //!
-//! A driver in zero copy tells its NIC the length of a receive buffer in units of the NIC's, rounded
-//! down: 128 bytes (ice), 1 KiB (igb `SRRCTL.BSIZEPKT`, ixgbe, igc) or 2 KiB. The NIC drops longer
-//! frames, and small ones pass. A chunk of 2048 bytes leaves a frame of 1728, which such a NIC takes
-//! for 1024. The frame of a 4096-byte chunk has 3776, so a full-sized packet fits what any of them
+//! In zero copy a driver programs the receive buffer length in units of the NIC, rounded down: 128
+//! bytes (ice), 1 KiB (igb `SRRCTL.BSIZEPKT`, ixgbe, igc) or 2 KiB. The NIC drops longer frames,
+//! and small ones pass. A chunk of 2048 bytes leaves a frame of 1728, which such a NIC takes for
+//! 1024. The frame of a 4096-byte chunk has 3776, so a full-sized packet fits what any of them
 //! makes of it. 4096 is the largest chunk: an aligned chunk does not exceed a page.
 //!
 //! A frame is created once, with the UMEM, and only moved, so safe access through it cannot alias.
@@ -89,7 +89,7 @@ impl Frame for UmemFrame {
     fn bytes(&self) -> &[u8] {
         let start = ptr::with_exposed_provenance::<u8>(self.0.get());
         // SAFETY: `self` was made in `Umem::new` for the `LEN` bytes at this address, exposed
-        // there. They are mapped, because `self` counts as an owner of the mapping. Nobody writes
+        // there. They are mapped, because `self` counts as an owner of the mapping. Nothing writes
         // them meanwhile: there is one `UmemFrame` for each chunk, borrowed here, and a chunk the
         // kernel may write has its `UmemFrame` in the ownership table, where nothing borrows it.
         unsafe { core::slice::from_raw_parts(start, Self::LEN) }

@@ -239,7 +239,8 @@ struct Reported {
 }
 
 impl Reported {
-    /// A point is finished: `line` goes into the book first, so that what others read is safe.
+    /// A point is finished: `line` is written to the file first, so that readers of standard output
+    /// never see a lost result.
     fn report_done(&mut self, line: &str) {
         self.done += 1;
         let written = self

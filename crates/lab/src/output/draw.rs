@@ -173,7 +173,7 @@ impl Figure {
         mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
     ) -> Result<String, DrawError> {
         let colors = facets.colors();
-        // Without an axis of colors, colors are free to tell apart what is shown.
+        // Without an axis of colors, colors distinguish the shown quantities.
         let as_groups = shown.len() > 1 && colors == [""];
         let groups: Vec<String> = if as_groups {
             shown.iter().map(look.title).collect()
@@ -277,8 +277,8 @@ impl Figure {
                     continue;
                 }
                 for (place, series) in matching.into_iter().enumerate() {
-                    // Flows of a lone cell are told apart; else colors tell cells apart, and one
-                    // name for each is enough.
+                    // Flows of a lone cell are distinguished; else colors distinguish cells, and
+                    // one name for each is enough.
                     let (name, color) = match (alone, place) {
                         (true, _) => (series.of.clone(), place),
                         (false, 0) => (facets.color_label(colors[number]), number),
@@ -426,8 +426,8 @@ fn sum(all: &[&Series]) -> Vec<(f64, f64)> {
     points
 }
 
-/// The panels of a figure of boxes or bars: one for each part, and, unless colors tell apart what is
-/// shown (`as_groups`), for each shown quantity.
+/// The panels of a figure of boxes or bars: one for each part, and, unless colors distinguish the
+/// quantities (`as_groups`), for each shown quantity.
 fn grouped_panels(
     shown: &[Shown<'_>],
     facets: &Facets<'_>,

@@ -53,7 +53,7 @@ impl Estimate {
         short(self.mean)
     }
 
-    /// "105 to 129"; empty where one repetition tells no interval.
+    /// "105 to 129"; empty with a single repetition.
     pub(super) fn interval(&self) -> String {
         if self.count < 2 {
             String::new()

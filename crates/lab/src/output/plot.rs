@@ -1,9 +1,9 @@
 //! Figures as SVG text: pure functions of their data, so equal data make equal bytes.
 //!
-//! Every figure is light, carries units on its axes and names on its curves, and tells groups apart
-//! by the colors that Okabe and Ito chose for the color-blind ("Color Universal Design", 2008).
-//! An axis is logarithmic where its values span more than two decades, unless the figure says
-//! otherwise. Samples that are not finite are left out; a figure without samples says so.
+//! Every figure is light, carries units on its axes and names on its curves, and distinguishes
+//! groups by the colors that Okabe and Ito chose for the color-blind ("Color Universal Design",
+//! 2008). An axis is logarithmic where its values span more than two decades, unless the figure
+//! says otherwise. Samples that are not finite are left out; a figure without samples says so.
 
 mod axis;
 mod canvas;

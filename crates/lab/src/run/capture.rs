@@ -28,8 +28,8 @@ pub enum CaptureError {
     Write(#[from] io::Error),
 }
 
-/// Runs `point` in its world and writes its packets to `file`, which is there only if all went
-/// well.
+/// Runs `point` with its backend and writes its packets to `file`, which is created only on
+/// success.
 ///
 /// # Errors
 /// If the run fails, or writing does.

@@ -78,8 +78,8 @@ fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
     if profile == Profile::Tautline {
         return own;
     }
-    // Linux paces whom it must: its window-based controllers leave spacing to fq, where there is
-    // one.
+    // Linux paces only controllers that need it: its window-based controllers leave spacing to fq,
+    // where there is one.
     let before_5_18 = matches!(profile, Profile::Paper001 | Profile::Linux510);
     let windowed = matches!(
         algorithm,

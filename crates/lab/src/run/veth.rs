@@ -63,8 +63,8 @@ pub(crate) fn run(point: &Point) -> Result<Run, RunError> {
     run_traced(point, Clock::start(), |_| NoTrace)
 }
 
-/// Runs `point` and writes the packets that each node sees to `file`, which is there only if all
-/// went well.
+/// Runs `point` and writes the packets that each node sees to `file`, which is created only on
+/// success.
 ///
 /// # Errors
 /// As [`run`], and if the file cannot be written.

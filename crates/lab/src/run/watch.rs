@@ -69,7 +69,7 @@ impl Sampler {
         let at = self.seconds(now);
         for (counter, value) in &report.counters {
             match (*counter, value) {
-                // In bytes per second; 0 where it goes by time stamps.
+                // In bytes per second; 0 if it paces by timestamps.
                 ("avg_dq_rate", Value::Count(rate)) if *rate > 0 => {
                     self.note(Quantity::DepartureRate, name, at, *rate as f64 * 8e-6);
                 }
@@ -90,7 +90,7 @@ impl Sampler {
     ) {
         let at = self.seconds(now);
         for (flow, info) in programs.connections(host) {
-            // Only the end that sends has anything to tell.
+            // Only the sending end has state to report.
             if info.bytes_sent > 0 {
                 let name = flow.to_string();
                 of_connection(&info, |quantity, value| {
@@ -121,7 +121,7 @@ impl Sampler {
         }
     }
 
-    /// Something of the flow called `name` was on its way.
+    /// Data of the flow called `name` was in flight.
     pub(super) fn one_way(&mut self, name: &str, sample: Sample) {
         self.note(
             Quantity::OneWay,

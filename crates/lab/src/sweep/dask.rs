@@ -39,7 +39,7 @@ pub(crate) fn run(
         scope.spawn(move || {
             let Some(mut input) = input else { return };
             for entry in entries {
-                // A client that is gone says why by itself.
+                // A client that exited has printed the reason.
                 if writeln!(input, "{}", entry.text).is_err() {
                     return;
                 }

@@ -32,7 +32,7 @@ impl Tun {
         Tap::open_tun(interface, true).map(|tun| Self(Kind::Named(tun)))
     }
 
-    /// As [`open`](Self::open), with single segments only.
+    /// Like [`open`](Self::open), with single segments only.
     ///
     /// # Errors
     /// As [`open`](Self::open).

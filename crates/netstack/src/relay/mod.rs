@@ -26,8 +26,7 @@ pub struct RelayLimits {
     /// Time for the upstream connection; then the SYN stays unanswered, as it would without a relay.
     /// Default 30 s.
     pub connect_timeout: Duration,
-    /// How long a sender of datagrams may be silent, and nothing come back, before its association
-    /// ends. Default 60 s.
+    /// Idle time in both directions after which a UDP association ends. Default 60 s.
     pub udp_idle: Duration,
     /// Associations at most; datagrams of further senders are dropped. Default 1024.
     pub udp_senders: usize,

@@ -39,7 +39,7 @@ pub(super) async fn forward<W: Way>(way: Arc<W>, limits: RelayLimits, datagrams:
             continue;
         }
         let (sender, waiting) = channel(WAITING);
-        // An empty queue has room.
+        // An empty queue accepts a datagram.
         let _ = sender.try_send(outgoing);
         senders.insert(from, sender);
         let (way, datagrams) = (Arc::clone(&way), Arc::clone(&datagrams));

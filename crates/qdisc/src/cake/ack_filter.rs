@@ -227,8 +227,8 @@ pub(super) fn is_pure_ack(packet: &impl Item) -> bool {
 /// The packet before the acknowledgment that `newest` makes superfluous among `older`, the packets
 /// ahead of it in its queue; `Some(None)` if that is the first; `None` without one.
 ///
-/// The oldest goes, and only if a second one could; `aggressive` lets a single one go too if the
-/// newest follows it directly and repeats its ECN flags.
+/// The oldest is dropped, and only if a second one could be; `aggressive` lets a single one go too
+/// if the newest follows it directly and repeats its ECN flags.
 pub(super) fn superseded<'a, P: Item + 'a>(
     older: impl Iterator<Item = (Index, &'a P)>,
     newest: &P,

@@ -1,4 +1,4 @@
-//! [`Config`]: what CAKE is told.
+//! [`Config`]: the parameters of CAKE.
 
 use core::fmt;
 use core::time::Duration;
@@ -42,9 +42,9 @@ pub enum AckFilter {
     /// They are sent like any other packet. The default (Linux).
     #[default]
     Off,
-    /// The oldest goes once two can go.
+    /// Drops the oldest once two are redundant.
     On,
-    /// The oldest goes at once if the new one follows it directly.
+    /// Drops the oldest at once if the new one follows it directly.
     Aggressive,
 }
 
@@ -88,10 +88,10 @@ pub struct Config {
     pub bandwidth: Bandwidth,
     /// Classes of service. Default [`Tins::Diffserv3`].
     pub tins: Tins,
-    /// Between whom the link is shared fairly. Default [`Isolation::TripleIsolate`].
+    /// Unit of fairness. Default [`Isolation::TripleIsolate`].
     pub isolation: Isolation,
-    /// In Linux: looks behind network address translation before it tells hosts apart. That needs
-    /// the kernel's connection tracking; here it changes nothing, and packets must carry
+    /// In Linux: looks up the addresses before NAT to distinguish hosts. That needs the kernel's
+    /// connection tracking; here it changes nothing, and packets must carry
     /// [hashes](tautline_base::Item::host_hashes) of the hosts that are meant. Default off.
     pub nat: bool,
     /// Clear the DSCP of every packet, after it has chosen the tin. Default off.
@@ -166,7 +166,7 @@ pub const PRESETS: [(&str, Duration); 8] = [
 const MOST_FRAMES: u64 = 10_240;
 
 impl Config {
-    /// As CAKE of Linux 6.1 behaves.
+    /// Behaves like CAKE of Linux 6.1.
     pub fn linux() -> Self {
         Self {
             profile: Profile::Linux,

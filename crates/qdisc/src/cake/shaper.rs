@@ -2,8 +2,8 @@
 //! `cake_advance_shaper`).
 //!
 //! A clock is advanced by the time each packet takes; the link is closed while it lies in the
-//! future. It is never set forward by itself while packets wait, so that what is lost by waking up
-//! late is caught up; it starts anew when the queue has been empty.
+//! future. It is not moved to `now` while packets are queued, so that late wake-ups are made up
+//! for; it starts anew when the queue has been empty.
 
 use core::time::Duration;
 

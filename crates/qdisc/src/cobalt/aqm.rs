@@ -1,6 +1,5 @@
 //! [`Aqm`]: the COBALT algorithm over any queue: CoDel's control law, which decays instead of
-//! starting anew, beside BLUE for queues that do not answer. Split into parameters and per-queue
-//! [`State`].
+//! restarting, and BLUE for unresponsive queues. Split into parameters and per-queue [`State`].
 
 use core::time::Duration;
 
@@ -138,7 +137,7 @@ impl Aqm {
     /// Judges the packet at the head of a queue, and marks it if that is the signal.
     ///
     /// `bulk_flows` is the number of flows that share the link steadily, for a queue that stands
-    /// behind the bottleneck: each may have two packets before it is told off. Zero otherwise.
+    /// behind the bottleneck: each may have two packets before it is signaled. Zero otherwise.
     ///
     /// A count that decays over a long pause decays in one call, one step for each signal that once
     /// raised it.

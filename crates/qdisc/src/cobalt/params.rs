@@ -1,4 +1,4 @@
-//! [`Params`]: what COBALT is told; shared by all queues it governs.
+//! [`Params`]: the parameters of COBALT; shared by all queues it governs.
 
 use core::fmt;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! [`Params`]: what CoDel is told; shared by all queues it governs.
+//! [`Params`]: the parameters of CoDel; shared by all queues it governs.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`Config`] and [`ClassConfig`]: what DRR and each of its classes are told.
+//! [`Config`] and [`ClassConfig`]: the parameters of DRR and its classes.
 
 use tautline_base::{Bytes, ConfigError};
 

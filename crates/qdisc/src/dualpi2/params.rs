@@ -1,4 +1,4 @@
-//! [`Config`]: what DualPI2 is told, and how `tc` says it.
+//! [`Config`]: the parameters of DualPI2, with `tc`'s names.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use tautline_base::{Bytes, ConfigError, Ecn};
 
 use crate::units;
 
-/// How the low-latency queue marks by itself, besides what the classic queue's delay makes it mark.
+/// The low-latency queue's own marking rule, in addition to the coupling from the classic queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Native {
     /// A packet that stayed longer than this is marked. Linux: 1 ms.
@@ -82,7 +82,7 @@ pub struct Config {
     pub alpha: f64,
     /// Weight of the delay's growth, per second. Default 3.2 (Linux; RFC 9332 has 3).
     pub beta: f64,
-    /// How the low-latency queue marks by itself. Default above 1 ms (Linux).
+    /// The low-latency queue's own marking rule. Default above 1 ms (Linux).
     pub native: Native,
     /// The low-latency queue does so only while it holds at least so many more packets. Default 0.
     pub min_qlen_step: u32,
@@ -98,8 +98,8 @@ pub struct Config {
     /// Percent of the link that the classic queue gets at least, while both queues hold packets.
     /// Default 10 (Linux).
     pub classic_protection: u8,
-    /// Whether packets that stand for several segments are split on arrival, so that each is marked
-    /// by itself. Default yes (Linux).
+    /// Whether packets of several segments are split on arrival, so that each segment is marked
+    /// separately. Default yes (Linux).
     pub split_gso: bool,
     /// The longest usual packet: while both queues together hold less than two, nothing is dropped.
     /// Default 1514 bytes.

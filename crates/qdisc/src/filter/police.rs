@@ -13,8 +13,8 @@ pub struct Police {
     pub rate: Rate,
     /// Bytes that pass at once; at least a packet.
     pub burst: Bytes,
-    /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told
-    /// otherwise, which drops every packet that stands for several segments.
+    /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes by default,
+    /// which drops every packet of several segments.
     pub mtu: Option<Bytes>,
     /// Overhead of a packet beside its own length. Default: nothing.
     pub framing: Framing,
@@ -79,8 +79,8 @@ impl Bucket {
 
     /// The control for a packet of `len` at `now`. Only packets that conform take tokens.
     pub(super) fn admit(&mut self, police: &Police, len: Bytes, now: Instant) -> Control {
-        // A clock that stepped back starts anew from there: it must not stop the refill until it
-        // has caught up.
+        // A clock that stepped back restarts the bucket from there: it must not stop the refill
+        // until it has caught up.
         self.checked = self.checked.min(now);
         let elapsed = i64::try_from(now.nanos_since(self.checked)).unwrap_or(i64::MAX);
         let left = self.tokens.saturating_add(elapsed).min(self.depth) - self.cost.nanos(len);

@@ -70,7 +70,7 @@ pub struct HashKey {
     pub mask: u32,
 }
 
-/// Length of a header: `plus`, and `(field & mask) >> shift` if a field of the header tells it;
+/// Length of a header: `plus`, and `(field & mask) >> shift` if a field of the header gives it;
 /// rounded up to a multiple of 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
@@ -82,7 +82,7 @@ pub struct Offset {
     pub eat: bool,
 }
 
-/// A 16-bit field that tells a length.
+/// A 16-bit field that holds a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its offset.
@@ -166,7 +166,7 @@ impl Link {
         Some(folded.unwrap_or(0) as usize & (divisor - 1))
     }
 
-    /// The base of the offsets in the table's rules; `None` if that, or the field that tells it,
+    /// The base of the offsets in the table's rules; `None` if that, or the field that gives it,
     /// lies beyond the packet's end.
     pub(super) fn origin<P: Item>(&self, packet: &P, base: i64) -> Option<Origin> {
         let told = match self.offset.field {

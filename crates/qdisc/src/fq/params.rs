@@ -1,4 +1,4 @@
-//! [`Config`]: what FQ is told, and `tc`'s words for it.
+//! [`Config`]: the parameters of FQ, with `tc`'s names.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -64,8 +64,8 @@ pub struct Config {
     pub initial_quantum: Bytes,
     /// A flow that was idle for longer gets a whole quantum again. Default 40 ms.
     pub refill_delay: Duration,
-    /// Ticks per second of the clock that tells how long a flow was idle, as in Linux; `None`:
-    /// nanoseconds. With 100 ticks, up to 20 ms more than `refill_delay` pass. Default `None`.
+    /// Ticks per second of the clock that measures idle times, as in Linux; `None`: nanoseconds.
+    /// With 100 ticks, up to 20 ms more than `refill_delay` pass. Default `None`.
     pub hz: Option<NonZeroU32>,
     /// No flow sends faster. Default none.
     pub maxrate: Option<Rate>,
@@ -77,7 +77,7 @@ pub struct Config {
     /// Places of the flow table at first, 1 to 262 144; it doubles when it holds twice as many
     /// flows. Idle flows are forgotten above twice this number. Default 1024.
     pub buckets: u32,
-    /// Bits of the flow hash that tell flows apart; `None` for all. Default `None`: Linux gives
+    /// Bits of the flow hash that distinguish flows; `None` for all. Default `None`: Linux gives
     /// each connected socket a queue of its own and masks the hash of packets without one, by 1023;
     /// here the stack's flow hash stands for the socket.
     pub orphan_mask: Option<u32>,
@@ -150,7 +150,7 @@ impl Config {
         let tick = (NANOS_PER_SECOND / hz.get()).max(1);
         let ticks = |nanos: u64| nanos / u64::from(tick);
         let delay = u64::try_from(self.refill_delay.as_nanos()).unwrap_or(u64::MAX);
-        // Linux tells idle flows by the lowest bit of their last tick.
+        // Linux identifies idle flows by the lowest bit of their last tick.
         ticks(now.as_nanos()) > (ticks(since.as_nanos()) | 1).saturating_add(ticks(delay))
     }
 

@@ -1,4 +1,4 @@
-//! [`Config`] and [`ClassConfig`]: what HTB and each of its classes are told.
+//! [`Config`] and [`ClassConfig`]: the parameters of HTB and its classes.
 
 use core::fmt;
 
@@ -74,7 +74,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux 6.1 with its `tc` behaves.
+    /// Behaves like Linux 6.1 with its `tc`.
     pub fn linux() -> Self {
         Self {
             depth: Depth::Ticks,

@@ -3,7 +3,7 @@
 
 use super::bits::Bits;
 
-/// Positions in order, and a turn that goes round among them.
+/// Positions in order, with a rotating turn.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     members: Bits,
@@ -84,13 +84,13 @@ impl Ring {
         self.members.is_empty()
     }
 
-    /// Makes room at `at`.
+    /// Inserts a position at `at`.
     pub(super) fn open(&mut self, at: usize) {
         self.members.open(at);
         self.move_turn(|turn| turn + usize::from(turn >= at));
     }
 
-    /// Takes the room at `at` away, where there is no member.
+    /// Removes the position at `at`, which is not a member.
     pub(super) fn close(&mut self, at: usize) {
         self.members.close(at);
         self.move_turn(|turn| turn - usize::from(turn > at));

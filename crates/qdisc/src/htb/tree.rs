@@ -3,9 +3,10 @@
 //! Leaves that have packets and are below their rate stand in the row of level 0 and their
 //! priority. One that is at its rate hangs in a feed of its parent, the parent if need be in a feed
 //! of its own parent, up to the first ancestor below its rate: that one stands in the row of its
-//! level. So the rows hold, at any moment, exactly what may send, the levels from the bottom: who
-//! sends by its own right goes before who borrows, and who borrows from nearer before who borrows
-//! from farther. Classes at a limit wait in order of time for their buckets to fill.
+//! level. So the rows hold, at any moment, exactly what may send, the levels from the bottom: a
+//! class within its own rate precedes one that borrows, and one that borrows from a nearer ancestor
+//! precedes one that borrows from a farther. Classes at a limit wait in order of time for their
+//! buckets to fill.
 
 use core::array;
 
@@ -188,8 +189,7 @@ impl Tree {
         }
     }
 
-    /// Gives a class the mode that its buckets allow with what they have earned, and lets it wait
-    /// anew or not.
+    /// Sets the mode of a class from its buckets and earned tokens, and renews or ends its wait.
     pub(super) fn reconsider_now(&mut self, at: usize) {
         self.waiting.remove(self.classes[at].level, at);
         let wait = self.change_mode(at, self.classes[at].earned(self.now));

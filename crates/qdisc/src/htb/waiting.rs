@@ -99,7 +99,7 @@ impl Waiting {
         self.places[heap[place].class] = Some(place);
     }
 
-    /// Makes room for a class at `at`: later ones move up.
+    /// Inserts a class at `at`: later ones move up.
     pub(super) fn open(&mut self, at: usize) {
         self.places.insert(at, None);
         self.entries()
@@ -107,7 +107,7 @@ impl Waiting {
             .for_each(|entry| entry.class += 1);
     }
 
-    /// Takes the room of the class at `at` away, which does not wait.
+    /// Removes the class at `at`, which does not wait.
     pub(super) fn close(&mut self, at: usize) {
         self.places.remove(at);
         self.entries()

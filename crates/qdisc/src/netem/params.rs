@@ -217,7 +217,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux behaves.
+    /// Behaves like Linux.
     pub fn linux() -> Self {
         Self {
             draw: Draw::Remainder,

@@ -305,7 +305,7 @@ impl Aqm {
         short || self.controller.is_low(delay) && state.probability < ONE / 5
     }
 
-    /// Draws a random number, unless the sum of probabilities decides by itself.
+    /// Draws a random number, unless the accumulated probability decides alone.
     fn throws(&mut self, state: &mut State, chance: u64) -> bool {
         if state.accumulated < ACCUMULATED_LOW {
             return false;

@@ -1,5 +1,5 @@
-//! [`Meter`]: what dequeues tell PIE: how long ago the last one was, or how fast the queue drains
-//! (RFC 8033 §5.3).
+//! [`Meter`]: PIE's measurements at dequeue: how long ago the last one was, or how fast the queue
+//! drains (RFC 8033 §5.3).
 
 use super::params::Law;
 

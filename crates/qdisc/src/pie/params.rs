@@ -1,4 +1,4 @@
-//! [`Params`]: what PIE is told; shared by all queues it governs.
+//! [`Params`]: the parameters of PIE; shared by all queues it governs.
 
 use core::fmt;
 use core::num::NonZeroU32;
@@ -150,7 +150,7 @@ const SIXTEENTHS: f64 = 16.0;
 const MAX_WEIGHT: f64 = 2048.0;
 
 impl Params {
-    /// As Linux's `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the
+    /// Behaves like Linux's `pie`, with a timer of 250 ticks per second: updates every 20 ms, the
     /// first after 504 ms.
     pub fn linux() -> Self {
         let first_update = Duration::from_millis(500);

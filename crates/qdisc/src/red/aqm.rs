@@ -3,8 +3,8 @@
 //!
 //! The average and the choice of packets are in integers, as in Linux. The gaps between signals are
 //! evenly spread: a number is drawn once per gap, and the packet is taken at which the packets
-//! since the last signal, each weighing its probability, exceed it (Floyd's second method). Drawing
-//! for each packet anew would make bunches.
+//! since the last signal, each weighing its probability, exceed it (Floyd's second method). An
+//! independent draw for each packet would cluster the drops.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`Config`] and [`Params`]: what RED is told, in `tc`'s words and with what `tc` derives.
+//! [`Config`] and [`Params`]: the parameters of RED, with `tc`'s names and derived values.
 
 use alloc::string::ToString;
 
@@ -180,7 +180,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux's `red` behaves, its idle decay included.
+    /// Behaves like Linux's `red`, including its idle decay.
     pub fn linux() -> Self {
         Self {
             red: Params {

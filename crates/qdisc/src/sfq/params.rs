@@ -1,4 +1,4 @@
-//! [`Config`]: what SFQ is told.
+//! [`Config`]: the parameters of SFQ.
 
 use core::time::Duration;
 

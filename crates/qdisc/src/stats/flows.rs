@@ -51,15 +51,15 @@ impl Flow {
 /// Wraps any qdisc and counts by flow hash.
 ///
 /// The table does not grow: a flow has eight possible places, and when all are taken the one that
-/// was silent longest gives way. What was counted of it goes to the [`others`](Self::others), so
-/// that the sum over the table and the others is exact at any time. Nothing is allocated after
-/// construction, and a packet costs a search of eight places however many flows there are.
+/// was silent longest gives way. Its counts are added to the [`others`](Self::others), so that the
+/// sum over the table and the others is always exact. Nothing is allocated after construction, and
+/// a packet costs a search of eight places however many flows there are.
 #[derive(Debug)]
 pub struct FlowStats<Q> {
     inner: Q,
     places: Vec<Entry>,
     others: FlowCounts,
-    /// Packets noted so far: the clock by which places are told old from young.
+    /// Packets noted so far: the clock by which the age of a row is measured.
     noted: u64,
 }
 
@@ -76,8 +76,8 @@ struct Entry {
 const WAYS: usize = 8;
 
 impl<Q> FlowStats<Q> {
-    /// Counts what passes `inner` from now on, of up to `flows` flows (rounded up to a multiple of
-    /// eight) by themselves. A flow takes about 700 bytes. With 0, all are summed.
+    /// Counts the packets of `inner`, separately for up to `flows` flows (rounded up to a multiple
+    /// of eight). A flow takes about 700 bytes. With 0, all are summed.
     pub fn new(inner: Q, flows: usize) -> Self {
         let places = vec![Entry::default(); flows.div_ceil(WAYS) * WAYS];
         Self {

@@ -1,4 +1,4 @@
-//! [`Config`]: what the token bucket filter is told.
+//! [`Config`]: the parameters of the token bucket filter.
 
 use core::time::Duration;
 
@@ -60,7 +60,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux behaves: a burst of any length is accepted.
+    /// Behaves like Linux: a burst of any length is accepted.
     pub fn linux() -> Self {
         Self {
             frame: Bytes::new(1),

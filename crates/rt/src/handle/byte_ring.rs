@@ -90,7 +90,7 @@ impl ByteSender {
         pushed.map_or(0, |pushed| pushed.len())
     }
 
-    /// Adds a ring, the first with room for `wanted` bytes.
+    /// Adds a ring; the first holds `wanted` bytes.
     fn grow(&mut self, wanted: usize) {
         let first = wanted.next_power_of_two().max(SMALL);
         let capacity = if self.ring.is_none() {

@@ -29,7 +29,7 @@ pub(super) enum Command {
     UdpInfo(SocketId, Reply<UdpInfo>),
     /// Replace the root qdisc.
     Qdisc(Box<Tree>, Reply<Replaced>),
-    /// Move the bytes of a socket whose handle wrote, made room or was dropped.
+    /// Move the bytes of a socket whose handle wrote, freed space or was dropped.
     Serve(SocketId),
     Set(SocketId, SocketOption),
     TcpInfo(SocketId, Reply<TcpInfo>),

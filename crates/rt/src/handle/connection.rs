@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) open: AtomicBool,
     /// The application requested a reset.
     pub(super) abort: AtomicBool,
-    /// The host found the receive ring full: the reader notifies it once there is room.
+    /// The host found the receive ring full: the reader notifies it once there is space.
     pub(super) full: AtomicBool,
     pub(super) reader: Waiters,
     pub(super) writer: Waiters,
@@ -276,7 +276,7 @@ impl HostEnd {
             }
             match host.recv(socket, &mut scratch[..space]) {
                 Ok(Recv::Data(count)) => {
-                    // Only the reader changes the room, upward.
+                    // Only the reader changes the free space, upward.
                     let pushed = self.incoming.push(&scratch[..count]);
                     assert_eq!(pushed, count, "there was room");
                     moved = true;
@@ -299,7 +299,8 @@ impl HostEnd {
     fn room(&self) -> usize {
         match self.incoming.room() {
             0 => {
-                // Checked again after setting the flag: the reader checks the flag after making room.
+                // Checked again after setting the flag: the reader checks the flag after freeing
+                // space.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 self.incoming.room()
             }

@@ -50,7 +50,7 @@ impl ListenerGroup {
         self.acceptor.wait(|| self.take()).await
     }
 
-    /// As [`accept`](Self::accept). Wakes the last task that called.
+    /// Like [`accept`](Self::accept). Wakes the last task that called.
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,

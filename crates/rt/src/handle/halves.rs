@@ -89,7 +89,7 @@ impl OwnedReadHalf {
         Ok(self.socket.peer)
     }
 
-    /// As [`TcpStream::poll_recv`].
+    /// Like [`TcpStream::poll_recv`].
     pub fn poll_recv(
         &mut self,
         context: &mut Context<'_>,
@@ -102,7 +102,7 @@ impl OwnedReadHalf {
         read
     }
 
-    /// As [`TcpStream::peek`].
+    /// Like [`TcpStream::peek`].
     pub fn poll_peek(
         &mut self,
         context: &mut Context<'_>,
@@ -113,12 +113,12 @@ impl OwnedReadHalf {
         socket.reader.poll(context, || peek(ring, socket, out))
     }
 
-    /// As [`TcpStream::poll_read_ready`].
+    /// Like [`TcpStream::poll_read_ready`].
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.reader.poll(context, || self.is_readable())
     }
 
-    /// As [`TcpStream::readable`].
+    /// Like [`TcpStream::readable`].
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -126,7 +126,7 @@ impl OwnedReadHalf {
         self.socket.reader.wait(|| self.is_readable()).await
     }
 
-    /// As [`TcpStream::peek`].
+    /// Like [`TcpStream::peek`].
     ///
     /// # Errors
     /// Why the connection failed.
@@ -137,7 +137,7 @@ impl OwnedReadHalf {
             .await
     }
 
-    /// As [`TcpStream::try_read`].
+    /// Like [`TcpStream::try_read`].
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if there is no data, or why the connection failed.
@@ -148,7 +148,7 @@ impl OwnedReadHalf {
         read
     }
 
-    /// As [`TcpStream::try_read_vectored`].
+    /// Like [`TcpStream::try_read_vectored`].
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -183,7 +183,7 @@ impl OwnedReadHalf {
         }
     }
 
-    /// As [`TcpStream::ready`], for this half.
+    /// Like [`TcpStream::ready`], for this half.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -209,7 +209,7 @@ fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::
     }
 }
 
-/// As [`take`], but leaves the bytes in the ring.
+/// Like [`take`], but leaves the bytes in the ring.
 fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     let end = socket.receive_end.get();
     let chunk = ring.chunk();
@@ -279,7 +279,7 @@ impl OwnedWriteHalf {
         socket.writer.wait(open).await
     }
 
-    /// As [`TcpStream::poll_send`].
+    /// Like [`TcpStream::poll_send`].
     pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let Self { ring, socket } = self;
         let ring = own(ring);
@@ -290,7 +290,7 @@ impl OwnedWriteHalf {
         written
     }
 
-    /// As [`poll_send`](Self::poll_send), from several buffers, one after the other.
+    /// Like [`poll_send`](Self::poll_send), from several buffers, one after the other.
     pub fn poll_send_vectored(
         &mut self,
         context: &mut Context<'_>,
@@ -305,12 +305,12 @@ impl OwnedWriteHalf {
         written
     }
 
-    /// As [`TcpStream::poll_write_ready`].
+    /// Like [`TcpStream::poll_write_ready`].
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.writer.poll(context, || self.is_writable())
     }
 
-    /// As [`TcpStream::writable`].
+    /// Like [`TcpStream::writable`].
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -318,7 +318,7 @@ impl OwnedWriteHalf {
         self.socket.writer.wait(|| self.is_writable()).await
     }
 
-    /// As [`TcpStream::try_write`].
+    /// Like [`TcpStream::try_write`].
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if the ring is full, or why the connection ended.
@@ -326,7 +326,7 @@ impl OwnedWriteHalf {
         self.try_write_vectored(&[IoSlice::new(data)])
     }
 
-    /// As [`TcpStream::try_write_vectored`].
+    /// Like [`TcpStream::try_write_vectored`].
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write).
@@ -348,7 +348,7 @@ impl OwnedWriteHalf {
         self.socket.notify_host();
     }
 
-    /// As [`finish`](Self::finish), for a shared handle.
+    /// Like [`finish`](Self::finish), for a shared handle.
     pub(crate) fn finish_shared(&self) {
         *lock(&self.ring) = None;
         self.socket.notify_host();
@@ -371,7 +371,7 @@ impl OwnedWriteHalf {
         }
     }
 
-    /// As [`TcpStream::ready`], for this half.
+    /// Like [`TcpStream::ready`], for this half.
     ///
     /// # Errors
     /// None; the result is tokio's.

@@ -73,7 +73,7 @@ impl TcpListener {
         Self::bind_with(stack, at, stack.config().tcp.clone()).await
     }
 
-    /// As [`bind`](Self::bind), with a configuration for its connections.
+    /// Like [`bind`](Self::bind), with a configuration for its connections.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -85,7 +85,7 @@ impl TcpListener {
         Self::bind_for(stack, at.into(), tcp, Arc::default()).await
     }
 
-    /// As [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
+    /// Like [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
     pub(super) async fn bind_for(
         stack: &StackHandle,
         at: ListenAt,
@@ -138,7 +138,7 @@ impl TcpListener {
         Ok(self.at.address())
     }
 
-    /// Accepts a connection; returns it with its peer's address. Any number of tasks may wait, each
+    /// Accepts a connection; returns it with its peer's address. Any number of tasks may wait; each
     /// connection goes to one of them. Cancel safe.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl TcpListener {
         self.socket.acceptor.wait(|| self.take()).await
     }
 
-    /// As [`accept`](Self::accept). Wakes the last task that called.
+    /// Like [`accept`](Self::accept). Wakes the last task that called.
     pub fn poll_accept(
         &self,
         context: &mut Context<'_>,
@@ -165,7 +165,7 @@ impl TcpListener {
         self.socket.acceptor.wait(|| self.take_request()).await
     }
 
-    /// As [`request`](Self::request). Wakes the last task that called.
+    /// Like [`request`](Self::request). Wakes the last task that called.
     pub fn poll_request(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpRequest>> {
         self.socket.acceptor.poll(context, || self.take_request())
     }

@@ -57,7 +57,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// As [`set_linger`](Self::set_linger) with a time of zero.
+    /// Like [`set_linger`](Self::set_linger) with a time of zero.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].

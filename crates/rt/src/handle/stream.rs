@@ -71,7 +71,7 @@ impl TcpStream {
         Self::connect_from(stack, None, remote, tcp).await
     }
 
-    /// As [`connect_with`](Self::connect_with) from `local`, an address that the host has or
+    /// Like [`connect_with`](Self::connect_with) from `local`, an address that the host has or
     /// [owns](tautline_stack::HostConfig::owned); port 0 stands for any free port, `None` for the
     /// address that suits `remote`.
     ///
@@ -157,7 +157,7 @@ impl TcpStream {
         self.read.try_read(out)
     }
 
-    /// As [`try_read`](Self::try_read) into several buffers, one after the other.
+    /// Like [`try_read`](Self::try_read) into several buffers, one after the other.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -173,7 +173,7 @@ impl TcpStream {
         self.write.try_write(data)
     }
 
-    /// As [`try_write`](Self::try_write) from several buffers, one after the other.
+    /// Like [`try_write`](Self::try_write) from several buffers, one after the other.
     ///
     /// # Errors
     /// As [`try_write`](Self::try_write).
@@ -190,7 +190,7 @@ impl TcpStream {
         self.read.peek(out).await
     }
 
-    /// As [`peek`](Self::peek).
+    /// Like [`peek`](Self::peek).
     pub fn poll_peek(
         &mut self,
         context: &mut Context<'_>,
@@ -199,12 +199,12 @@ impl TcpStream {
         self.read.poll_peek(context, out)
     }
 
-    /// As [`readable`](Self::readable). Wakes the last task that called.
+    /// Like [`readable`](Self::readable). Wakes the last task that called.
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.read.poll_read_ready(context)
     }
 
-    /// As [`writable`](Self::writable). Wakes the last task that called.
+    /// Like [`writable`](Self::writable). Wakes the last task that called.
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.write.poll_write_ready(context)
     }
@@ -228,7 +228,7 @@ impl TcpStream {
         self.write.finish();
     }
 
-    /// As [`finish`](Self::finish), for a shared handle.
+    /// Like [`finish`](Self::finish), for a shared handle.
     pub(crate) fn finish_shared(&self) {
         self.write.finish_shared();
     }

@@ -187,7 +187,7 @@ impl UdpSocket {
         self.socket.writer.wait(put).await
     }
 
-    /// As [`send_between`](Self::send_between). The last task that called is woken.
+    /// Like [`send_between`](Self::send_between). The last task that called is woken.
     pub fn poll_send_between(
         &self,
         context: &mut Context<'_>,
@@ -212,7 +212,7 @@ impl UdpSocket {
         self.socket.reader.wait(take).await
     }
 
-    /// As [`recv_between`](Self::recv_between). The last task that called is woken.
+    /// Like [`recv_between`](Self::recv_between). The last task that called is woken.
     pub fn poll_recv_between(
         &self,
         context: &mut Context<'_>,
@@ -222,15 +222,15 @@ impl UdpSocket {
         self.socket.reader.poll(context, take)
     }
 
-    /// As [`send`](Self::send), without waiting.
+    /// Like [`send`](Self::send), without waiting.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no room.
+    /// As [`send`](Self::send), and [`WouldBlock`](ErrorKind::WouldBlock) if the buffer is full.
     pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
         would_block(self.put(data, None))
     }
 
-    /// As [`send_to`](Self::send_to), without waiting.
+    /// Like [`send_to`](Self::send_to), without waiting.
     ///
     /// # Errors
     /// As [`send_to`](Self::send_to), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no
@@ -239,7 +239,7 @@ impl UdpSocket {
         would_block(self.put(data, Some(to.into())))
     }
 
-    /// As [`send_to`](Self::send_to). The last task that called is woken.
+    /// Like [`send_to`](Self::send_to). The last task that called is woken.
     pub fn poll_send_to(
         &self,
         context: &mut Context<'_>,
@@ -251,7 +251,7 @@ impl UdpSocket {
             .poll(context, || self.put(data, Some(to)))
     }
 
-    /// As [`send`](Self::send). The last task that called is woken.
+    /// Like [`send`](Self::send). The last task that called is woken.
     pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.socket.writer.poll(context, || self.put(data, None))
     }
@@ -272,7 +272,7 @@ impl UdpSocket {
         self.socket.reader.wait(|| self.take(out, true)).await
     }
 
-    /// As [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
+    /// Like [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -280,7 +280,7 @@ impl UdpSocket {
         self.socket.reader.wait(|| self.take(out, false)).await
     }
 
-    /// As [`recv`](Self::recv), without waiting.
+    /// Like [`recv`](Self::recv), without waiting.
     ///
     /// # Errors
     /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
@@ -288,7 +288,7 @@ impl UdpSocket {
         self.try_recv_from(out).map(|(count, _)| count)
     }
 
-    /// As [`recv_from`](Self::recv_from), without waiting.
+    /// Like [`recv_from`](Self::recv_from), without waiting.
     ///
     /// # Errors
     /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
@@ -296,7 +296,7 @@ impl UdpSocket {
         would_block(self.take(out, true))
     }
 
-    /// As [`recv_from`](Self::recv_from). The last task that called is woken.
+    /// Like [`recv_from`](Self::recv_from). The last task that called is woken.
     pub fn poll_recv_from(
         &self,
         context: &mut Context<'_>,
@@ -363,12 +363,12 @@ impl UdpSocket {
         }
     }
 
-    /// As [`readable`](Self::readable). The last task that called is woken.
+    /// Like [`readable`](Self::readable). The last task that called is woken.
     pub fn poll_recv_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.reader.poll(context, || self.is_readable())
     }
 
-    /// As [`writable`](Self::writable). The last task that called is woken.
+    /// Like [`writable`](Self::writable). The last task that called is woken.
     pub fn poll_send_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.writer.poll(context, || self.is_writable())
     }

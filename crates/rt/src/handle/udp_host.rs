@@ -25,7 +25,7 @@ pub(super) struct Shared {
     pub(super) writer: Waiters,
     pub(super) bound: OnceLock<Bound>,
     pub(super) remote: Mutex<Option<SocketAddr>>,
-    /// The host found the receive ring full: the reader notifies it once there is room.
+    /// The host found the receive ring full: the reader notifies it once there is space.
     pub(super) full: AtomicBool,
     /// `error` may be set.
     pub(super) has_error: AtomicBool,
@@ -183,7 +183,8 @@ impl HostEnd {
         let mut moved = false;
         loop {
             if !self.incoming.fits(longest) {
-                // Checked again after setting the flag: the reader checks the flag after making room.
+                // Checked again after setting the flag: the reader checks the flag after freeing
+                // space.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 if !self.incoming.fits(longest) {
                     break;

@@ -97,7 +97,7 @@ pub struct Measured {
     pub flow: Flow,
     /// Data that the host accepted from the application.
     pub sent: Count,
-    /// Messages not sent because the host had no room for them.
+    /// Messages not sent because the host's buffer was full.
     pub refused: u64,
     /// Data that the application read.
     pub received: Count,

@@ -78,8 +78,8 @@ pub struct LinkNicConfig {
     /// Free descriptors at which a full ring takes packets again, as
     /// [`NicConfig::restart`](crate::NicConfig::restart). Default 1.
     pub restart: usize,
-    /// Bytes that the ring holds, as [`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes): room
-    /// for full frames of 2048 bytes is counted. Default [`Bytes::MAX`].
+    /// Bytes that the ring holds, as [`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes): full
+    /// frames of 2048 bytes are assumed. Default [`Bytes::MAX`].
     pub ring_bytes: Bytes,
     /// Time to move one packet from the queue to the ring. Packets of a burst are dequeued that far
     /// apart, which an estimator of the departure rate sees; nothing else waits for it. Default 0.

@@ -103,7 +103,7 @@ impl Lte {
         })
     }
 
-    /// As [`Medium::advance`](super::Medium::advance). TTIs that are skipped are lost.
+    /// Like [`Medium::advance`](super::Medium::advance). TTIs that are skipped are lost.
     pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let first = if self.next.is_none() && self.anybody_waits(nics) {
             Some(boundary_from(now))
@@ -122,7 +122,7 @@ impl Lte {
         }
     }
 
-    /// As [`Medium::next_event`](super::Medium::next_event).
+    /// Like [`Medium::next_event`](super::Medium::next_event).
     pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         self.next
             .or_else(|| self.anybody_waits(nics).then_some(Instant::ZERO))

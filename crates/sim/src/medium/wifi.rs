@@ -5,9 +5,9 @@
 //! same for one frame as for sixty-four: throughput depends on the occupancy of the ring when the
 //! channel is won (papers 001 §IV.B and 003).
 //!
-//! A backoff counts down while the channel is idle, even without a frame to send, and is drawn anew
-//! after each transmission; once it has expired, a new frame is sent at once. Contenders that send
-//! at the same time collide: all their frames fail. A failed frame is sent again, in the next
+//! A backoff counts down while the channel is idle, even without a frame to send, and is drawn
+//! again after each transmission; once it has expired, a new frame is sent at once. Contenders that
+//! send at the same time collide: all their frames fail. A failed frame is sent again, in the next
 //! aggregate, up to the retry limit.
 //!
 //! Not modeled: RTS/CTS, A-MSDU, hidden stations, rate control, spacing of small frames, power
@@ -130,7 +130,7 @@ impl Wifi {
         })
     }
 
-    /// As [`Medium::advance`](super::Medium::advance).
+    /// Like [`Medium::advance`](super::Medium::advance).
     pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         loop {
             while let Some(number) = self.next_ahead(nics) {
@@ -151,7 +151,7 @@ impl Wifi {
         }
     }
 
-    /// As [`Medium::next_event`](super::Medium::next_event).
+    /// Like [`Medium::next_event`](super::Medium::next_event).
     pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         let next = match self.channel {
             Channel::Busy { until } => Some(until),

@@ -51,7 +51,7 @@ pub enum TopologyError {
         /// The other.
         to: String,
     },
-    /// The link that leaves a host has a queue or NIC of its own.
+    /// The link that leaves a host has its own queue or NIC.
     #[error(
         "the link from host `{host}` has a queue or NIC: configure the qdisc and NIC of the host"
     )]

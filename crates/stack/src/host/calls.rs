@@ -52,7 +52,7 @@ where
         self.connect_from(None, remote, config, now)
     }
 
-    /// As [`connect`](Self::connect) from `local`, any [owned](crate::HostConfig::owned) address; port
+    /// Like [`connect`](Self::connect) from `local`, any [owned](crate::HostConfig::owned) address; port
     /// 0 stands for any free port, `None` for the address that suits `remote`.
     ///
     /// # Errors

@@ -13,9 +13,9 @@ use crate::trace::Tracer;
 pub struct Replaced {
     /// Packets that are queued in the new qdisc.
     pub moved: usize,
-    /// Packets that were dropped: the new qdisc has no room for them, one of the two drops at
-    /// random, or an AQM below the old one's shaper would have dropped them. Their connections find
-    /// the losses.
+    /// Packets that were dropped: the new qdisc has less capacity, one of the two drops at random,
+    /// or an AQM below the old one's shaper would have dropped them. Their connections find the
+    /// losses.
     pub dropped: usize,
 }
 

@@ -29,10 +29,10 @@ impl<'a> TcpSocket<'a> {
         connection.ok_or(SocketError::NoSuchSocket)?.read(out, true)
     }
 
-    /// Closes the receiving half (`SHUT_RD`): a read returns the end of the stream once all that has
-    /// arrived is read. As on Linux the peer is not told. While the sending half is open, what arrives
-    /// is acknowledged and can still be read; after that it resets the connection (RFC 1122
-    /// §4.2.2.13).
+    /// Closes the receiving half (`SHUT_RD`): a read returns the end of the stream once all that
+    /// has arrived is read. As on Linux the peer is not notified. While the sending half is open,
+    /// what arrives is acknowledged and can still be read; after that it resets the connection (RFC
+    /// 1122 §4.2.2.13).
     ///
     /// # Errors
     /// [`SocketError::NoSuchSocket`].

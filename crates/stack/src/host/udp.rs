@@ -80,7 +80,7 @@ impl Udp<'_> {
         self.send_from(id, data, None, to)
     }
 
-    /// As [`send_to`](Self::send_to) from any address and port of the host; `None` for those of the
+    /// Like [`send_to`](Self::send_to) from any address and port of the host; `None` for those of the
     /// socket.
     ///
     /// # Errors

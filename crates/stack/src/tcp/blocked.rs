@@ -36,7 +36,7 @@ impl Connection {
     }
 }
 
-/// `wants_room`: the application has more to write than the send buffer has room for.
+/// `wants_room`: the application has more to write than the send buffer can hold.
 fn wait_cause(blocked: Option<&Blocked>, wants_room: bool) -> Cause {
     match blocked {
         Some(Blocked::Idle) if wants_room => Cause::SendBuffer,

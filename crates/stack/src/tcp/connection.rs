@@ -45,7 +45,7 @@ pub(crate) struct Opening {
     pub(crate) now: Instant,
 }
 
-/// Changes the host tells the application about.
+/// Changes to report to the application.
 #[derive(Debug, Default)]
 pub(crate) struct PendingEvents {
     pub(crate) established: bool,
@@ -55,7 +55,7 @@ pub(crate) struct PendingEvents {
 }
 
 impl PendingEvents {
-    /// There is something to tell.
+    /// There are changes to report.
     pub(crate) fn anything(&self) -> bool {
         self.established || self.readable || self.writable || self.closed.is_some()
     }
@@ -321,7 +321,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once and tells the peer.
+    /// Aborts the connection with a reset.
     pub(crate) fn abort(&mut self, why: CloseReason) {
         // Pending work stays pending: an aborted connection may be let go before its reset has
         // left.
@@ -345,9 +345,9 @@ impl Connection {
     }
 
     /// No request of a round for the next hop's hardware address was answered: a soft error (RFC
-    /// 1122 §4.2.3.9). A connection goes on asking while it has something to send: one that is being
-    /// opened for as many rounds as its SYN has retries, an orphan for as many as it has. A
-    /// half-open connection ends, since its peer will send the SYN again.
+    /// 1122 §4.2.3.9). A connection keeps requesting the address while it has data to send: one
+    /// that is being opened for as many rounds as its SYN has retries, an orphan for as many as it
+    /// has. A half-open connection ends, since its peer will send the SYN again.
     pub(crate) fn on_unresolved_next_hop(&mut self) {
         self.path_error = Some(PathError::HostUnreachable);
         self.links.unresolved = self.links.unresolved.saturating_add(1);

@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// TIME-WAIT begins, or begins anew.
+    /// TIME-WAIT begins or restarts.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         self.send.stop_timers();

@@ -210,7 +210,7 @@ impl Ecn {
     pub(super) fn on_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
         self.syn = codepoint;
         // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is
-        // not to be relied on (Linux). AccECN can tell: the peer learns of it.
+        // not to be relied on (Linux). AccECN shows it: the peer learns of it.
         let mangled = codepoint != Codepoint::NotEct && self.need == Need::Classic;
         match handshake::on_syn(self.policy.accepts, flags) {
             Some(Feedback::Classic) if mangled => {}
@@ -366,14 +366,14 @@ impl Ecn {
         }
     }
 
-    /// A bare acknowledgment has to go before anything else: only that can tell what the SYN-ACK
-    /// carried.
+    /// A bare acknowledgment has to go before anything else: only that reports the SYN-ACK's
+    /// codepoint.
     pub(super) fn owes_reflection(&self) -> bool {
         matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
     }
 
-    /// An acceptable segment other than a SYN arrived: its mark is to be told to the peer, perhaps
-    /// at once.
+    /// An acceptable segment other than a SYN arrived: its mark must be fed back to the peer,
+    /// perhaps at once.
     pub(super) fn on_segment(&mut self, segment: &Segment<'_>, state: AckState) -> AckUrgency {
         let codepoint = segment.codepoint;
         let (packets, data) = (segment.count(), segment.payload.len() as u64);

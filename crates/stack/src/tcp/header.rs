@@ -160,8 +160,7 @@ impl HeaderBuilder<'_> {
         let space = link
             .saturating_sub(self.tuple.headers_len())
             .min(OPTION_SPACE);
-        // Kind and length of the SACK option take the room that pads the timestamp, if there is
-        // one.
+        // Kind and length of the SACK option replace the padding of the timestamp, if there is one.
         let (timestamp, header) = match agreed.timestamps.recent {
             Some(_) => (TIMESTAMP_OPTION, 0),
             None => (0, SACK_HEADER),

@@ -76,7 +76,7 @@ impl Connection {
             return None;
         }
         // ECN feedback that only a bare acknowledgment can carry goes before anything else. SACK
-        // blocks need the room that data would take: such an acknowledgment goes alone, too.
+        // blocks need the space of the data: such an acknowledgment goes alone, too.
         let earlier = self.ecn.earlier().map(Kind::EarlierAck);
         let alone = (self.ecn.owes_reflection() && self.receiver.acks.may_answer())
             || (reports && self.receiver.acks.is_due());

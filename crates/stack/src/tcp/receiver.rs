@@ -46,7 +46,7 @@ const KEEP: Duration = Duration::from_secs(1);
 pub(super) struct Receiver {
     /// Bytes from `read` upward, as far as they are there.
     bytes: Pages,
-    /// When a quiet connection's memory goes.
+    /// When an idle connection's memory is released.
     keep_until: Instant,
     /// Offset the application has read up to.
     read: u64,
@@ -100,7 +100,7 @@ pub(super) struct Accepted {
 }
 
 impl Receiver {
-    /// A receiver with room for `start` bytes, and for up to `most` if the application reads fast.
+    /// A receiver with a buffer of `start` bytes, growing to `most` if the application reads fast.
     pub(super) fn new(start: u64, most: u64) -> Self {
         Self {
             bytes: Pages::default(),

@@ -80,7 +80,7 @@ pub enum SendError {
     /// No route leads there, or no address of ours is of its family.
     #[error("no route to {0}")]
     NoRoute(SocketAddr),
-    /// An earlier datagram did not arrive; told once.
+    /// An earlier datagram did not arrive; reported once.
     #[error(transparent)]
     Path(PathError),
 }
@@ -132,7 +132,7 @@ pub struct UdpInfo {
     pub received: u64,
     /// Received datagrams that found the receive queue full.
     pub overflowed: u64,
-    /// Datagrams dropped inside this host on their way out.
+    /// Outgoing datagrams dropped inside this host.
     pub local_drops: u64,
     /// Datagrams discarded because the next hop did not resolve, or too many waited for it.
     pub unresolved: u64,

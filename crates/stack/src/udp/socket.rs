@@ -15,7 +15,7 @@ use crate::wire::udp::UDP_HEADER;
 /// 101 packets a neighbor; here it is for all neighbors of a socket).
 const MOST_ASIDE: usize = 64;
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) from: SocketAddr,
@@ -284,7 +284,7 @@ impl UdpSocket {
         std::mem::take(&mut self.throttled)
     }
 
-    /// Notifies the application of room, once half of the buffer is free.
+    /// Notifies the application once half of the buffer is free.
     fn notice_room(&mut self) {
         if self.wants_room && self.sending <= self.config.send_buffer.get() / 2 {
             self.wants_room = false;

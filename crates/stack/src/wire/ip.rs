@@ -124,7 +124,7 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
             HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING => {
                 let len = (usize::from(*body.get(1).ok_or(Malformed::Header)?) + 1) * 8;
                 let (header, rest) = body.split_at_checked(len).ok_or(Malformed::Header)?;
-                // A route that goes on is not to us (RFC 8200 §4.4).
+                // A routing header with segments left is not for us (RFC 8200 §4.4).
                 let understood = if next == ROUTING {
                     header[3] == 0
                 } else {

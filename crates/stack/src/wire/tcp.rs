@@ -369,7 +369,7 @@ pub(crate) fn write_tcp(
     len
 }
 
-/// As [`write_tcp`], for a device that [completes](tautline_base::Device::completes) the frame.
+/// Like [`write_tcp`], for a device that [completes](tautline_base::Device::completes) the frame.
 /// Returns its length and the deferred work.
 ///
 /// # Panics
@@ -390,8 +390,8 @@ pub(crate) fn write_incomplete(
     }
 }
 
-/// As [`write_tcp`], for a packet of several segments, of equal payload, which the device cuts and checksums
-/// ([`Tso`](tautline_base::Tso)).
+/// Like [`write_tcp`], for a packet of several segments of equal payload, which the device cuts and
+/// checksums ([`Tso`](tautline_base::Tso)).
 ///
 /// # Panics
 /// If `frame` is shorter than the packet, or the packet exceeds IP's length field: callers cut

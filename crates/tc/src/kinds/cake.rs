@@ -164,7 +164,7 @@ impl Parameters for Overhead {
                 Some(overhead.bytes.unwrap_or(0).saturating_add(4)),
             |_| None
         ),
-        // `via-ethernet` has no effect, as in `tc`: CAKE finds the network header by itself.
+        // `via-ethernet` has no effect, as in `tc`: CAKE locates the network header itself.
         custom!(
             "ethernet"
                 | "docsis"

@@ -75,7 +75,7 @@ impl Serialize for ClassShow<'_> {
     }
 }
 
-/// The classes and qdiscs below a qdisc or a class, whose position the enclosing object tells.
+/// The classes and qdiscs below a qdisc or a class; the enclosing object gives their position.
 fn nested(report: &Report) -> Fields {
     let mut fields = Fields::new();
     if cake::tins(report).is_empty() && !report.classes.is_empty() {
@@ -216,7 +216,7 @@ fn whole(numbers: &[u64]) -> Json {
     Json::List(numbers.iter().copied().map(Json::Whole).collect())
 }
 
-/// A time in microseconds: a whole number, as `tc` writes it, unless there are nanoseconds to tell.
+/// A time in microseconds: a whole number, as `tc` writes it, unless it has a fraction.
 fn micros(time: Duration) -> Json {
     match u64::try_from(time.as_micros()) {
         Ok(micros) if time.subsec_nanos().is_multiple_of(1_000) => Json::Whole(micros),

@@ -1,5 +1,4 @@
-//! [`Report`]: what a qdisc tells about itself, with everything that `tc -s -d qdisc show`
-//! prints and its JSON holds.
+//! [`Report`]: the report of a qdisc, with all fields of `tc -s -d qdisc show` and its JSON.
 //!
 //! It prints (`Display`) as `tc` 6.1 does and serializes (`serde::Serialize`) into the shape of `tc
 //! -s -j qdisc`; both also say what `tc` cannot: how long packets stayed.
@@ -130,7 +129,7 @@ impl Value {
         Self::Word(word.into())
     }
 
-    /// Nothing to tell: a zero, or a flag that is off.
+    /// Nothing to report: a zero, or a flag that is off.
     fn is_zero(&self) -> bool {
         match self {
             Self::Count(count) | Self::Packets(count) => *count == 0,

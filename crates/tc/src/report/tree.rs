@@ -40,8 +40,7 @@ impl Report {
     pub(crate) fn shown_classes(&self) -> Vec<Shown<'_>> {
         let mut all = Vec::new();
         for Shown { report, .. } in self.qdiscs() {
-            // Bands are there by themselves, below their qdisc; classes that were added are
-            // roots.
+            // Bands exist implicitly below their qdisc; classes that were added are roots.
             let outer = report
                 .id
                 .filter(|_| report.kind == "prio")

@@ -1,8 +1,8 @@
 //! [`Tree`]: a qdisc with its classes, filters and the qdiscs below, from the words of a
 //! `tc` script.
 //!
-//! Commands stand on lines of their own or between semicolons. The first names the root; each other
-//! says where it belongs:
+//! Commands are separated by newlines or semicolons. The first names the root; each other says
+//! where it belongs:
 //!
 //! ```text
 //! tc qdisc add dev eth0 root handle 1: htb default 12
@@ -104,7 +104,7 @@ enum ClassConfig {
 
 impl ClassConfig {
     /// The parameters of a class of `kind`, which the script must add: the classes of other kinds
-    /// are there by themselves.
+    /// exist implicitly.
     fn of(kind: &Kind) -> Option<Self> {
         match kind {
             Kind::Htb(_) => Some(Self::Htb(htb::ClassConfig::default())),

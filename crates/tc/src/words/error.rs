@@ -203,7 +203,7 @@ fn write_list<T: fmt::Display>(
     for (at, item) in items.iter().enumerate() {
         let end = if at + 1 < items.len() { "," } else { "" };
         let item = format!(" {item}{end}");
-        // An item that fills a line by itself is broken between its alternatives.
+        // An item longer than a line is broken between its alternatives.
         let pieces = item.splitn(if item.len() > COLUMNS { usize::MAX } else { 1 }, '|');
         for (at, piece) in pieces.enumerate() {
             let bar = if at > 0 { "|" } else { "" };

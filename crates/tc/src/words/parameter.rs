@@ -51,7 +51,7 @@ pub(crate) trait Parameters: Sized + 'static {
     /// Every parameter, in `tc`'s order.
     const PARAMETERS: &'static [Parameter<Self>];
 
-    /// As [`Options::usage`].
+    /// Like [`Options::usage`].
     fn usages() -> Vec<Usage> {
         let rows = Self::PARAMETERS.iter().map(|parameter| match parameter {
             &Parameter::One { words, values, .. } => Vec::from([Usage { words, values }]),

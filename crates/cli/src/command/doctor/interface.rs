@@ -124,7 +124,7 @@ pub(super) fn bind(name: &str) -> Vec<Finding> {
 
     let subject = format!("interface {name}");
     let attempt = |(bind, mode): (Bind, &str)| {
-        // An address for documentation (RFC 5737): nobody's packets are taken meanwhile.
+        // A documentation address (RFC 5737), so that no real packets are taken.
         let take = Take::Addresses(vec![Ipv4Addr::new(192, 0, 2, 1).into()]);
         let interface = name.to_owned();
         let opened = XdpDevice::open(Config {

@@ -9,7 +9,7 @@ use super::LEAD_IN;
 const EPOCH: f64 = 1_577_836_800.0;
 /// The same as Flent writes it: six digits and a `Z`, for otherwise it guesses a time zone.
 pub(super) const EPOCH_TEXT: &str = "2020-01-01T00:00:00.000000Z";
-/// Flent's default time between samples, for runs that have too few to tell.
+/// Flent's default sampling interval, for runs with too few samples to derive it.
 const STEP: f64 = 0.2;
 /// More slots than this would be no axis: 83 minutes at 0.1 s. Longer runs get a wider step.
 const MOST_SLOTS: f64 = 5e4;

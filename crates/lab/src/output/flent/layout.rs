@@ -15,7 +15,7 @@ pub(super) enum Flows {
     Named(&'static [&'static str]),
     /// So many, by this name and a number.
     Numbered(&'static str, usize),
-    /// As many as there are; a parameter of the test tells their number.
+    /// As many as there are; a parameter of the test gives their number.
     Any(&'static str),
 }
 

@@ -78,7 +78,7 @@ impl Axis {
         };
         let step = round_step((high - low) / count.max(1) as f64);
         let first = (low / step).floor();
-        // Rounding may ask for one tick more than there is room for.
+        // Rounding may produce one tick more than fits.
         let intervals = ((high / step).ceil() - first).clamp(1.0, 4.0 * count.max(1) as f64);
         let ticks: Vec<f64> = (0..=intervals as usize)
             .map(|i| (first + i as f64) * step)

@@ -121,7 +121,7 @@ pub(super) fn units((x, y): (f64, f64)) -> (i32, i32) {
 }
 
 /// Draws a figure of `height` pixels below its title; `paint` gets the sheet and the height at
-/// which free room begins.
+/// which free space begins.
 ///
 /// # Errors
 /// What plotters reports.

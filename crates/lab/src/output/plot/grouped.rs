@@ -19,7 +19,7 @@ pub(crate) struct Grouped {
     pub measure: Measure,
     /// A line of explanation below, such as what the boxes cover; may be empty.
     pub legend: String,
-    /// Names of the groups, told apart by color. One group needs no name.
+    /// Names of the groups, distinguished by color. One group needs no name.
     pub groups: Vec<String>,
     /// The panels; as many as fit stand side by side.
     pub panels: Vec<GroupedPanel>,
@@ -72,7 +72,7 @@ const HEAD: f64 = 34.0;
 const PANEL_TITLE: f64 = 18.0;
 /// Room below a panel for the names of its categories.
 const FOOT: f64 = 26.0;
-/// The least room of one category before panels go on in the next row.
+/// The minimum width of a category before panels wrap to the next row.
 const CATEGORY_WIDTH: f64 = 44.0;
 const MARK_WIDTH: f64 = 46.0;
 
@@ -127,7 +127,7 @@ impl Grouped {
         })
     }
 
-    /// The panels of each row: as many as have room for their categories.
+    /// The panels of each row: as many as fit with their categories.
     fn rows(&self) -> Vec<&[GroupedPanel]> {
         let needs = |panel: &GroupedPanel| {
             let marks = self.groups.len().max(1) as f64;
@@ -259,7 +259,7 @@ impl Grouped {
     }
 }
 
-/// Draws one mark around `at`, with its middle value above it where there is room.
+/// Draws one mark around `at`, with its middle value above it if it fits.
 fn draw_mark(
     sheet: &Canvas<'_>,
     frame: &Panel,

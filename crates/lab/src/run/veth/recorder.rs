@@ -168,7 +168,7 @@ impl Write for Spool {
 mod tests {
     use super::*;
 
-    /// A disk with so much room, which tells what it took.
+    /// A disk of this capacity, which exposes the bytes written.
     struct Disk(usize, std::sync::mpsc::Sender<usize>);
 
     impl Write for Disk {

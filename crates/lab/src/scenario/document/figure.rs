@@ -38,8 +38,8 @@ pub struct Figure {
     /// the last that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// The axis whose values are told apart by color. By default the last, unless that is the only
-    /// one left for `x`.
+    /// The axis whose values are distinguished by color. By default the last, unless that is the
+    /// only one left for `x`.
     #[serde(
         default,
         rename(serialize = "colour"),

@@ -26,8 +26,8 @@ pub struct FlentTest {
     /// Ports whose queue statistics the file has. By default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
-    /// Series of Flent with the flow that each is, where order does not tell: `"TCP upload BBR BE"
-    /// = "bbr"`.
+    /// Flow of each of Flent's series, where order does not determine it: `"TCP upload BBR BE" =
+    /// "bbr"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, String>,
 }

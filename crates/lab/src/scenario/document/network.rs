@@ -53,7 +53,7 @@ macro_rules! table {
             pub qdisc: Option<FromWords<Tree>>,
             /// Descriptors of the transmit ring.
             pub ring: Option<usize>,
-            /// Bytes that the ring has room for. Default no bound.
+            /// Capacity of the ring in bytes. Default no bound.
             pub ring_bytes: Option<Size>,
             /// The limit on the bytes in the ring: `dql`, `off`, `push`, `push:SIZE`,
             /// `dyn_rlc:TIME`, or a size.
@@ -116,8 +116,8 @@ table! {
         between: (String, String),
         /// Name for axes. Default: the names of its ends, joined by `-`.
         name: Option<String>,
-        /// The way back, where it differs; what is not said is as on the way there, but for the
-        /// port.
+        /// The way back, where it differs; absent keys are as in the first direction, except for
+        /// the port.
         back: Option<Back>,
     } port and wire
 }
@@ -134,7 +134,7 @@ pub struct Port<'a> {
     pub qdisc: Option<&'a FromWords<Tree>>,
     /// Descriptors of the ring.
     pub ring: Option<usize>,
-    /// Bytes that it has room for.
+    /// Capacity in bytes.
     pub ring_bytes: Option<Size>,
     /// Limit on the bytes in it.
     pub ring_limit: Option<&'a RingLimitWord>,

@@ -35,8 +35,7 @@ pub struct WifiConfig {
     /// and its aggregates are shorter if the queue above is short.
     pub ahead: usize,
     /// A qdisc inside every driver, from which aggregates are made as in mac80211, whose own is
-    /// [`MAC80211`](Self::MAC80211). The ring must have room for its packets. Default none: ring
-    /// order.
+    /// [`MAC80211`](Self::MAC80211). The ring must hold its packets. Default none: ring order.
     pub driver: Option<Tree>,
     /// Replaces `driver` in the stations. Default none.
     pub station_driver: Option<Tree>,

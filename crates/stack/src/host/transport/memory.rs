@@ -36,7 +36,7 @@ impl Memory {
         self.buffered > self.limits.memory.get()
     }
 
-    /// Whether a connection is charged for what it holds and there is room: true after nearly every
+    /// Whether a connection's charge is current and below the limit: true after nearly every
     /// segment.
     #[inline]
     pub(in crate::host) fn is_charged(&self, connection: &Connection) -> bool {
@@ -63,8 +63,8 @@ impl Transport {
         }
     }
 
-    /// Charges a connection for its buffers, makes room if there is too little, and lets the
-    /// connection know whether memory is short.
+    /// Charges a connection for its buffers, frees memory if necessary, and informs the connection
+    /// whether memory is short.
     pub(super) fn charge(&mut self, id: SocketId) {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;

@@ -1,5 +1,5 @@
-//! Accurate feedback: the receiver counts what arrives marked; every segment tells the lowest three
-//! bits of the count of packets, and an option, where it fits, the counts of bytes (RFC 9768 §3.2).
+//! Accurate feedback: the receiver counts what arrives marked; every segment carries the lowest
+//! three bits of the packet count, and an option, where it fits, the byte counts (RFC 9768 §3.2).
 
 use tautline_base::{Bytes, Ecn};
 
@@ -47,7 +47,7 @@ struct Arrived {
     counted_syn_ack: bool,
 }
 
-/// The sender's half: what the peer has told.
+/// The sender's half: the feedback received from the peer.
 #[derive(Debug)]
 struct Echoed {
     /// Marked packets (s.cep).
@@ -120,8 +120,8 @@ impl Accurate {
         Self { arrived, echoed }
     }
 
-    /// A SYN-ACK arrived, perhaps not the first one: its codepoint is to be told, and a mark
-    /// counts, once.
+    /// A SYN-ACK arrived, perhaps not the first one: its codepoint is fed back, and a mark counts,
+    /// once.
     pub(super) fn on_syn_ack(&mut self, codepoint: Ecn) {
         self.arrived.reflect = Some(codepoint);
         if codepoint == Ecn::Ce && !self.arrived.counted_syn_ack {
@@ -206,8 +206,8 @@ impl Accurate {
         }
     }
 
-    /// The option of a pure acknowledgment: every count that has ever changed, when one has since
-    /// it was last told; all of them with the first word (RFC 9768 §3.2.3.3).
+    /// The option of a pure acknowledgment: every count that has ever changed, if one has since it
+    /// was last reported; all of them with the first word (RFC 9768 §3.2.3.3).
     pub(super) fn option(&self) -> Option<EchoedBytes> {
         let Arrived {
             bytes, told_bytes, ..
@@ -283,8 +283,8 @@ impl Echoed {
                 }
             }
             None => {
-                // Where options arrive, one is missing because there was no room; the next one
-                // makes up for it.
+                // Where options arrive, one is missing because it did not fit; the next one makes
+                // up for it.
                 let packets = if self.options == Options::Seen {
                     least
                 } else {

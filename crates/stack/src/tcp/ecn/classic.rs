@@ -20,12 +20,12 @@ pub(super) struct Classic {
     capable: bool,
 }
 
-/// Which flag goes back.
+/// The flag to echo.
 #[derive(Debug)]
 enum Echo {
     /// ECE from the first mark until the sender says CWR.
     UntilCwr { marked: bool },
-    /// ECE tells what the data it acknowledges carried.
+    /// ECE reports the mark of the acknowledged data.
     Exact {
         marked: bool,
         earlier: VecDeque<EarlierAck>,

@@ -7,7 +7,7 @@ use tautline_cc::Ecn as Need;
 use crate::config::EcnMode;
 use crate::wire::EcnFlags;
 
-/// How a receiver tells the sender of marks.
+/// How a receiver feeds marks back to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feedback {
     /// One flag, at most one signal per round trip (RFC 3168).
@@ -92,8 +92,8 @@ pub(super) fn on_syn_ack(requested: Option<Feedback>, flags: EcnFlags) -> Option
     }
 }
 
-/// How an end in AccECN mode tells which codepoint the peer's SYN or SYN-ACK had when it arrived
-/// (RFC 9768 tables 2 and 3).
+/// How an end in AccECN mode reports the codepoint on which the peer's SYN or SYN-ACK arrived (RFC
+/// 9768 tables 2 and 3).
 pub(super) fn reflect(codepoint: Ecn) -> EcnFlags {
     EcnFlags::from_bits(match codepoint {
         Ecn::NotEct => 0b010,

@@ -1,5 +1,5 @@
-//! [`Pages`]: bytes at their places in a stream, held in pages, so that memory goes with what is
-//! there and not with how far apart it is.
+//! [`Pages`]: the bytes of a stream by offset, stored in pages, so that memory follows the number
+//! of bytes and not their distance.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Dynamic right-sizing of the receive window (Fisk & Feng 2001; Linux `tcp_rcv_space_adjust`): an
-//! application that reads a window in a round trip gets room for the next, larger one, so that the
-//! receiver does not limit the peer.
+//! application that reads a window in a round trip gets a larger one, so that the receiver does not
+//! limit the peer.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl RightSizing {
     }
 
     /// All up to offset `next` has arrived; `window` bytes more are offered. A peer needs a round
-    /// trip at least to fill a window: where there are no timestamps, nothing else tells.
+    /// trip at least to fill a window: without timestamps there is no other measurement.
     pub(super) fn on_progress(&mut self, now: Instant, next: u64, window: u64) {
         match self.offered {
             Some((_, end)) if next < end => return,

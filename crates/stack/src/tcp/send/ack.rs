@@ -29,7 +29,7 @@ pub(super) struct Offer {
     pub(super) moved: bool,
     /// The largest window the peer has offered.
     pub(super) largest: u64,
-    /// There is new data that the peer has room for.
+    /// There is new data within the peer's window.
     pub(super) more: bool,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::tcp) struct AckSummary {
     pub(in crate::tcp) ack: u64,
     /// SND.UNA moved.
     pub(super) advanced: bool,
-    /// There is new data that the peer has room for.
+    /// There is new data within the peer's window.
     pub(super) more: bool,
     /// A duplicate acknowledgment: no data, no window, nothing delivered.
     pub(super) repeats: bool,

@@ -15,7 +15,7 @@ pub(in crate::tcp) struct SendBuffer {
     /// Stream offset of the first byte.
     start: u64,
     capacity: usize,
-    /// The application wrote less than it wanted and waits for room.
+    /// The application wrote less than it wanted and waits for space.
     pub(super) wants_room: bool,
 }
 
@@ -79,7 +79,7 @@ impl SendBuffer {
         self.capacity = self.capacity.max(capacity);
     }
 
-    /// The application waits for room.
+    /// The application waits for space.
     pub(in crate::tcp) fn wants_room(&self) -> bool {
         self.wants_room
     }

@@ -53,7 +53,7 @@ impl SendHalf {
     /// `plan`, a segment that may leave, with as many full ones behind it as may leave with it.
     ///
     /// # Errors
-    /// The window that will soon have room for a larger packet.
+    /// The window that will soon admit a larger packet.
     pub(super) fn enlarge(
         &self,
         plan: Plan,
@@ -113,8 +113,8 @@ impl SendHalf {
         })
     }
 
-    /// Whether a packet of only `room` bytes should wait for the next acknowledgment: it is near,
-    /// and will make room for more.
+    /// Whether a packet of only `room` bytes should be deferred to the next acknowledgment: it is
+    /// near, and will admit more.
     fn should_wait(&self, room: u64, now: Instant) -> bool {
         let window = self
             .flight

@@ -26,8 +26,8 @@ pub(crate) enum AppData<'a> {
 }
 
 impl SendHalf {
-    /// The application writes. As much is taken as the send buffer has room for with its segments'
-    /// overhead, no more unsent than `TCP_NOTSENT_LOWAT` allows, and little when memory is short.
+    /// The application writes. Accepts as much as fits the send buffer with its segments' overhead,
+    /// at most `TCP_NOTSENT_LOWAT` unsent, and little when memory is short.
     pub(in crate::tcp) fn write(&mut self, data: AppData<'_>, memory_pressure: bool) -> usize {
         let wanted = match data {
             AppData::Bytes(bytes) => bytes.len(),

@@ -1,5 +1,5 @@
-//! [`Stream`]: what the application has written, where it ends, and how much of it the peer has
-//! room for. [`Flight`](super::flight::Flight) knows what of it was sent.
+//! [`Stream`]: the data written by the application, its end, and the part that the peer's window
+//! admits. [`Flight`](super::flight::Flight) knows what of it was sent.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// Offset up to which there is data that the peer has room for.
+    /// Offset up to which there is data within the peer's window.
     pub(super) fn sendable_end(&self) -> u64 {
         self.buffer.end().min(self.window.edge)
     }

@@ -140,9 +140,9 @@ impl Flight {
             && self.recovery.tail == TailProbe::None
     }
 
-    /// An acknowledgment that covers a retransmission says nothing by itself: what was sent once
-    /// waited at the receiver behind the hole (Karn). The timestamp it echoes tells, in
-    /// milliseconds, when it was caused (RFC 7323 §4).
+    /// An acknowledgment that covers a retransmission is ambiguous: what was sent once waited at
+    /// the receiver behind the hole (Karn). Its echoed timestamp shows, in milliseconds, which
+    /// transmission caused it (RFC 7323 §4).
     fn sample_rtt(&mut self, summary: &AckSummary) {
         let &AckSummary {
             now,
@@ -231,8 +231,8 @@ impl Flight {
         }
     }
 
-    /// A packet of `count` segments has left the host, sent or dropped. True when that made room
-    /// where one was refused.
+    /// A packet of `count` segments has left the host, sent or dropped. True if that freed space in
+    /// a qdisc that had refused a segment.
     pub(in crate::tcp) fn left_host(
         &mut self,
         segment: Option<SegmentId>,
@@ -271,7 +271,7 @@ impl Flight {
         if !lost {
             return;
         }
-        // A device that was reset has room.
+        // A device that was reset has free space.
         self.refused = reason != DropReason::Reset;
         if self.recovery.phase == Phase::Open && !opening {
             let recoverable = self.segments.recoverable();

@@ -24,7 +24,7 @@ pub(super) struct WindowUse {
 }
 
 impl WindowUse {
-    /// The window's use is judged anew from here.
+    /// Restarts the assessment of window use.
     pub(super) fn validated(&mut self, now: Instant) {
         self.used = 0;
         self.judged = now;
@@ -32,9 +32,9 @@ impl WindowUse {
 }
 
 impl Flight {
-    /// New data has left. When for a retransmission timeout less than the window was in flight, and
-    /// neither the window nor the send buffer (`buffer_limited`) was the reason, the controller
-    /// hears how much was.
+    /// New data has left. If less than the window was in flight for a retransmission timeout,
+    /// limited neither by the window nor by the send buffer (`buffer_limited`), reports the amount
+    /// used to the controller.
     pub(super) fn validate_window(&mut self, buffer_limited: bool, now: Instant) {
         let in_flight = self.segments.in_flight();
         let usage = &mut self.congestion.usage;

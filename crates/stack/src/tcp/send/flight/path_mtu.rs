@@ -178,7 +178,7 @@ impl PathMtu {
         }
     }
 
-    /// Long packets vanish: the search begins, or goes on below half of what was proven.
+    /// Long packets vanish: the search begins, or continues below half of the proven size.
     fn shrink(&mut self, now: Instant) {
         let (headers, link) = (self.headers(), self.link());
         let search = match self.search() {

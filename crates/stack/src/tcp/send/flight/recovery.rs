@@ -211,7 +211,7 @@ impl Phase {
 pub(in crate::tcp) enum Frto {
     /// Its fate is known, or it was not sent.
     Off,
-    /// The head was sent again; the next acknowledgment may tell (step 2).
+    /// The head was sent again; the next acknowledgment may show it (step 2).
     Listening,
     /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgment
     /// comes (step 3).
@@ -249,7 +249,7 @@ impl Episode {
         matches!(self.signal, Signal::Ce | Signal::LocalDrop)
     }
 
-    /// A loss in the network was found meanwhile: the episode lasts until what is sent by now is
+    /// A loss in the network has been found since: the episode lasts until what is sent by now is
     /// acknowledged. The window shrinks once, not twice.
     pub(in crate::tcp) fn lose(&mut self, high: u64) {
         self.signal = Signal::Loss;
@@ -276,7 +276,7 @@ pub(in crate::tcp) struct Undo {
     unexplained: Option<u32>,
     /// Our timestamp in the first of them.
     first: Option<u32>,
-    /// The window may be restored. False once a mark has told that the reduction was due in any
+    /// The window may be restored. False once a mark has shown that the reduction was due in any
     /// case.
     pub(in crate::tcp) restores: bool,
 }

@@ -263,8 +263,8 @@ impl Flight {
             || self.segments.any_lost()
     }
 
-    /// The retransmission timer expired (RFC 6298 §5.5–5.7, Linux `tcp_enter_loss`): marks what is
-    /// lost and begins the window anew. Forward RTO recovery may find that nothing was lost.
+    /// The retransmission timer expired (RFC 6298 §5.5–5.7, Linux `tcp_enter_loss`): marks lost
+    /// segments and restarts the window. Forward RTO recovery may find that nothing was lost.
     pub(in crate::tcp) fn enter_loss(&mut self, now: Instant) {
         let first = self.timeouts == 0;
         let (repairs, high) = match self.recovery.phase {

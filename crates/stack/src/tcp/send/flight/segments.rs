@@ -366,7 +366,7 @@ impl Segments {
         self.rack.duplicated();
     }
 
-    /// The reordering window follows what an acknowledgment told (RFC 8985 §6.2 step 4).
+    /// Adapts the reordering window to an acknowledgment (RFC 8985 §6.2 step 4).
     pub(in crate::tcp) fn adapt_window(
         &mut self,
         delivery: &Delivery,

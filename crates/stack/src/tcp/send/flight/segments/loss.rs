@@ -1,5 +1,5 @@
-//! Losses: found by [RACK](super::rack), by timeouts, or told by this host, and taken back when they
-//! prove spurious.
+//! Losses: found by [RACK](super::rack) or by timeouts, or reported by this host, and reverted if
+//! they prove spurious.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -96,15 +96,15 @@ impl Segments {
     }
 
     /// The oldest segment is lost: without SACK, three duplicate acknowledgments or a partial one
-    /// in recovery tell (RFC 6582).
+    /// in recovery show it (RFC 6582).
     pub(in crate::tcp) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let len = self.records.front().map_or(0, Record::len);
         let newly = !self.records.is_empty() && self.mark_lost(0, losses);
         Bytes::new(if newly { len } else { 0 })
     }
 
-    /// A copy of the segment was dropped inside this host and the connection was told: it is lost
-    /// for certain. False if it had been delivered by another copy or given up before.
+    /// A copy of the segment was dropped inside this host and reported to the connection: it is
+    /// lost for certain. False if it had been delivered by another copy or given up before.
     pub(in crate::tcp) fn dropped_in_host(
         &mut self,
         segment: SegmentId,
