@@ -6,6 +6,7 @@
 //! | [`middlebox`] | a qdisc in each direction between two interfaces |
 //! | `link` | a program behind an emulated link |
 //! | `iperf3` | measurements by iperf3's protocol |
+//! | `netperf`, `netserver` | measurements with netperf's command line |
 //! | [`gateway`] | a network for sandboxes, without root |
 //! | `ctl`, `top` | a running middlebox |
 //! | `doctor` | capabilities of the machine |
@@ -18,6 +19,7 @@ pub mod gateway;
 mod iperf3;
 mod link;
 pub mod middlebox;
+mod netperf;
 mod paperwork;
 pub mod receive;
 pub mod send;
@@ -47,6 +49,8 @@ enum Command {
     Top(top::Top),
     Link(link::LinkArgs),
     Iperf3(Box<iperf3::Iperf3>),
+    Netperf(Box<netperf::Netperf>),
+    Netserver(Box<netperf::server::Netserver>),
     Tun2socks(tun2socks::Tun2SocksArgs),
     Gateway(gateway::GatewayArgs),
     #[cfg(feature = "lab")]
@@ -67,6 +71,8 @@ impl Tautline {
             Command::Top(top) => exit_code("top", top.run()),
             Command::Link(link) => link.run(),
             Command::Iperf3(iperf3) => exit_code("iperf3", iperf3.run()),
+            Command::Netperf(netperf) => exit_code("netperf", netperf.run()),
+            Command::Netserver(netserver) => exit_code("netserver", netserver.run()),
             Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
             Command::Gateway(gateway) => exit_code("gateway", gateway.run()),
             #[cfg(feature = "lab")]

@@ -4,16 +4,25 @@ mod sock_diag;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use socket2::SockRef;
-use tautline_base::Bytes;
-use tautline_rt::StackHandle;
+use tautline_base::{Bytes, SplitMix64};
+use tautline_rt::{StackHandle, system_seed};
 use tautline_stack::{SocketOption, TcpInfo};
 use tokio::net::TcpSocket;
+use tokio::time::timeout;
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
 use crate::sockets::{Sockets, with_sockets};
+
+/// Longest message of a peer: the results of 256 streams are a tenth of it.
+const MESSAGE: u32 = 1 << 20;
+/// Longest wait for a message.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Origin of sockets.
 #[derive(Clone, Debug)]
@@ -204,6 +213,17 @@ fn set_on_kernel(socket: SockRef<'_>, peer: SocketAddr, options: &TcpOptions) ->
 }
 
 impl TcpListener {
+    /// The port it listens on.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(match self {
+            Self::Kernel(listener) => listener.local_addr()?.port(),
+            Self::Ours(listener) => listener.local_addr()?.port(),
+        })
+    }
+
     /// The next connection.
     ///
     /// # Errors
@@ -316,6 +336,31 @@ impl TcpStream {
         Ok(())
     }
 
+    /// Sends a message: JSON behind its length in four bytes.
+    pub(crate) async fn send_json(&self, message: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_vec(message)?;
+        let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
+        bytes.extend(text);
+        self.send_all(&bytes).await
+    }
+
+    /// Receives a message.
+    pub(crate) async fn recv_json<T: DeserializeOwned>(&self) -> io::Result<T> {
+        let receive = async {
+            let mut len = [0; 4];
+            self.recv_exact(&mut len).await?;
+            let len = u32::from_be_bytes(len);
+            if len > MESSAGE {
+                let why = format!("the peer announces a message of {len} bytes");
+                return Err(io::Error::other(why));
+            }
+            let mut text = vec![0; len as usize];
+            self.recv_exact(&mut text).await?;
+            Ok(serde_json::from_slice(&text)?)
+        };
+        timeout(PATIENCE, receive).await?
+    }
+
     /// Both ends: the local one, then the peer's.
     ///
     /// # Errors
@@ -348,6 +393,13 @@ impl TcpStream {
     }
 }
 
+/// Bytes that do not compress.
+pub(crate) fn payload(len: usize) -> io::Result<Vec<u8>> {
+    let mut random = SplitMix64::new(system_seed()?);
+    let words = std::iter::repeat_with(|| random.next_u64().to_le_bytes());
+    Ok(words.take(len.div_ceil(8)).flatten().take(len).collect())
+}
+
 /// An IPv4 address in the form of IPv6 is an IPv4 address.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -355,7 +407,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 
 impl TcpState {
     fn of(info: &TcpInfo) -> Self {
-        let micros = |time: std::time::Duration| time.as_micros().try_into().unwrap_or(u32::MAX);
+        let micros = |time: Duration| time.as_micros().try_into().unwrap_or(u32::MAX);
         Self {
             mss: info.mss.get() as u32,
             retransmits: info.retransmits,

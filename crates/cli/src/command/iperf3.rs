@@ -20,6 +20,7 @@ use crate::check::Unusable;
 use crate::failure::Failure;
 use crate::net::{TcpOptions, with_net};
 use protocol::Params;
+pub(super) use report::wall_clock;
 
 const EXAMPLES: &str = "\
 Examples:

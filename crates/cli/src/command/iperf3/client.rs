@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::flow::{Carrier, Counters, Flow};
-use super::protocol::{PATIENCE, Params, Results, State, UDP_HELLO, cookie, recv_json, send_json};
+use super::protocol::{Params, Results, State, UDP_HELLO, cookie};
 use super::test::Test;
 use super::{Iperf3, failed, report};
-use crate::net::{Net, TcpOptions, TcpStream};
+use crate::net::{Net, PATIENCE, TcpOptions, TcpStream};
 
 /// How often the first datagram of a stream is sent again.
 const HELLOS: u32 = 10;
@@ -58,7 +58,7 @@ impl Client<'_> {
         loop {
             let state = timeout(PATIENCE, State::recv(&control)).await?;
             match state? {
-                State::ParamExchange => send_json(&control, &params).await?,
+                State::ParamExchange => control.send_json(&params).await?,
                 State::CreateStreams => {
                     let flows = self.open(&control, &params).await?;
                     let mut opened = Test::new(self.args, params.clone(), flows).await;
@@ -79,8 +79,8 @@ impl Client<'_> {
                 State::ExchangeResults => {
                     let test = test.as_mut().ok_or_else(out_of_turn)?;
                     let ours = test.results().await;
-                    send_json(&control, &ours).await?;
-                    let theirs: Results = recv_json(&control).await?;
+                    control.send_json(&ours).await?;
+                    let theirs: Results = control.recv_json().await?;
                     test.report.end(&ours, &theirs);
                 }
                 State::DisplayResults => {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tautline_base::{Instant, SplitMix64};
-use tautline_rt::{Clock, system_seed};
+use tautline_base::Instant;
+use tautline_rt::Clock;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
 use super::protocol::{DatagramHead, Params};
-use crate::net::{TcpState, TcpStream, UdpSocket};
+use crate::net::{TcpState, TcpStream, UdpSocket, payload};
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -251,13 +251,6 @@ impl Pace {
             sleep(early).await;
         }
     }
-}
-
-/// Bytes that do not compress.
-pub(super) fn payload(len: usize) -> io::Result<Vec<u8>> {
-    let mut random = SplitMix64::new(system_seed()?);
-    let words = std::iter::repeat_with(|| random.next_u64().to_le_bytes());
-    Ok(words.take(len.div_ceil(8)).flatten().take(len).collect())
 }
 
 #[cfg(test)]

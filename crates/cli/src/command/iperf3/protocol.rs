@@ -20,23 +20,16 @@
 use std::io;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tautline_base::SplitMix64;
 use tautline_rt::system_seed;
-use tokio::time::timeout;
 
 use super::failed;
 use crate::net::{TcpOptions, TcpStream};
 
 /// Length of a cookie.
 pub(super) const COOKIE: usize = 37;
-/// Longest JSON of the peer: results of 256 streams are a tenth of it.
-const JSON: u32 = 1 << 20;
-/// Longest wait for the peer's next step that is not payload.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-
 /// First datagrams of a UDP stream: the client's, the server's.
 pub(super) const UDP_HELLO: [&[u8; 4]; 2] = [b"9876", b"6789"];
 
@@ -224,30 +217,6 @@ pub(super) struct StreamResult {
     pub(super) packets: u64,
     pub(super) start_time: f64,
     pub(super) end_time: f64,
-}
-
-/// Sends a message.
-pub(super) async fn send_json(control: &TcpStream, message: &impl Serialize) -> io::Result<()> {
-    let text = serde_json::to_vec(message)?;
-    let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
-    bytes.extend(text);
-    control.send_all(&bytes).await
-}
-
-/// Receives a message.
-pub(super) async fn recv_json<T: DeserializeOwned>(control: &TcpStream) -> io::Result<T> {
-    let receive = async {
-        let mut len = [0; 4];
-        control.recv_exact(&mut len).await?;
-        let len = u32::from_be_bytes(len);
-        if len > JSON {
-            return Err(failed(format!("the peer announces {len} bytes of JSON")));
-        }
-        let mut text = vec![0; len as usize];
-        control.recv_exact(&mut text).await?;
-        Ok(serde_json::from_slice(&text)?)
-    };
-    timeout(PATIENCE, receive).await?
 }
 
 /// A cookie nobody can guess.

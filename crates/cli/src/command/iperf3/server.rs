@@ -7,11 +7,11 @@ use std::sync::Arc;
 use tokio::time::timeout;
 
 use super::flow::{Carrier, Counters, Flow};
-use super::protocol::{COOKIE, PATIENCE, Params, Results, State, UDP_HELLO, recv_json, send_json};
+use super::protocol::{COOKIE, Params, Results, State, UDP_HELLO};
 use super::report::Head;
 use super::test::Test;
 use super::{Iperf3, failed};
-use crate::net::{Net, TcpListener, TcpStream};
+use crate::net::{Net, PATIENCE, TcpListener, TcpStream};
 
 const RULE: &str = "-----------------------------------------------------------";
 
@@ -50,7 +50,7 @@ impl Server<'_> {
         let control = self.listener.accept().await?;
         let cookie = recv_cookie(&control).await?;
         State::ParamExchange.send(&control).await?;
-        let params = recv_json::<Params>(&control).await?.check();
+        let params = control.recv_json::<Params>().await?.check();
         let params = match params {
             Ok(params) => params,
             Err(error) => {
@@ -83,8 +83,8 @@ impl Server<'_> {
         // The client may wait for the end of the data connections.
         test.flows.clear();
         State::ExchangeResults.send(&control).await?;
-        let theirs: Results = recv_json(&control).await?;
-        send_json(&control, &ours).await?;
+        let theirs: Results = control.recv_json().await?;
+        control.send_json(&ours).await?;
         State::DisplayResults.send(&control).await?;
         test.report.end(&ours, &theirs);
         // A client that hangs up now has its results.
