@@ -213,7 +213,11 @@ struct RowPlan {
 
 /// Prints the row's table and its verdicts.
 fn print(row: &RowResult) {
-    say!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
+    say!("{}  {}", row.scenario, row.title);
+    if !row.claim.is_empty() {
+        say!("{}", row.claim.trim());
+    }
+    say!();
     let mut table = Table::new(row.axes.len(), row.axes.iter().chain(&row.table).cloned());
     for cell in row.cells.iter().filter(|cell| cell.was_run()) {
         let numbers = row

@@ -19,13 +19,15 @@ impl Show {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
         say!(
-            "{}  {}\npaper {}, {}\n\n{}",
+            "{}  {}\npaper {}, {}",
             header.id,
             header.title,
             header.paper,
-            scenario.file,
-            header.claim.trim()
+            scenario.file
         );
+        if !header.claim.is_empty() {
+            say!("\n{}", header.claim.trim());
+        }
         if let Some(note) = &header.note {
             say!("\n{}", note.trim());
         }

@@ -13,7 +13,7 @@ use super::plot::short;
 use super::sheet::{ReportError, ReportRow, RowReport, order};
 use crate::cell::Backend;
 use crate::result::Judgment;
-use crate::scenario::document::Elsewhere;
+use crate::scenario::document::{Elsewhere, OWN};
 use crate::scenario::{Document, Scenario};
 
 /// Titles of the pages. Other papers are titled by their number.
@@ -66,10 +66,11 @@ impl Entry<'_> {
 impl<'a> PaperPage<'a> {
     fn new(paper: String, mut rows: Vec<Entry<'a>>) -> Self {
         let known = PAPERS.iter().find(|(number, _)| *number == paper);
-        let title = known.map_or_else(
-            || format!("Paper {paper}"),
-            |(number, title)| format!("Paper {number}: {title}"),
-        );
+        let title = match known {
+            Some((number, title)) => format!("Paper {number}: {title}"),
+            None if paper == OWN => "Experiments of one's own".to_owned(),
+            None => format!("Paper {paper}"),
+        };
         rows.sort_by_cached_key(|row| order(row.id()));
         Self { paper, title, rows }
     }

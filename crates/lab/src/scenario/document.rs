@@ -23,6 +23,13 @@ pub(crate) use flow::{Flow, FlowKind, Over};
 pub(crate) use network::{Back, Host, Link, Port, Router};
 pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 
+/// The `paper` of an experiment that no paper describes.
+pub(crate) const OWN: &str = "own";
+
+fn own() -> String {
+    OWN.to_owned()
+}
+
 /// A whole file, one cell's settings applied.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,9 +41,11 @@ pub struct Document {
     /// Other rows, or figures of the papers, that this shows too.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The paper's number.
+    /// The paper's number. Default [`OWN`].
+    #[serde(default = "own")]
     pub paper: String,
-    /// The paper's finding in our words, with its numbers.
+    /// The paper's finding in our words, with its numbers. Default none.
+    #[serde(default)]
     pub claim: String,
     /// Where we differ from the paper, and why.
     pub note: Option<String>,

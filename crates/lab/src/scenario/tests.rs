@@ -207,9 +207,9 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:2:1: there is no key `titel` here; keys: id, title, aliases, paper, ",
         ),
         (
-            "claim = \"A claim\"\n",
+            "title = \"A title\"\n",
             "",
-            "it.toml:1:1: the key `claim` is missing (cell slow)",
+            "it.toml:1:1: the key `title` is missing (cell slow)",
         ),
         (
             "paper = \"001\"",
