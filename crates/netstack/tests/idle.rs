@@ -1,17 +1,13 @@
 //! Memory of an idle connection, counted at the allocator: the host's part and the stream's.
-#![expect(
-    unsafe_code,
-    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, Ordering};
 use std::time::Duration;
 
+use allocation_counter::measure;
 use tautline_netstack::device::FrameSocket;
 use tautline_netstack::{Cidr, Netstack, TcpStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixDatagram;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
 /// Connections, after those that fill tables to a power of two.
@@ -23,40 +19,6 @@ const USED: usize = 5300;
 
 /// Longer than an acknowledgment is delayed and a drained buffer is kept.
 const SETTLED: Duration = Duration::from_secs(3);
-
-/// The system's allocator.
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-
-fn count(bytes: isize) {
-    HELD.fetch_add(bytes, Ordering::Relaxed);
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches an atomic only: it neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size as isize - layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 fn stack(socket: UnixDatagram, number: u8) -> Netstack {
     Netstack::builder(FrameSocket::new(socket, 1500))
@@ -93,26 +55,40 @@ async fn talk(ends: &mut [[TcpStream; 2]]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Bytes held since `before` by one of `2 * MANY` ends, once nothing is pending.
-async fn each_since(before: isize) -> usize {
-    sleep(SETTLED).await;
-    let held = HELD.load(Ordering::Relaxed) - before;
-    usize::try_from(held).expect("it grew") / (2 * MANY)
+/// Bytes that `work` leaves allocated for each of `2 * MANY` ends, once nothing is pending.
+fn bytes_per_end(
+    runtime: &Runtime,
+    work: impl Future<Output = std::io::Result<()>>,
+) -> std::io::Result<usize> {
+    let mut outcome = std::io::Result::Ok(());
+    let held = measure(|| {
+        outcome = runtime.block_on(async {
+            work.await?;
+            sleep(SETTLED).await;
+            Ok(())
+        });
+    });
+    outcome?;
+    Ok(usize::try_from(held.bytes_current).expect("it grew") / (2 * MANY))
 }
 
-#[tokio::test]
-async fn an_idle_connection_has_no_buffers() -> std::io::Result<()> {
+#[test]
+fn an_idle_connection_has_no_buffers() -> std::io::Result<()> {
+    // The stacks run on this thread, whose allocations are counted.
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let entered = runtime.enter();
     let (near, far) = UnixDatagram::pair()?;
     let stacks = [stack(near, 1), stack(far, 2)];
+    drop(entered);
     let mut ends = Vec::with_capacity(2 * MANY);
-    open(MANY, &stacks, &mut ends).await?;
-    talk(&mut ends).await?;
-    sleep(SETTLED).await;
-    let before = HELD.load(Ordering::Relaxed);
-    open(MANY, &stacks, &mut ends).await?;
-    let fresh = each_since(before).await;
-    talk(&mut ends[MANY..]).await?;
-    let used = each_since(before).await;
+    runtime.block_on(async {
+        open(MANY, &stacks, &mut ends).await?;
+        talk(&mut ends).await?;
+        sleep(SETTLED).await;
+        std::io::Result::Ok(())
+    })?;
+    let fresh = bytes_per_end(&runtime, open(MANY, &stacks, &mut ends))?;
+    let used = fresh + bytes_per_end(&runtime, talk(&mut ends[MANY..]))?;
     println!("each end of an idle connection: {fresh} bytes, {used} after a request and an answer");
     assert!(fresh <= FRESH, "{fresh} bytes");
     assert!(used <= USED, "{used} bytes");

@@ -1,48 +1,12 @@
 //! Cutting and merging allocate nothing per packet once the pools have been as full as they get.
-#![expect(
-    unsafe_code,
-    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
+use allocation_counter::measure;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool, Received, Tso};
 use tautline_offload::{Config, SoftwareOffload};
 use tautline_testkit::{ACK, Ip, PSH, Segment, TCP, frame};
-
-/// The system's allocator, counting the calls of each thread.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches a const-initialized thread-local cell, which neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const NOW: Instant = Instant::ZERO;
 /// Shorter than a packet of 40 segments, so that its rest waits for completions.
@@ -165,16 +129,17 @@ fn cutting_and_merging_allocate_nothing_in_steady_state() {
         let mut device = SoftwareOffload::new(inner, Pool::heap(RING, None), config);
         let (mut packet, mut done) = (Some(packet()), Vec::with_capacity(RING));
         rounds(&mut device, &mut packet, &mut done, 10);
-        let before = CALLS.get();
-        let received = rounds(&mut device, &mut packet, &mut done, 1000);
-        assert_eq!(CALLS.get() - before, 0, "allocations, merging {gro}");
+        let mut received = 0;
+        let calls = measure(|| received = rounds(&mut device, &mut packet, &mut done, 1000));
+        assert_eq!(calls.count_total, 0, "allocations, merging {gro}");
         assert_eq!(received, 1000 * arrivals, "merging {gro}");
     }
 }
 
 #[test]
 fn the_counter_counts() {
-    let before = CALLS.get();
-    drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(CALLS.get() - before, 1);
+    assert_eq!(
+        measure(|| drop(std::hint::black_box(Box::new(1)))).count_total,
+        1
+    );
 }

@@ -2,18 +2,14 @@
 //!
 //! With `--release` or `-- --ignored` there are 100 000 of them, else fewer. `cargo bench -p
 //! tautline-benches --bench idle_connections` shows that they cost packets of others nothing.
-#![expect(
-    unsafe_code,
-    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation_counter::measure;
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
@@ -29,56 +25,28 @@ const PORTS: usize = 4;
 /// Connections opened together.
 const BATCH: usize = 32;
 
-/// The system's allocator. What a thread allocates while it works for one of the hosts is counted
-/// as that host's.
-struct Counting;
-
 thread_local! {
-    /// 0: nobody's; 1 and 2: the hosts'.
+    /// The owner whose allocations are being measured. 0: the test; 1 and 2: the hosts.
     static OWNER: Cell<usize> = const { Cell::new(0) };
-    static HELD: [Cell<isize>; 3] = const { [const { Cell::new(0) }; 3] };
+    /// Bytes allocated and not freed, by owner.
+    static HELD: [Cell<i64>; 3] = const { [const { Cell::new(0) }; 3] };
 }
 
-fn count(bytes: isize) {
-    HELD.with(|held| {
-        let held = &held[OWNER.get()];
-        held.set(held.get() + bytes);
-    });
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches const-initialized thread-local cells only: it neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size as isize - layout.size() as isize);
-        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
+/// Runs `work` and charges its allocations to `owner`.
 fn on_account_of<R>(owner: usize, work: impl FnOnce() -> R) -> R {
     let before = OWNER.replace(owner);
-    let result = work();
+    let mut result = None;
+    let bytes = measure(|| result = Some(work())).bytes_current;
     OWNER.set(before);
-    result
+    // The enclosing measurement counts these bytes, too.
+    HELD.with(|held| {
+        held[owner].set(held[owner].get() + bytes);
+        held[before].set(held[before].get() - bytes);
+    });
+    result.expect("`measure` runs its argument")
 }
 
-/// A device without a wire behind it; its memory is nobody's.
+/// A device without a wire; its memory is not counted.
 #[derive(Default)]
 struct Nic {
     sent: VecDeque<Vec<u8>>,
@@ -180,7 +148,7 @@ impl Rig {
     }
 }
 
-fn held(side: usize) -> isize {
+fn held(side: usize) -> i64 {
     HELD.with(|held| held[1 + side].get())
 }
 

@@ -1,12 +1,6 @@
 //! No qdisc allocates per packet once its backlog has been as large as it gets.
-#![expect(
-    unsafe_code,
-    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
-)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use allocation_counter::measure;
 use tautline_base::{Bytes, Frame, HeapFrame, Instant, Item, Packet, Rate};
 use tautline_qdisc::filter::{Filters, Verdict};
 use tautline_qdisc::{
@@ -16,37 +10,6 @@ use tautline_qdisc::{
 use tautline_tc::{DynQdisc, Tree, Words, build, read_filter};
 
 type Boxed = Box<dyn DynQdisc<Packet<()>>>;
-
-/// The system's allocator, counting the calls of each thread.
-struct Counting;
-
-thread_local! {
-    static CALLS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches a const-initialized thread-local cell, which neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
-        unsafe { System.dealloc(ptr, layout) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        CALLS.set(CALLS.get() + 1);
-        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
-        unsafe { System.realloc(ptr, layout, new_size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Traffic that fills the queue above its limit, drains it, and meets CoDel's law on the way.
 fn one_round(
@@ -109,9 +72,9 @@ fn the_steady_state_allocates_nothing() {
         for _ in 0..2 {
             one_round(&mut queue, &mut drops, &mut now);
         }
-        let before = CALLS.get();
-        let dropped = one_round(&mut queue, &mut drops, &mut now);
-        assert_eq!(CALLS.get() - before, 0, "{words}");
+        let mut dropped = 0;
+        let calls = measure(|| dropped = one_round(&mut queue, &mut drops, &mut now));
+        assert_eq!(calls.count_total, 0, "{words}");
         assert!(dropped > 0, "{words}: the round must meet the limit");
         assert!(queue.backlog().is_empty(), "{words}");
     }
@@ -195,9 +158,7 @@ fn trees_allocate_nothing() {
         }
     };
     round();
-    let before = CALLS.get();
-    round();
-    assert_eq!(CALLS.get() - before, 0);
+    assert_eq!(measure(round).count_total, 0);
     assert!(left > 4000 && tbf.backlog().is_empty());
 }
 
@@ -210,9 +171,10 @@ fn counting_flows_allocates_nothing() {
     );
     let (mut drops, mut now) = (Drops::new(), 1000);
     one_round(&mut queue, &mut drops, &mut now);
-    let before = CALLS.get();
-    one_round(&mut queue, &mut drops, &mut now);
-    assert_eq!(CALLS.get() - before, 0);
+    let calls = measure(|| {
+        one_round(&mut queue, &mut drops, &mut now);
+    });
+    assert_eq!(calls.count_total, 0);
     assert!(queue.others().dequeued.packets > 0);
 }
 
@@ -236,14 +198,16 @@ fn classifying_allocates_nothing() {
     bytes[12] = 8;
     (bytes[14], bytes[23], bytes[37]) = (0x45, 17, 5);
     let mut packet = Packet::new(frame, 1514);
-    let (before, mut verdicts) = (CALLS.get(), [0; 2]);
-    for now in 0..1000 {
-        match filters.classify(&mut packet, Instant::from_millis(now)) {
-            Verdict::Class(_) => verdicts[0] += 1,
-            _ => verdicts[1] += 1,
+    let mut verdicts = [0; 2];
+    let calls = measure(|| {
+        for now in 0..1000 {
+            match filters.classify(&mut packet, Instant::from_millis(now)) {
+                Verdict::Class(_) => verdicts[0] += 1,
+                _ => verdicts[1] += 1,
+            }
         }
-    }
-    assert_eq!(CALLS.get() - before, 0);
+    });
+    assert_eq!(calls.count_total, 0);
     assert!(
         verdicts[0] > 50 && verdicts[1] > 50 && packet.priority() == 3,
         "{verdicts:?}"
@@ -252,7 +216,8 @@ fn classifying_allocates_nothing() {
 
 #[test]
 fn the_counter_counts() {
-    let before = CALLS.get();
-    drop(std::hint::black_box(Box::new(1)));
-    assert_eq!(CALLS.get() - before, 1);
+    assert_eq!(
+        measure(|| drop(std::hint::black_box(Box::new(1)))).count_total,
+        1
+    );
 }
