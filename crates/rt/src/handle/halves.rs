@@ -76,7 +76,7 @@ impl OwnedReadHalf {
     /// The local address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -84,7 +84,7 @@ impl OwnedReadHalf {
     /// The peer's address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.socket.peer)
     }
@@ -121,7 +121,7 @@ impl OwnedReadHalf {
     /// Like [`TcpStream::readable`].
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.reader.wait(|| self.is_readable()).await
     }
@@ -186,7 +186,7 @@ impl OwnedReadHalf {
     /// Like [`TcpStream::ready`], for this half.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         self.socket
             .reader
@@ -256,7 +256,7 @@ impl OwnedWriteHalf {
     /// The local address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -264,7 +264,7 @@ impl OwnedWriteHalf {
     /// The peer's address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.socket.peer)
     }
@@ -313,7 +313,7 @@ impl OwnedWriteHalf {
     /// Like [`TcpStream::writable`].
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
         self.socket.writer.wait(|| self.is_writable()).await
     }
@@ -374,7 +374,7 @@ impl OwnedWriteHalf {
     /// Like [`TcpStream::ready`], for this half.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         self.socket
             .writer

@@ -133,7 +133,7 @@ impl TcpListener {
     /// The local address; unspecified if the listener accepts on several.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.at.address())
     }

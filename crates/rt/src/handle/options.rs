@@ -38,7 +38,7 @@ impl TcpStream {
     /// Whether Nagle's algorithm is off.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(self.socket().settings.values().nodelay)
     }
@@ -68,7 +68,7 @@ impl TcpStream {
     /// The value of `SO_LINGER`.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(self.socket().settings.values().linger)
     }
@@ -88,7 +88,7 @@ impl TcpStream {
     /// The keepalive times, `None` if off.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn keepalive(&self) -> io::Result<Option<Keepalive>> {
         Ok(self.socket().settings.values().keepalive)
     }
@@ -152,7 +152,7 @@ impl TcpStream {
     /// The local address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket().local_addr()
     }
@@ -160,7 +160,7 @@ impl TcpStream {
     /// The peer's address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         Ok(self.socket().peer)
     }
@@ -168,7 +168,7 @@ impl TcpStream {
     /// Why the connection failed, unless a call has returned it before (`SO_ERROR`).
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(self.socket().take_failure().map(Into::into))
     }

@@ -1,8 +1,11 @@
 //! [`Interest`] and [`Ready`], as tokio's types of these names. (Those need tokio's `net` feature,
 //! which this crate does without.)
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::ops::BitOr;
+use std::pin::pin;
+use std::task::Poll;
 
 /// Operations that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +118,29 @@ impl Ready {
         }
         action()
     }
+}
+
+/// Waits until `read` or `write`, as far as `interest` includes it, is ready; returns what `now`
+/// reports then.
+pub(super) async fn wait_for<R, W>(
+    interest: Interest,
+    read: impl Future<Output = R>,
+    write: impl Future<Output = W>,
+    now: impl Fn() -> Option<Ready>,
+) -> Ready {
+    let (mut read, mut write) = (pin!(read), pin!(write));
+    poll_fn(|context| {
+        let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
+        let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
+        if read || write {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    // Another task may have been faster; then nothing is ready any more.
+    now().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! [`TcpStream`]: an application's handle to a connection.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -14,7 +12,7 @@ use super::StackHandle;
 use super::command::{Command, Connect, SocketRef};
 use super::connection::{AppEnd, Shared, pair};
 use super::halves::{OwnedReadHalf, OwnedWriteHalf};
-use super::readiness::{Interest, Ready};
+use super::readiness::{Interest, Ready, wait_for};
 
 /// A connection. Dropping it sends the written data and closes the connection; it resets the
 /// connection if received data is unread, or after [`set_zero_linger`](Self::set_zero_linger).
@@ -99,7 +97,7 @@ impl TcpStream {
     /// wait.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn readable(&self) -> io::Result<()> {
         self.read.readable().await
     }
@@ -107,7 +105,7 @@ impl TcpStream {
     /// Waits until data can be written or writing fails.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
         self.write.writable().await
     }
@@ -116,24 +114,11 @@ impl TcpStream {
     /// number of tasks may wait.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let now = || (self.read.readiness() | self.write.readiness()).of(interest);
-        let (mut read, mut write) = (
-            pin!(self.read.ready(interest)),
-            pin!(self.write.ready(interest)),
-        );
-        poll_fn(|context| {
-            let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
-            let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
-            // Another task may have been faster; then nothing is ready any more.
-            if read || write {
-                Poll::Ready(Ok(now().unwrap_or_default()))
-            } else {
-                Poll::Pending
-            }
-        })
-        .await
+        let (read, write) = (self.read.ready(interest), self.write.ready(interest));
+        Ok(wait_for(interest, read, write, now).await)
     }
 
     /// Runs `action` if an operation of `interest` would not block.

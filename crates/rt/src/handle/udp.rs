@@ -1,9 +1,7 @@
 //! [`UdpSocket`]: an application's handle to a datagram socket.
 
-use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -14,7 +12,7 @@ use tautline_stack::{SendError, UdpConfig, UdpInfo};
 use super::command::{Command, SocketRef};
 use super::datagram_ring::{DatagramReceiver, DatagramSender, datagram_ring};
 use super::oneshot::oneshot;
-use super::readiness::{Interest, Ready};
+use super::readiness::{Interest, Ready, wait_for};
 use super::udp_host::{Bind, HostEnd, LONGEST, Shared, lock};
 use super::{Failure, StackHandle};
 
@@ -116,7 +114,7 @@ impl UdpSocket {
     /// The local address.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket
             .bound
@@ -146,7 +144,7 @@ impl UdpSocket {
     /// The error of an earlier datagram, if no call has returned it yet (`SO_ERROR`).
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(self.socket.take_error().map(Into::into))
     }
@@ -308,7 +306,7 @@ impl UdpSocket {
     /// Waits until a datagram can be received or receiving fails.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.reader.wait(|| self.is_readable()).await
     }
@@ -316,7 +314,7 @@ impl UdpSocket {
     /// Waits until a datagram of any length can be sent or sending fails.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
         self.socket.writer.wait(|| self.is_writable()).await
     }
@@ -325,22 +323,12 @@ impl UdpSocket {
     /// number of tasks may wait.
     ///
     /// # Errors
-    /// None; the result is tokio's.
+    /// Never; the return type is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let now = || self.readiness().of(interest);
-        let mut read = pin!(self.socket.reader.wait(|| now().map(|_| ())));
-        let mut write = pin!(self.socket.writer.wait(|| now().map(|_| ())));
-        poll_fn(|context| {
-            let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
-            let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
-            // Another task may have been faster; then nothing is ready any more.
-            if read || write {
-                Poll::Ready(Ok(now().unwrap_or_default()))
-            } else {
-                Poll::Pending
-            }
-        })
-        .await
+        let read = self.socket.reader.wait(now);
+        let write = self.socket.writer.wait(now);
+        Ok(wait_for(interest, read, write, now).await)
     }
 
     /// Runs `action` if an operation of `interest` would not block.
