@@ -149,6 +149,19 @@ pub struct ObservedNumber {
     /// As the expression names it.
     pub name: String,
     pub value: Estimate,
+    /// The paper's number.
+    pub paper: Option<f64>,
+}
+
+impl ObservedNumber {
+    /// "paper 10, 0.27×"; empty without a paper's number.
+    pub(crate) fn beside_paper(&self) -> String {
+        let beside = |paper: f64| {
+            let ratio = self.value.mean / paper;
+            format!("paper {paper}, {ratio:.2}×")
+        };
+        self.paper.map(beside).unwrap_or_default()
+    }
 }
 
 /// A one-way analysis of variance: whether the means of groups differ more than chance explains.

@@ -20,6 +20,8 @@ mod source;
 mod tests;
 pub(crate) mod units;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
@@ -94,12 +96,15 @@ impl Variation {
 }
 
 /// A shape and where it is stated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// In words.
     pub says: String,
     /// As an expression.
     pub check: String,
+    /// The paper's numbers, by the expressions for ours.
+    #[serde(default)]
+    pub paper: BTreeMap<String, f64>,
     /// File of the expression.
     pub file: String,
     /// Its line.
@@ -234,34 +239,47 @@ fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault
     };
     let axes: Vec<(String, Vec<String>)> = axes.into_iter().map(values).collect();
     check::table(root, &cells)?;
-    let shapes = cells[0]
-        .document
-        .shape
-        .iter()
-        .enumerate()
-        .map(|(number, shape)| {
-            let path = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
-            let place = root.place_of(&path);
-            let refuse = |why: String| Fault {
-                key: root.key_of(&path),
-                ..Fault::new(why).at(place)
-            };
-            let check = Check::read(&shape.check).map_err(refuse)?;
-            check.suits(&axes, &cells).map_err(refuse)?;
-            let (file, line, _) = sources.locate(place);
-            Ok(Expected {
-                says: shape.says.clone(),
-                check: shape.check.clone(),
-                file: file.to_owned(),
-                line,
-            })
-        });
-    let shapes = shapes.collect::<Result<_, Fault>>()?;
+    let shapes = (0..cells[0].document.shape.len())
+        .map(|number| expected(root, number, &axes, &cells, sources))
+        .collect::<Result<_, Fault>>()?;
     Ok(Scenario {
         file,
         axes,
         cells,
         shapes,
+    })
+}
+
+/// Shape `number`, its expressions checked.
+fn expected(
+    root: &Node,
+    number: usize,
+    axes: &[(String, Vec<String>)],
+    cells: &[Variation],
+    sources: &Sources,
+) -> Result<Expected, Fault> {
+    let shape = &cells[0].document.shape[number];
+    let check = |expression: &str, says_yes_or_no: bool, path: &[Step<'_>]| {
+        Check::read(expression)
+            .and_then(|check| check.suits(axes, cells, says_yes_or_no))
+            .map_err(|why| Fault {
+                key: root.key_of(path),
+                ..Fault::new(why).at(root.place_of(path))
+            })
+    };
+    let at = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
+    check(&shape.check, true, &at)?;
+    for expression in shape.paper.keys() {
+        let at = [at[0], at[1], Step::Key("paper"), Step::Key(expression)];
+        check(expression, false, &at)?;
+    }
+    let (file, line, _) = sources.locate(root.place_of(&at));
+    Ok(Expected {
+        says: shape.says.clone(),
+        check: shape.check.clone(),
+        paper: shape.paper.clone(),
+        file: file.to_owned(),
+        line,
     })
 }
 

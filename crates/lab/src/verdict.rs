@@ -42,12 +42,17 @@ impl Check {
             Some(ObservedNumber {
                 name: path[from..].join("."),
                 value: *known.get(path)?,
+                paper: None,
             })
         });
+        let mut seen: Vec<_> = seen.collect();
+        for (expression, paper) in &expected.paper {
+            beside(expression, *paper, &known, &mut seen);
+        }
         ShapeResult {
             expected: expected.clone(),
             judged,
-            seen: seen.collect(),
+            seen,
         }
     }
 
@@ -78,6 +83,45 @@ impl Check {
     }
 }
 
+/// Puts the `paper`'s number beside ours, which `expression` computes: one that was seen, or a new
+/// one at the end.
+fn beside(
+    expression: &str,
+    paper: f64,
+    known: &BTreeMap<Vec<String>, Estimate>,
+    seen: &mut Vec<ObservedNumber>,
+) {
+    let numbers = known.iter().map(|(path, value)| (path.clone(), value.mean));
+    let Ok(ours) = Check::read(expression)
+        .map_err(|_| ())
+        .and_then(|ours| ours.number(numbers).map_err(|_| ()))
+    else {
+        return;
+    };
+    // `cell["L10M"]["TSQ"].rtt.p50` is shown as `L10M.TSQ.rtt.p50`.
+    let name = expression
+        .replace("\"]", "")
+        .replace("[\"", ".")
+        .replace("cell.", "");
+    match seen.iter_mut().find(|seen| seen.name == name) {
+        Some(seen) => seen.paper = Some(paper),
+        None => seen.push(ObservedNumber {
+            name,
+            value: exact(ours),
+            paper: Some(paper),
+        }),
+    }
+}
+
+fn exact(value: f64) -> Estimate {
+    Estimate {
+        mean: value,
+        lo: value,
+        hi: value,
+        count: 1,
+    }
+}
+
 fn path_of(cell: &CellResult, name: &str) -> Vec<String> {
     [ROOT]
         .into_iter()
@@ -89,12 +133,6 @@ fn path_of(cell: &CellResult, name: &str) -> Vec<String> {
 
 /// Where the numbers of `anova` are, by the values of the other axes.
 fn paths_of(anova: &Anova) -> impl Iterator<Item = (Vec<String>, Estimate)> {
-    let exact = |value: f64| Estimate {
-        mean: value,
-        lo: value,
-        hi: value,
-        count: 1,
-    };
     let place: Vec<String> = [ANOVA]
         .into_iter()
         .chain(anova.at.iter().map(|(_, value)| value.as_str()))

@@ -1,5 +1,6 @@
 //! `lab run`: runs rows, prints their tables and verdicts, writes their results.
 
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread;
@@ -16,7 +17,7 @@ use crate::output::sheet::{RowReport, runs};
 use crate::output_dir::{OutputDir, write};
 use crate::plan::{PlanOptions, Point, plan};
 use crate::recording::Run;
-use crate::result::{Judgment, RowResult, Score};
+use crate::result::{Judgment, RowResult, Score, ShapeResult};
 use crate::scenario::Scenario;
 use crate::select::select;
 
@@ -41,6 +42,9 @@ pub(super) struct RunArgs {
     /// One run of each cell
     #[arg(long, conflicts_with = "repetitions")]
     quick: bool,
+    /// Writes a line for each shape into this file: the row, the shape's number, and whether it holds
+    #[arg(long, value_name = "FILE")]
+    verdicts: Option<PathBuf>,
     /// Base of all seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -106,6 +110,10 @@ impl RunArgs {
         }
         if !rows.is_empty() {
             report::refresh(&tree)?;
+        }
+        if let Some(file) = &self.verdicts {
+            let lines: String = rows.iter().map(verdicts).collect();
+            fs::write(file, lines).map_err(|error| format!("{}: {error}", file.display()))?;
         }
         Ok(conclude(&rows))
     }
@@ -211,6 +219,21 @@ struct RowPlan {
     other: Vec<Point>,
 }
 
+/// "001-F4 2 holds: what the shape says", a line for each shape.
+fn verdicts(row: &RowResult) -> String {
+    let line = |(number, verdict): (usize, &ShapeResult)| {
+        let word = match verdict.judged {
+            Judgment::Holds => "holds",
+            Judgment::DoesNotHold => "does not hold",
+            Judgment::NotRun(_) => "not judged",
+            Judgment::Error(_) => "error",
+        };
+        let says = &verdict.expected.says;
+        format!("{} {} {word}: {says}\n", row.scenario, number + 1)
+    };
+    row.shapes.iter().enumerate().map(line).collect()
+}
+
 /// Prints the row's table and its verdicts.
 fn print(row: &RowResult) {
     say!("{}  {}", row.scenario, row.title);
@@ -257,7 +280,12 @@ fn print(row: &RowResult) {
             verdict.expected.check.trim().replace('\n', "\n    ")
         );
         for seen in &verdict.seen {
-            say!("    {} = {}", seen.name, estimate(Some(&seen.value)));
+            let (ours, paper) = (estimate(Some(&seen.value)), seen.beside_paper());
+            say!(
+                "    {} = {ours}{}{paper}",
+                seen.name,
+                if paper.is_empty() { "" } else { "; " }
+            );
         }
     }
     say!();

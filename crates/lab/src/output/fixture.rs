@@ -115,11 +115,13 @@ fn shapes() -> Vec<ShapeResult> {
             hi: mean * 1.1,
             count: 2,
         },
+        paper: (mean == 1.95).then_some(1.0),
     };
     let verdict = |says: &str, check: &str, line, judged, seen| ShapeResult {
         expected: Expected {
             says: says.to_owned(),
             check: check.to_owned(),
+            paper: BTreeMap::new(),
             file: "001-f4.toml".to_owned(),
             line,
         },

@@ -157,13 +157,16 @@ pub struct AxisValue {
 }
 
 /// A finding of the paper.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     /// In words.
     pub says: String,
     /// As an expression.
     pub check: String,
+    /// The paper's numbers, by the expressions for ours.
+    #[serde(default)]
+    pub paper: BTreeMap<String, f64>,
 }
 
 /// An analysis of variance.

@@ -108,7 +108,7 @@ impl Check {
         })
     }
 
-    /// Checks that what it names there will be, and that it says yes or no.
+    /// Checks that what it names there will be, and that it says yes or no, or else a number.
     ///
     /// # Errors
     /// What there is instead.
@@ -116,6 +116,7 @@ impl Check {
         &self,
         axes: &[(String, Vec<String>)],
         cells: &[Variation],
+        says_yes_or_no: bool,
     ) -> Result<(), String> {
         if self.paths.is_empty() {
             return Err(format!("it names no number: write e.g. {}", example(axes)));
@@ -132,9 +133,15 @@ impl Check {
                 }
             }
         }
-        match self.compute(self.paths.iter().map(|path| (path.clone(), 1.0))) {
+        let ones = self.paths.iter().map(|path| (path.clone(), 1.0));
+        let computed = if says_yes_or_no {
+            self.compute(ones).map(|_| ())
+        } else {
+            self.number(ones).map(|_| ())
+        };
+        match computed {
             // A name that is put together while it is computed may be missing among the ones.
-            Ok(_) | Err(EvalError::Missing(_)) => Ok(()),
+            Ok(()) | Err(EvalError::Missing(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -143,6 +150,26 @@ impl Check {
         &self,
         numbers: impl Iterator<Item = (Vec<String>, f64)>,
     ) -> Result<bool, EvalError> {
+        match self.value(numbers)? {
+            Value::Bool(answer) => Ok(answer),
+            _ => Err(EvalError::Other(
+                "it must say yes or no: compare something".to_owned(),
+            )),
+        }
+    }
+
+    /// The value of an expression for a number.
+    pub(crate) fn number(
+        &self,
+        numbers: impl Iterator<Item = (Vec<String>, f64)>,
+    ) -> Result<f64, EvalError> {
+        match self.value(numbers)? {
+            Value::Float(number) => Ok(number),
+            _ => Err(EvalError::Other("it must be a number".to_owned())),
+        }
+    }
+
+    fn value(&self, numbers: impl Iterator<Item = (Vec<String>, f64)>) -> Result<Value, EvalError> {
         let mut tree = Branch::default();
         for (path, value) in numbers {
             tree.put(&path, value);
@@ -153,10 +180,7 @@ impl Check {
         context.add_variable_from_value(ANOVA, below(ANOVA));
         functions(&mut context);
         match Value::resolve(&self.expression, &context) {
-            Ok(Value::Bool(answer)) => Ok(answer),
-            Ok(_) => Err(EvalError::Other(
-                "it must say yes or no: compare something".to_owned(),
-            )),
+            Ok(value) => Ok(value),
             Err(ExecutionError::NoSuchKey(name)) => Err(EvalError::Missing(name.to_string())),
             Err(error) => Err(EvalError::Other(error.to_string())),
         }

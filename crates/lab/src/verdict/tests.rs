@@ -42,6 +42,7 @@ fn judge(check: &str) -> ShapeResult {
     let expected = Expected {
         says: "so".into(),
         check: check.into(),
+        paper: BTreeMap::new(),
         file: "f.toml".into(),
         line: 3,
     };
@@ -118,6 +119,7 @@ fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
         let expected = Expected {
             says: "so".into(),
             check: check.into(),
+            paper: BTreeMap::new(),
             file: "f.toml".into(),
             line: 3,
         };
@@ -205,6 +207,7 @@ fn shapes_see_the_analysis_of_the_other_axes_values() {
     let expected = Expected {
         says: "so".into(),
         check: check.into(),
+        paper: BTreeMap::new(),
         file: "f.toml".into(),
         line: 3,
     };
@@ -228,7 +231,7 @@ fn shapes_see_the_analysis_of_the_other_axes_values() {
     assert!(
         Check::read("anova.q > 1")
             .expect("it is read")
-            .suits(&[], &[])
+            .suits(&[], &[], true)
             .is_err()
     );
 }
@@ -241,7 +244,7 @@ proptest! {
         "(cell\\[\"L100M\"\\]|cell|1|\\(|\\)|\\.all\\(t, |\\.ping|\\.p50| > | \\+ | && |\\[|\\]|\"TSQ\"|,|'|\"){0,12}",
     ]) {
         if let Ok(check) = Check::read(&text) {
-            let expected = Expected { says: String::new(), check: text, file: String::new(), line: 1 };
+            let expected = Expected { says: String::new(), check: text, paper: BTreeMap::new(), file: String::new(), line: 1 };
             let _verdict = check.judge(&expected, &cells(), &[]);
         }
     }

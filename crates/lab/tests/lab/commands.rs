@@ -1,5 +1,7 @@
 //! Output and exit code of each command.
 
+use std::fs;
+
 use tautline_lab::{Quantity, Run};
 
 use super::{SMALL, directory, files, lab, text};
@@ -30,7 +32,10 @@ fn a_row_that_holds_returns_0_and_shows_its_numbers() {
 #[test]
 fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     let home = directory(&SMALL.replace("> 3 * cell", "> 3000 * cell"));
-    let output = lab(home.path(), &["run", "S-1", "--quick"]);
+    let output = lab(
+        home.path(),
+        &["run", "S-1", "--quick", "--verdicts", "verdicts.txt"],
+    );
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
@@ -40,6 +45,11 @@ fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     assert!(
         said.contains("1 of 2 shapes hold\n  not S-1: the queue is short with TSQ"),
         "{said}"
+    );
+    let verdicts = fs::read(home.path().join("verdicts.txt")).expect("they are written");
+    assert_eq!(
+        text(&verdicts),
+        "S-1 1 does not hold: the queue is short with TSQ\nS-1 2 holds: the bottleneck is full\n"
     );
 }
 
