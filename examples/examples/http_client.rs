@@ -39,7 +39,7 @@ struct Args {
     connections: usize,
 }
 
-/// Where to fetch what.
+/// A URL to fetch.
 #[derive(Clone, Debug)]
 struct Page {
     server: SocketAddr,

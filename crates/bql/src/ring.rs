@@ -33,7 +33,7 @@ impl<D: Device, L: Limit> Ring<D, L> {
         }
     }
 
-    /// Why no packet may be put at `now`; `None` if one may.
+    /// The reason why no packet may be put at `now`; `None` if one may.
     pub fn stopped(&self, now: Instant) -> Option<Stopped> {
         if self.device.room() == 0 {
             Some(Stopped::RingFull)

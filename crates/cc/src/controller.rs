@@ -237,7 +237,7 @@ pub struct Loss {
 pub struct Idle {
     /// Time of the first transmission.
     pub now: Instant,
-    /// How long nothing was in flight.
+    /// Time with nothing in flight.
     pub idle: Duration,
     /// The retransmission timeout in force.
     pub rto: Duration,

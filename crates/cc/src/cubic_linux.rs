@@ -37,7 +37,7 @@ pub struct CubicLinuxLaw {
     growth: Growth,
     /// `None` once HyStart has left slow start, until a timeout.
     hystart: Option<Hystart>,
-    /// When the latest segment known to be delivered was sent.
+    /// Send time of the latest segment known to be delivered.
     last_sent: Instant,
 }
 

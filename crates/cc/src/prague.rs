@@ -63,7 +63,7 @@ struct Marks {
     reduced: Option<Period>,
 }
 
-/// Counts round trips and says how long one is taken to be.
+/// Counts round trips and determines their (virtual) length.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     round: Option<Round>,

@@ -20,8 +20,8 @@ pub(crate) trait CongestionWindow {
     /// Window and threshold in bytes.
     fn in_bytes(&self) -> (Bytes, Bytes);
 
-    /// After a retransmission timeout: room for one segment beyond what is still believed to be in
-    /// flight; without it the lost segment could not be sent.
+    /// After a retransmission timeout: one segment beyond the estimate in flight; without it the
+    /// lost segment could not be sent.
     fn restart(&mut self, in_flight: Bytes);
 
     /// Takes over another controller's window and threshold.
@@ -34,7 +34,7 @@ pub(crate) trait CongestionWindow {
     fn shrink_to_use(&mut self, used: Bytes, initial: Bytes);
 }
 
-/// How one algorithm opens and cuts its window.
+/// The rules by which an algorithm grows and reduces its window.
 pub(crate) trait WindowLaw: Clone + Send {
     const NAME: &'static str;
     const ECN: Ecn = Ecn::Classic;
@@ -44,7 +44,7 @@ pub(crate) trait WindowLaw: Clone + Send {
 
     fn window_mut(&mut self) -> &mut Self::Window;
 
-    /// Measures what `ack` says about the path, before anything answers it. `before`: the verdict
+    /// Updates the path measurements from `ack`, before any reaction to it. `before`: the verdict
     /// in force until now.
     fn observe(&mut self, _ack: &Ack, _before: &Verdict) {}
 
@@ -70,7 +70,7 @@ pub(crate) trait WindowLaw: Clone + Send {
     /// Reverts the last reduction; `before` is the state that it changed.
     fn undo(&mut self, before: Self);
 
-    /// How long nothing was sent.
+    /// Time since the last transmission.
     fn idle_time(&self, idle: &Idle, _srtt: Duration) -> Duration {
         idle.idle
     }

@@ -196,7 +196,7 @@ pub enum DeviceKind {
     Packet,
 }
 
-/// Where an XDP program runs.
+/// Attach mode of the XDP program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// In the driver, or in the generic hook where the driver has none
@@ -273,7 +273,7 @@ impl From<EcnKind> for EcnMode {
     }
 }
 
-/// When the path's MTU is searched for.
+/// When to probe for the path MTU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ProbingKind {
     /// Never (0)

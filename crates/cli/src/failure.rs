@@ -75,7 +75,7 @@ pub enum Failure {
     /// A file cannot be used.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which.
+        /// Its path or name.
         path: PathBuf,
         /// The system's error.
         source: io::Error,

@@ -19,7 +19,8 @@ struct Introspection {
     waited_for: BTreeMap<&'static str, Waits>,
 }
 
-/// How long the connection stood before one obstacle, and its bytes waited there, in microseconds.
+/// Time that the connection was blocked by one cause, and that its bytes waited for it, in
+/// microseconds.
 #[derive(Clone, Debug, Serialize)]
 struct Waits {
     connection_us: f64,
@@ -28,7 +29,7 @@ struct Waits {
     p50_us: f64,
     p99_us: f64,
     longest_us: f64,
-    /// Where each bucket begins, and the bytes in it.
+    /// Lower bound of each bucket, and the bytes in it.
     histogram: Vec<(f64, u64)>,
 }
 

@@ -22,7 +22,7 @@ pub struct Opened<D: Device> {
     pub mac: [u8; 6],
     /// Name of the path: `af_xdp`, `tap`, `packet`.
     pub path: &'static str,
-    /// How it was opened.
+    /// The mode in which it was opened.
     pub mode: String,
     /// Asks a device why it does not work any more.
     pub failure: fn(&mut D) -> Option<String>,

@@ -35,7 +35,7 @@ pub struct Path<P: Item> {
 /// A line that sends one packet at a time.
 struct TraceLine<P> {
     rate: LineRate,
-    /// When the last packet left.
+    /// Departure time of the last packet.
     free: Instant,
     /// The packet on the line, and when it leaves.
     sending: Option<(P, Instant)>,

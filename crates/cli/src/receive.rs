@@ -56,7 +56,7 @@ enum Stage {
     Failed(Failure),
 }
 
-/// How long a peer may take to acknowledge our close once we have all its data.
+/// Timeout for the peer's acknowledgment of our FIN, once all its data has arrived.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Receiving {

@@ -62,7 +62,7 @@ pub struct Interval {
     ring_bytes: u64,
 }
 
-/// How a transfer went.
+/// Outcome of a transfer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Always `summary`.
@@ -71,7 +71,7 @@ pub struct Summary {
     pub role: &'static str,
     /// `af_xdp`, `tap`, `packet` or `in-process`.
     pub path: &'static str,
-    /// How the device was opened.
+    /// Mode in which the device was opened.
     pub mode: String,
     /// Congestion control.
     pub cc: &'static str,
@@ -120,7 +120,7 @@ pub struct Summary {
 pub struct Verdict {
     /// Payload received.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
     /// Payload rate.
     pub gbit_per_s: f64,
@@ -144,9 +144,9 @@ pub struct Verdict {
 #[derive(Clone, Debug)]
 pub struct Reporter {
     json: bool,
-    /// When the connection was established.
+    /// Time of establishment of the connection.
     begun: Instant,
-    /// When and at how many bytes the interval began.
+    /// Time and byte count at the start of the interval.
     last: (Instant, u64),
     queue: Box<QueueStats>,
 }
@@ -164,7 +164,7 @@ impl Reporter {
         }
     }
 
-    /// When the next line is due.
+    /// Time of the next line.
     pub fn due(&self) -> Instant {
         self.last.0 + INTERVAL
     }

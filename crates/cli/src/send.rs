@@ -44,7 +44,7 @@ enum Stage {
         reporter: Reporter,
         /// All of it was handed over.
         ended: bool,
-        /// How long it took until all of it, and our FIN, was acknowledged.
+        /// Time until all data and our FIN were acknowledged.
         delivered: Option<Duration>,
     },
     /// The peer has confirmed everything.

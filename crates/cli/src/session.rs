@@ -48,7 +48,7 @@ pub struct Outcome {
     pub sha256: Option<String>,
 }
 
-/// How long a host may take to say its last words.
+/// Time limit for a host to send its last packets.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 impl<D> Session<D>

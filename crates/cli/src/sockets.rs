@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::session::Session;
 
-/// How long the host may take to say its last words.
+/// Time limit for the host to send its last packets.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// A program's handle to its sockets.

@@ -13,7 +13,7 @@ use crate::args::TransferArgs;
 use crate::failure::Failure;
 use crate::sink::{BLOCK, hex};
 
-/// Where bytes come from.
+/// Source of the data.
 #[derive(Debug)]
 pub enum Source {
     /// A file.
@@ -33,7 +33,7 @@ pub struct FileSource {
     digest: FileDigest,
 }
 
-/// How the digest of a file comes about. Hashing costs as much as sending, so it waits for the end
+/// How the digest of a file is computed. Hashing costs as much as sending, so it waits for the end
 /// where it can.
 #[derive(Debug)]
 enum FileDigest {
@@ -53,7 +53,7 @@ pub struct PatternSource {
     digest: bool,
 }
 
-/// When generated data ends.
+/// End of generated data.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// After so many bytes.

@@ -52,7 +52,7 @@ impl OutputDir {
         }
     }
 
-    /// Where the [`RowResult`](crate::RowResult) of scenario `id` is.
+    /// Path of the [`RowResult`](crate::RowResult) of scenario `id`.
     pub(crate) fn result(&self, id: &str, world: Backend) -> PathBuf {
         self.row(id, world).join("result.json")
     }

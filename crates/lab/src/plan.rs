@@ -44,7 +44,7 @@ pub struct Point {
     pub id: String,
     /// Id of the scenario.
     pub scenario: String,
-    /// Which cell.
+    /// The cell.
     pub cell: Cell,
     /// Its place among the scenario's cells.
     pub number: usize,

@@ -56,7 +56,7 @@ pub enum Quantity {
     Sent,
     /// Sojourn time of the latest packet to leave the qdisc, in ms.
     Sojourn,
-    /// How fast PIE takes the device to be, in Mbit/s, where it estimates it.
+    /// PIE's estimate of the departure rate in Mbit/s, if it makes one.
     DepartureRate,
     /// Probability with which PIE drops, 0 to 1.
     DropProbability,

@@ -15,7 +15,7 @@ pub struct Run {
     pub scenario: String,
     /// Hash of everything that determines this run; one with the same hash need not be run again.
     pub point: String,
-    /// Where in the row it belongs.
+    /// Its position in the row.
     pub cell: Cell,
     /// Seeds everything random in it.
     pub seed: u64,

@@ -28,7 +28,7 @@ pub struct RowResult {
     pub axes: Vec<String>,
     /// Names of the numbers that the row's table shows, in order.
     pub table: Vec<String>,
-    /// Where we differ from the paper, and why.
+    /// Differences from the paper, and the reasons.
     pub note: Option<String>,
     /// Flent's test that the flows are, if they are one.
     pub flent: Option<FlentTest>,
@@ -84,7 +84,7 @@ impl RowResult {
     }
 }
 
-/// How many shapes hold.
+/// Number of shapes that hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     /// So many do.

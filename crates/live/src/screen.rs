@@ -14,7 +14,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use crate::snapshot::Snapshot;
 use crate::view::{Key, View};
 
-/// How soon a key is noticed.
+/// Poll interval for keys.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A terminal that shows snapshots, until it is dropped.

@@ -150,7 +150,7 @@ impl PacketSocket {
         self.mtu
     }
 
-    /// Why the socket no longer works; `None` if it does. A few system calls.
+    /// The reason why the socket no longer works; `None` if it does. A few system calls.
     pub fn failure(&self) -> Option<Failure> {
         let pending = socket_error(&self.socket).ok().and_then(Result::err);
         if let Some(error) = pending {

@@ -14,7 +14,7 @@ use crate::syntax::{Action, Call, Event, Packet, Script, Segment, When};
 use crate::sysctl;
 use crate::world::World;
 
-/// How a script ended that did not pass.
+/// Outcome of a script that did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The stack did something else.
@@ -44,7 +44,7 @@ impl From<ParseError> for Failure {
     }
 }
 
-/// How strictly scripts are judged.
+/// Strictness of the checks.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// How far from its time a segment may leave. Default 4 ms, packetdrill's.

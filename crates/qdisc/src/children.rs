@@ -111,7 +111,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         ClassId::new(self.handle, self.minors[at])
     }
 
-    /// How many there are.
+    /// Number of children.
     pub(crate) fn len(&self) -> usize {
         self.children.len()
     }

@@ -184,7 +184,7 @@ impl<P, S> FairQueue<P, S> {
         self.held.memory
     }
 
-    /// Which limit is exceeded, if one is.
+    /// The exceeded limit, if any.
     #[inline]
     pub(crate) fn exceeded(&self) -> Option<DropReason> {
         if self.held.memory > self.shape.memory_limit {
@@ -193,7 +193,7 @@ impl<P, S> FairQueue<P, S> {
         (self.held.backlog.packets > self.shape.limit as usize).then_some(DropReason::Overlimit)
     }
 
-    /// Which limit one more packet that takes `memory` would exceed.
+    /// The limit that another packet of `memory` bytes would exceed.
     #[inline]
     pub(crate) fn refuses(&self, memory: Bytes) -> Option<DropReason> {
         if self.held.backlog.packets >= self.shape.limit as usize {
@@ -347,7 +347,7 @@ impl<P, S> FairQueue<P, S> {
         &self.flows[at]
     }
 
-    /// How many packets a queue holds.
+    /// Number of packets in a queue.
     pub(crate) fn packets_of(&self, at: Index) -> usize {
         self.flows[at].queue.count(&self.packets)
     }

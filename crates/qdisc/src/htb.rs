@@ -37,7 +37,7 @@ use tree::Tree;
 
 pub use params::{ClassConfig, Config, Depth};
 
-/// How deep the tree may be.
+/// Maximum depth of the tree.
 const DEPTH: usize = 8;
 /// Number of priorities.
 const PRIORITIES: usize = 8;
@@ -288,8 +288,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         self.filters = filters;
     }
 
-    /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past
-    /// all classes.
+    /// Destination of `packet`: to the leaf that a filter names, else to the default class, else
+    /// past all classes.
     fn classify(&mut self, packet: &mut P, now: Instant) -> Destination {
         let leaf = |class| {
             self.children

@@ -96,7 +96,7 @@ impl Chain {
         Some(at)
     }
 
-    /// How many elements it has, by walking along it.
+    /// Counts its elements by traversal.
     pub(crate) fn count(self, links: &impl Links) -> usize {
         core::iter::successors(self.front(), |&at| links.next(at)).count()
     }

@@ -30,7 +30,7 @@ pub struct Ledger<Q> {
     dropped: Tally,
 }
 
-/// Where a sink stood before a call.
+/// State of a sink before a call.
 struct Mark {
     drops: usize,
     births: Tally,

@@ -61,7 +61,7 @@ pub struct Netem<P, Q> {
     overtaking: VecDeque<P>,
     packets: Timed<P>,
     queue: Timeline,
-    /// When the last of `queue` leaves, if there is any.
+    /// Departure time of the last packet in `queue`, if any.
     last_leaves: Instant,
     window: Option<Window>,
     /// Backlog of `overtaking` and `queue`.

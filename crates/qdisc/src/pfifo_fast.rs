@@ -32,7 +32,7 @@ pub struct Config {
     /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub limit: u32,
-    /// When the place of a packet that left is free again. Default [`Places::AtOnce`].
+    /// When the slot of a departed packet is free again. Default [`Places::AtOnce`].
     pub places: Places,
 }
 
@@ -55,15 +55,16 @@ impl Config {
     }
 }
 
-/// When a band's place of a packet that left is free again.
+/// When a band's slot of a departed packet is free again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Places {
     /// At once: a band holds its limit.
     #[default]
     AtOnce,
-    /// When 16 packets have left, or the last place of the ring, as in Linux since 4.16, whose
-    /// rings spare the two processors a cache line that way: a full band of `limit` packets may
-    /// refuse a newcomer up to 15 packets early. Rings of fewer than 32 places are not batched.
+    /// When 16 packets or the last slot of the ring have been consumed, as in Linux since 4.16,
+    /// whose rings thereby avoid bouncing a cache line between two processors: a full band of
+    /// `limit` packets may refuse a newcomer up to 15 packets early. Rings of fewer than 32 places
+    /// are not batched.
     Batched,
 }
 
@@ -79,7 +80,7 @@ impl fmt::Display for Places {
 /// Packets whose places Linux's rings free together: two cache lines of pointers.
 const BATCH: u32 = 16;
 
-/// How far a ring has been read.
+/// Read position of a ring.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ring {
     /// The place read next.

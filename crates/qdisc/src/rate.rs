@@ -10,7 +10,7 @@ use core::fmt;
 
 use tautline_base::{Bytes, Rate};
 
-/// How the link below frames a packet.
+/// Framing of the link below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkLayer {
     /// As one piece.
@@ -36,7 +36,7 @@ pub struct Framing {
     pub overhead: u16,
     /// Bytes that a packet with its overhead counts at least.
     pub mpu: u16,
-    /// How the link frames it.
+    /// Framing of the link.
     pub linklayer: LinkLayer,
 }
 

@@ -68,7 +68,7 @@ pub struct Stats {
 #[derive(Debug)]
 struct Child<P, Q> {
     queue: Q,
-    /// How it takes a new limit, if it is RED's own.
+    /// Function that sets a new limit; `None` if the queue is not RED's own.
     resize: Option<fn(&mut Q, Bytes)>,
     packets: core::marker::PhantomData<fn(P)>,
 }

@@ -126,7 +126,7 @@ pub struct Stats {
     pub drop_depth: u64,
     /// Packets dropped because all flows together held too many, or there were too many flows.
     pub drop_overlimit: u64,
-    /// How often the hash got a new key.
+    /// Number of new hash keys.
     pub perturbed: u64,
 }
 

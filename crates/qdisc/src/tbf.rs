@@ -197,7 +197,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         Ok(())
     }
 
-    /// When a packet of `len` may leave.
+    /// Departure time of a packet of `len`.
     fn opens(&self, len: Bytes) -> Instant {
         let lacks = self
             .lasting

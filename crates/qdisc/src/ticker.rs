@@ -35,7 +35,7 @@ impl Ticker {
         }
     }
 
-    /// How many times it was due up to `now`. A clock that steps far back starts it again.
+    /// Number of ticks due up to `now`. A clock that steps far back starts it again.
     #[inline]
     pub(crate) fn count(&mut self, now: Instant) -> u64 {
         let next = *self.next.get_or_insert_with(|| now.after_nanos(self.first));
@@ -54,7 +54,7 @@ impl Ticker {
         self.next = Some(next.after_nanos(period.saturating_mul(due)));
     }
 
-    /// When it was due last, if it ever was.
+    /// Time of the last tick, if any.
     pub(crate) fn last(&self) -> Option<Instant> {
         let last = |next: Instant| next.as_nanos().saturating_sub(self.period);
         self.next.map(|next| Instant::from_nanos(last(next)))

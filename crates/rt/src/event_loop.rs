@@ -74,9 +74,9 @@ pub struct EventLoop {
     stopped: Arc<AtomicBool>,
 }
 
-/// Most frames that one [`Host::receive`] takes; after so many there may be more.
+/// Most frames that one [`Host::receive`] takes; after this many there may be more.
 const FULL_BATCH: usize = 64;
-/// How late a turn is when its thread had no processor for a while.
+/// Lateness from which a turn counts as a scheduling gap of the thread.
 const LATE: Duration = Duration::from_millis(1);
 /// Further batches taken by a late turn: a receive ring's worth.
 const CATCH_UP: usize = 32;

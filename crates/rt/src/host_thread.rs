@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
 use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 
-/// How long a stopping host may take to send its last packets.
+/// Time limit for a stopping host to send its last packets.
 const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// A thread that drives a host until it is [stopped](Self::stop) or its device fails.

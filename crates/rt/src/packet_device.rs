@@ -18,8 +18,8 @@ use crate::virtio::{header_of, unit_of};
 
 /// A packet socket as a device.
 ///
-/// The kernel processes each received packet too; `tautline_packet_io` says how it is kept from
-/// answering.
+/// The kernel processes each received packet too; `tautline_packet_io` documents how to keep it
+/// from answering.
 pub type PacketDevice = FrameDevice<PacketIo>;
 
 /// The socket of a [`PacketDevice`].
@@ -44,7 +44,7 @@ impl PacketDevice {
         self.io().socket.mac()
     }
 
-    /// Why the device no longer works; `None` if it does.
+    /// The reason why the device no longer works; `None` if it does.
     pub fn failure(&self) -> Option<Failure> {
         self.io().socket.failure()
     }

@@ -84,7 +84,7 @@ pub enum TapError {
 }
 
 impl Tap {
-    /// Attaches to the TAP interface `interface`, or makes one that lives as long as the device.
+    /// Attaches to the TAP interface `interface`, or creates one that is removed with the device.
     /// Whether it is up, and what the kernel's end has for an address, is the caller's business
     /// (`ip link set`, `ip address add`).
     ///

@@ -70,7 +70,7 @@ pub struct Transfer {
     pub sender: TcpConfig,
     /// The receiver's TCP.
     pub receiver: TcpConfig,
-    /// When the receiver begins to read. Default at once.
+    /// Time at which the receiver begins to read. Default at once.
     pub reads_from: Instant,
     /// Limit of virtual time. Default one hour.
     pub limit: Duration,
@@ -123,7 +123,7 @@ pub struct Outcome {
     pub trace_hash: u64,
     /// Number of packet events.
     pub events: u64,
-    /// How often hosts were polled, by reason.
+    /// Number of host polls, by reason.
     pub wakes: BTreeMap<Reason, u64>,
     /// Polls of both hosts.
     pub polls: u64,
@@ -134,7 +134,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How often hosts were polled, for any reason.
+    /// Number of host polls, for any reason.
     pub fn wakes_total(&self) -> u64 {
         self.wakes.values().sum()
     }

@@ -74,7 +74,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Text that is no address with a prefix.
+/// Text that is not an address with a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no address with the length of its prefix: write 10.0.0.1/24 or 2001:db8::1/64")]
 pub struct BadCidr(String);
@@ -132,7 +132,7 @@ fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// How many leading bits two addresses of one family share.
+/// Number of leading bits that two addresses of one family share.
 pub(crate) fn common_bits(one: IpAddr, other: IpAddr) -> u8 {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {
@@ -161,7 +161,7 @@ pub(crate) fn is_unicast(address: IpAddr) -> bool {
     }
 }
 
-/// How far an address reaches (RFC 4007, RFC 6724 §3.1).
+/// Scope of an address (RFC 4007, RFC 6724 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Link,

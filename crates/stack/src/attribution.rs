@@ -6,7 +6,7 @@
 //! the difference is its wait for each obstacle, and the differences add up to its whole wait.
 //! Below, every packet with sequence space reports its time in the qdisc and in the ring. The
 //! causes are those of Linux's chronograph (`busy`, `rwnd_limited`, `sndbuf_limited` of
-//! `TCP_INFO`), told apart and per byte.
+//! `TCP_INFO`), in finer detail and per byte.
 //!
 //! Kept for connections whose [`TcpConfig::attribution`](crate::TcpConfig::attribution) is on;
 //! nothing is allocated after the connection's birth.

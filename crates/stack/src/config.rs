@@ -48,8 +48,7 @@ pub struct HostConfig {
     /// a route are refused at `connect`. Over IP everything is at the far end, and routes are not
     /// used.
     pub routes: Vec<Route>,
-    /// How the IPv6 address comes about that every host has on its link. Default:
-    /// [`LinkLocal::FromMac`].
+    /// Generation of the link-local IPv6 address. Default: [`LinkLocal::FromMac`].
     pub link_local: LinkLocal,
     /// The VLAN this host is in: frames carry its tag both ways (IEEE 802.1Q). Default none: frames
     /// without a tag, or with one that only names a priority. Frames of other VLANs are not for us.
@@ -129,7 +128,7 @@ impl HostConfig {
     }
 }
 
-/// How one connection, or every connection of a listener, behaves.
+/// Parameters of a connection, or of every connection of a listener.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
     /// The congestion controller. Default: CUBIC (RFC 9438).
@@ -139,7 +138,7 @@ pub struct TcpConfig {
     /// Handling of late departures. Default: [`PacerConfig::default`]; Linux's is
     /// [`PacerConfig::linux`].
     pub pacer: PacerConfig,
-    /// How much may wait below the socket. Default: paper 001, algorithm 2.
+    /// TCP Small Queues: limit on the bytes below the socket. Default: paper 001, algorithm 2.
     pub tsq: TsqLimit,
     /// On short paths packets for the device to cut (TSO) may be larger than the pacing rate makes
     /// them: by the most a packet may have, halved for every 2^this µs of the path's round trip.
@@ -180,8 +179,8 @@ pub struct TcpConfig {
     pub negotiation: Negotiation,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
-    /// How long an acknowledgment is held back; at least, if `delayed_ack_max` is longer. Default
-    /// 40 ms (Linux `TCP_DELACK_MIN`).
+    /// Longest delay of an acknowledgment; at least, if `delayed_ack_max` is longer. Default 40 ms
+    /// (Linux `TCP_DELACK_MIN`).
     pub delayed_ack: Duration,
     /// On paths whose round trip is longer than `delayed_ack`, the delay follows the time between
     /// arrivals, within a round trip and this. Default 40 ms: it is the same everywhere, for on
@@ -198,14 +197,12 @@ pub struct TcpConfig {
     pub syn_retries: u32,
     /// Timeouts of a SYN-ACK before giving up. Default 5 (Linux `tcp_synack_retries`).
     pub syn_ack_retries: u32,
-    /// How long a closed connection lingers in TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has
-    /// 2·MSL = 4 min).
+    /// Duration of TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has 2·MSL = 4 min).
     pub time_wait: Duration,
-    /// How long a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default 60 s (Linux
-    /// `tcp_fin_timeout`).
+    /// Timeout of a closed connection in FIN-WAIT-2. Default 60 s (Linux `tcp_fin_timeout`).
     pub fin_wait: Duration,
     /// Longest that what was sent may stay unacknowledged, or a closed window be probed, without
-    /// any progress; then the connection is given up, whatever `retries` says (RFC 5482's local
+    /// any progress; then the connection is aborted, regardless of `retries` (RFC 5482's local
     /// timeout; Linux `TCP_USER_TIMEOUT`). Default none.
     pub user_timeout: Option<Duration>,
     /// Probes of a quiet peer. Default none (RFC 9293 §3.8.4).
@@ -335,8 +332,8 @@ impl Default for Negotiation {
     }
 }
 
-/// When a quiet peer is asked whether it lives (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose
-/// host restarted answers with a reset; one that is gone answers nothing.
+/// Keepalive probes (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose host restarted answers with
+/// a reset; one that is gone answers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe. Default 2 h (Linux `tcp_keepalive_time`; RFC 1122's least).
@@ -384,7 +381,7 @@ pub enum Pacing {
     Qdisc,
 }
 
-/// Which congestion feedback connections agree to and ask for: the values of Linux's
+/// The congestion feedback that connections accept and request: the values of Linux's
 /// `net.ipv4.tcp_ecn` (RFC 3168, RFC 9768).
 ///
 /// A controller that cannot do without marks raises it: DCTCP requests classic ECN at least, and

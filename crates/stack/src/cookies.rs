@@ -38,7 +38,7 @@ const NO_SCALE: u32 = 0xf;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
 
-/// How long after the backlog was last full an acknowledgment may be a cookie's.
+/// Time after the last overflow of the backlog in which an acknowledgment may redeem a cookie.
 pub(crate) const VALIDITY: std::time::Duration = std::time::Duration::from_secs(PERIOD * MINUTES);
 
 /// Options that a cookie carries besides the segment size.

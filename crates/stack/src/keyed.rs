@@ -93,7 +93,7 @@ impl Key {
         self.hash(Use::Budget, count)
     }
 
-    /// Where the search for a local port towards a peer begins (RFC 6056 §3.3.3).
+    /// Start of the search for a local port toward a peer (RFC 6056 §3.3.3).
     pub(crate) fn port_offset(&self, remote: SocketAddr) -> u32 {
         self.hash(Use::Port, remote) as u32
     }

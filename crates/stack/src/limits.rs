@@ -23,7 +23,7 @@ pub struct Limits {
     /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
     /// answer; further ones are dropped. Default 4096. One takes about 300 bytes.
     pub requests: usize,
-    /// How long such a SYN waits before it is dropped. Default 30 s.
+    /// Time after which such a SYN is dropped. Default 30 s.
     pub request_deadline: Duration,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! The cache is bounded, and an unsolicited claim does not replace a trusted entry. A stale entry
 //! stays in use while it is verified, so a transfer does not pause. RFC 4861's states map to
-//! [`Entry::Asked`] (INCOMPLETE) and [`Entry::Known`]: REACHABLE is fresh, STALE is not, PROBE has
-//! been asked again. DELAY is not implemented: it would only postpone the request.
+//! [`Entry::Asked`] (INCOMPLETE) and [`Entry::Known`]: REACHABLE is fresh, STALE is not, in PROBE a
+//! new request has been sent. DELAY is not implemented: it would only postpone the request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ const CAPACITY: usize = 512;
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests before resolution fails.
 const ATTEMPTS: u32 = 3;
-/// How long an answer is trusted without asking again.
+/// Time for which an answer is trusted without a new request.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// The cache.
@@ -242,7 +242,7 @@ impl NeighborCache {
         Vec::new()
     }
 
-    /// When the next unanswered request is repeated.
+    /// Time of the next repetition of an unanswered request.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if self.pending == 0 {
             return None;

@@ -1,15 +1,15 @@
 //! The pacer: when the next byte of a connection may leave (Linux `tcp_update_skb_after_send`).
 //!
 //! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is
-//! asked late catches up: by the verdict's burst, for a host that wakes every 50 µs could otherwise
-//! not fill a fast link, or as Linux does.
+//! polled late catches up: by the verdict's burst, for a host that wakes every 50 µs could
+//! otherwise not fill a fast link, or as Linux does.
 
 use tautline_base::{Bytes, Instant, Rate};
 
 /// Pacer parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacerConfig {
-    /// How lateness is made up for. Default: [`CatchUp::Burst`].
+    /// Compensation of lateness. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
     /// Segments of data at the start of a connection that leave at once. Default 0; Linux 10.
     pub unpaced: u32,
@@ -59,7 +59,7 @@ impl Pacer {
         }
     }
 
-    /// When the next segment may leave; in the past means now.
+    /// Departure time of the next segment; in the past means now.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
@@ -81,8 +81,8 @@ impl Pacer {
             .max(Instant::from_nanos(at.as_nanos().saturating_sub(forgiven)))
     }
 
-    /// Notes that `len` bytes of payload depart at `at`, in so many segments, at `rate`, of which
-    /// `burst` may be caught up with.
+    /// Records the departure of `len` bytes of payload at `at`, in `segments` segments at `rate`;
+    /// lateness of up to `burst` may be made up for.
     pub(crate) fn departed(
         &mut self,
         at: Instant,

@@ -28,7 +28,7 @@ pub(crate) struct Ping {
     pub(crate) sequence: u16,
     pub(crate) tos: u8,
     pub(crate) data: Box<[u8]>,
-    /// When it entered the qdisc.
+    /// Time at which it entered the qdisc.
     pub(crate) sent: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl Ping {
 #[derive(Debug, Default)]
 pub(crate) struct Pings {
     pings: VecDeque<Ping>,
-    /// How many are not sent yet.
+    /// Number of unsent requests.
     waiting: usize,
 }
 

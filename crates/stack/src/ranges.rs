@@ -75,7 +75,7 @@ impl RangeSet {
         self.ranges.first()
     }
 
-    /// How many separate ranges there are.
+    /// Number of separate ranges.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }

@@ -1,6 +1,6 @@
-//! How many replies without a connection a host sends: ICMP errors (RFC 1812 §4.3.2.8, RFC 4443
-//! §2.4 f), and resets (as FreeBSD's `net.inet.icmp.icmplim` bounds them), so that it cannot be used
-//! to reflect a flood.
+//! Rate limit of replies without a connection: ICMP errors (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f),
+//! and resets (as FreeBSD's `net.inet.icmp.icmplim` bounds them), so that it cannot be used to
+//! reflect a flood.
 //!
 //! A shared budget is a side channel: an attacker that exhausts it learns whether others did
 //! (CVE-2020-25705 found open UDP ports that way). So each refill is random in part.
@@ -20,7 +20,7 @@ pub(crate) struct ReplyLimit {
     /// Replies per second.
     rate: u64,
     tokens: u64,
-    /// When tokens were last given.
+    /// Time of the last refill.
     filled: Option<Instant>,
     refills: u64,
     key: Key,

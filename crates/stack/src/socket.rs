@@ -233,7 +233,7 @@ impl SocketOption {
     }
 }
 
-/// Where to listen: a port of the host, or of one of its addresses.
+/// Listening address: a port of the host, or of one of its addresses.
 ///
 /// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address;
 /// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. A connection
@@ -248,7 +248,7 @@ pub struct ListenAt {
 impl ListenAt {
     /// Every port of `address`; unspecified, of every address. With
     /// [`HostConfig::owned`](crate::HostConfig::owned) a host can so impersonate all destinations
-    /// behind it; [`Host::local`](crate::Host::local) returns the one that the peer wanted.
+    /// behind it; [`Host::local`](crate::Host::local) returns the requested one.
     pub fn every_port(address: impl Into<IpAddr>) -> Self {
         Self {
             address: SocketAddr::new(address.into().to_canonical(), 0),

@@ -54,7 +54,7 @@ pub(crate) struct Listener {
     pub(crate) pending: usize,
     /// Established connections and requests whose event the application has not taken yet.
     pub(crate) waiting: usize,
-    /// When a SYN was last answered with a cookie.
+    /// Time of the last SYN cookie.
     pub(crate) cookies_at: Option<Instant>,
     /// Connections of each peer, if their number is limited.
     pub(crate) peers: HashMap<IpAddr, usize, Key>,

@@ -16,8 +16,8 @@ use crate::wire::{EcnFlags, Flags, SACK_BLOCKS, Segment, TcpHeader};
 /// Least time between two answers to one connection's stray segments (Linux
 /// `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// How far the next connection's initial number lies beyond the last number of the old one (Linux:
-/// a full unscaled window and 2).
+/// Distance of the next connection's initial sequence number from the last number of the old one
+/// (Linux: a full unscaled window and 2).
 const STEP: u32 = 65_537;
 
 /// The state of a connection in TIME-WAIT.
@@ -30,7 +30,7 @@ pub(crate) struct TimeWaitState {
     pub(crate) window: u16,
     /// The peer's latest timestamp and the offset of our clock, if the connection used them.
     pub(crate) timestamps: Option<(u32, u32)>,
-    /// How long TIME-WAIT lasts since the last sign of life.
+    /// Duration of TIME-WAIT since the last segment.
     pub(crate) lasts: Duration,
     pub(crate) until: Instant,
 }

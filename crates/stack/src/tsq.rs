@@ -35,7 +35,7 @@ pub struct TimeLimit {
     pub retransmission: u32,
 }
 
-/// When the upper bound holds.
+/// Condition under which the upper bound applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clamp {
     /// For every connection.
@@ -181,7 +181,7 @@ impl FromStr for TsqLimit {
     }
 }
 
-/// A segment asks to be placed below the socket.
+/// A request to place a segment below the socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TsqRequest {
     /// The pacing rate.
@@ -254,7 +254,7 @@ impl Tsq {
         self.charged
     }
 
-    /// How often the connection was throttled.
+    /// Number of times the connection was throttled.
     pub(crate) fn throttles(&self) -> u64 {
         self.throttles
     }

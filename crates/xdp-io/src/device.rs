@@ -131,12 +131,12 @@ impl XdpDevice {
         Ok((device, frames))
     }
 
-    /// How the kernel bound the socket.
+    /// The mode in which the kernel bound the socket.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Why packets are copied; `None` in zero copy.
+    /// The reason why packets are copied; `None` in zero copy.
     pub fn copy_reason(&self) -> Option<CopyReason> {
         self.copy_reason
     }
@@ -147,8 +147,8 @@ impl XdpDevice {
         self.rings.fd()
     }
 
-    /// Why the device does not send; `None` if it does. One system call, unless the last doorbell
-    /// failed.
+    /// The reason why the device does not send; `None` if it does. One system call, unless the last
+    /// doorbell failed.
     pub fn failure(&mut self) -> Option<Failure> {
         // The removal of an interface begins with its link going down.
         if matches!(self.failure, None | Some(Failure::LinkDown))

@@ -84,12 +84,12 @@ impl XdpQueues {
         &self.queues
     }
 
-    /// How the kernel bound the socket that sends.
+    /// The mode in which the kernel bound the sending socket.
     pub fn mode(&self) -> Mode {
         self.queues[0].mode()
     }
 
-    /// Why packets are copied; `None` in zero copy.
+    /// The reason why packets are copied; `None` in zero copy.
     pub fn copy_reason(&self) -> Option<CopyReason> {
         self.queues[0].copy_reason()
     }

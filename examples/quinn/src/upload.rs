@@ -19,7 +19,7 @@ use crate::relay::{Link, Relay};
 /// Any error, for display.
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
-/// How an upload went, as the sender saw it.
+/// Outcome of an upload at the sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outcome {
     /// Bytes of the stream over the time from the first to the server's word that it has all.

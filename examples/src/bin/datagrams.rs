@@ -61,7 +61,7 @@ struct Summary {
     seconds: f64,
 }
 
-/// Where sockets come from.
+/// Source of the sockets.
 enum Net {
     Kernel,
     Ours(StackHandle),
@@ -76,7 +76,7 @@ enum Socket {
 const AT_ONCE: usize = 64;
 /// Until an echo is taken for lost.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// How often what is lost is sent again.
+/// Retransmissions of a lost datagram.
 const TRIES: u32 = 30;
 /// No IP packet is longer.
 const ROOM: usize = 65_535;

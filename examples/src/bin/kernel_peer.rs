@@ -45,7 +45,7 @@ enum Role {
     },
 }
 
-/// How it went.
+/// Outcome.
 #[derive(Serialize)]
 struct Summary {
     role: &'static str,

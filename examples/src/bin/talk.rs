@@ -103,7 +103,7 @@ struct Summary {
     seconds: f64,
 }
 
-/// Where streams come from and go to.
+/// Ends of the streams.
 #[derive(Clone)]
 enum Net {
     Kernel,

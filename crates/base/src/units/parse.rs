@@ -52,7 +52,8 @@ impl FromStr for Rate {
     type Err = ConfigError;
 
     /// Parses a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a
-    /// number without a unit counts bits per second. As in `tc`, a prefix alone (`20m`) is no unit.
+    /// number without a unit counts bits per second. As in `tc`, a prefix alone (`20m`) is not a
+    /// unit.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let bits = parse_with_unit(text, |unit| {
             let (worth, prefix) = match (unit.strip_suffix("bps"), unit.strip_suffix("bit")) {

@@ -88,7 +88,7 @@ impl Bbr3 {
         if now > until {
             self.min_rtt.probed(now);
             self.restore_cwnd();
-            // Losses during ProbeRTT are no reason to stay slow, and the queue is drained already.
+            // Losses during ProbeRTT do not justify staying slow, and the queue is drained already.
             self.bounds.shortterm = Default::default();
             if self.full_pipe.reached {
                 let wait = self.start_down(now);

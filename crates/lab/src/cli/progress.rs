@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::execute::Done;
 
-/// How far a run is.
+/// Progress of a run.
 pub(super) enum Progress {
     Bar(ProgressBar),
     Lines { total: usize, done: AtomicUsize },

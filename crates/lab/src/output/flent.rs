@@ -32,7 +32,7 @@ use layout::Layout;
 /// Seconds before the measured time and after it: Flent's default `--delay`.
 pub(crate) const LEAD_IN: f64 = 5.0;
 
-/// Why a run is no data file of that test.
+/// Why a run cannot be written as a data file of the test.
 #[derive(Debug, thiserror::Error)]
 pub enum FlentError {
     /// Unknown to Flent, or not supported here.
@@ -52,9 +52,9 @@ pub enum FlentError {
         test: String,
         /// "uploads" or "downloads".
         kind: &'static str,
-        /// How many the test has.
+        /// Number in the test.
         wanted: usize,
-        /// How many the run has.
+        /// Number in the run.
         has: usize,
     },
     /// The file could not be written.

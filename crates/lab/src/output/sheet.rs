@@ -76,7 +76,7 @@ pub(crate) enum ReportError {
     /// There is nothing to show.
     #[error("{} holds no results: run a row first, `lab run 001-F4 --out {}`", directory.display(), directory.display())]
     Nothing {
-        /// Where they were looked for.
+        /// The searched directory.
         directory: PathBuf,
     },
 }

@@ -47,7 +47,7 @@ pub struct Document {
     /// The paper's finding in our words, with its numbers. Default none.
     #[serde(default)]
     pub claim: String,
-    /// Where we differ from the paper, and why.
+    /// Differences from the paper, and the reasons.
     pub note: Option<String>,
     /// Whether it also runs on this machine's network.
     #[serde(default)]
@@ -114,9 +114,9 @@ pub struct Elsewhere {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
-    /// When the run ends.
+    /// End of the run.
     pub duration: Time,
-    /// When measuring begins.
+    /// Start of the measurement.
     pub warm_up: Time,
     /// Runs of each cell. Default 3.
     #[serde(default = "three")]

@@ -12,8 +12,7 @@ const DEPTH: f64 = 0.5;
 /// Dips less than this apart are one, in seconds.
 const APART: f64 = 2.0;
 
-/// How many dips `points` have, and the mean time from one to the next in seconds, if there are
-/// two.
+/// Number of dips in `points`, and the mean time between them in seconds, if there are two.
 pub(super) fn dips(points: impl Iterator<Item = (f64, f64)>) -> (usize, Option<f64>) {
     let mut bins: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (at, value) in points {

@@ -13,7 +13,7 @@ pub struct Estimate {
     pub lo: f64,
     /// Upper end of it.
     pub hi: f64,
-    /// How many repetitions have it.
+    /// Number of repetitions with a value.
     pub count: usize,
 }
 

@@ -9,7 +9,7 @@ use super::Entry;
 
 /// The client.
 const CLIENT: &str = include_str!("dask.py");
-/// Where a virtual environment with Dask is looked for, below the directory of builds.
+/// Path of a virtual environment with Dask, relative to the build directory.
 const VENV: &str = "dask-venv/bin/python";
 /// Printed by a Python that has what the client needs.
 const PROBE: &str = "import distributed; print(distributed.__version__)";

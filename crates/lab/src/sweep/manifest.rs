@@ -22,7 +22,7 @@ struct ManifestLine {
     scenario: String,
     /// Its place in the manifest, from 0: tables are in this order.
     number: usize,
-    /// Which cell.
+    /// The cell.
     cell: Cell,
     /// The seed.
     seed: u64,

@@ -23,7 +23,7 @@ pub struct Outcome {
     pub scenario: String,
     /// Place of the point in its manifest.
     pub number: usize,
-    /// Which cell.
+    /// The cell.
     pub cell: Cell,
     /// The seed.
     pub seed: u64,

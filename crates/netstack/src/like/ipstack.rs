@@ -56,7 +56,7 @@ pub type IpStackError = io::Error;
 pub struct IpStackConfig {
     /// Longest packet in bytes. Default 1500.
     pub mtu: u16,
-    /// How long a session of datagrams may be idle. Default 30 s.
+    /// Idle timeout of a UDP session. Default 30 s.
     pub udp_timeout: Duration,
 }
 

@@ -12,7 +12,7 @@ pub struct Aqm {
     fall: f64,
     freeze: Duration,
     probability: f64,
-    /// When the probability was moved last.
+    /// Time of the last change of the probability.
     moved: Option<Instant>,
     /// Since when the queue is empty, if it is.
     empty_since: Option<Instant>,

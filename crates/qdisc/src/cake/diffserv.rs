@@ -50,7 +50,7 @@ impl Tins {
         }
     }
 
-    /// How many tins there are.
+    /// Number of tins.
     pub const fn count(self) -> usize {
         match self {
             Self::BestEffort => 1,

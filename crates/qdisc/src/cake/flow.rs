@@ -57,7 +57,7 @@ pub(super) struct Flow {
     /// Places of its source and destination host in the table, if they matter.
     pub(super) hosts: [Option<u16>; 2],
     pub(super) phase: Phase,
-    /// How many of its packets are TCP acknowledgments and nothing else.
+    /// Number of its packets that are pure TCP acknowledgments.
     pub(super) pure_acks: u32,
     rotation: Option<Rotation>,
     previous: Option<FlowId>,

@@ -5,7 +5,7 @@ use core::fmt;
 
 use tautline_base::Item;
 
-/// How a link frames packets.
+/// Framing of packets on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
     /// As they are.

@@ -32,7 +32,7 @@ impl Shaper {
         self.pace.is_some()
     }
 
-    /// When it next lets a packet through.
+    /// Departure time of the next packet.
     pub(super) fn opens_at(&self) -> Instant {
         self.next.min(self.failsafe)
     }

@@ -225,7 +225,7 @@ impl Tin {
         self.flow_quantum * (0xffff / u32::from(loads.fold(1, u16::max)))
     }
 
-    /// How many flows take turns.
+    /// Number of flows in the rotation.
     pub(super) fn lap(&self) -> usize {
         let Census {
             sparse,

@@ -15,7 +15,7 @@ pub struct State {
     /// While count > 0, when the next signal (or step of decay) is due; else when the queue will
     /// have been quiet for an interval.
     pub(super) drop_next: Instant,
-    /// When BLUE's probability last changed.
+    /// Time of the last change of BLUE's probability.
     pub(super) blue_timer: Instant,
     /// How often the law has signaled, less what has decayed.
     pub(super) count: u32,
@@ -171,7 +171,7 @@ impl Aqm {
         now: Instant,
     ) -> Verdict {
         let due = state.count > 0 && now >= state.drop_next;
-        // How Linux knows that the schedule lies behind: as of before an episode begins.
+        // Linux detects that the schedule is behind: as of before an episode begins.
         let mut behind = now > state.drop_next;
         if over_target && !state.dropping {
             state.drop_next = self.next_signal(now, state);

@@ -7,7 +7,7 @@ use tautline_base::ConfigError;
 
 use crate::units;
 
-/// How a standing queue's first episode begins.
+/// Start of a standing queue's first episode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// The first signal comes an interval after the delay rose above the target, as CoDel wants it.
@@ -53,7 +53,7 @@ pub struct Params {
     /// Mark instead of dropping where the packet allows it. Default on: CAKE knows nothing else.
     /// BLUE never marks.
     pub ecn: bool,
-    /// How the first episode begins. Default [`Start::Patient`].
+    /// Start of the first episode. Default [`Start::Patient`].
     pub start: Start,
 }
 

@@ -28,12 +28,12 @@ pub enum Phase {
     Below,
     /// Every packet since waited longer than the target; at `until` this has lasted an interval.
     Above {
-        /// When a standing queue will be concluded.
+        /// Time at which the queue will count as standing.
         until: Instant,
     },
     /// A standing queue is being signaled.
     Dropping {
-        /// When the next signal is due.
+        /// Time of the next signal.
         next: Instant,
         /// The count this episode began with.
         entry: u32,
@@ -318,14 +318,14 @@ impl Aqm {
         }
     }
 
-    /// How long the packet waited, in nanoseconds on the law's clock.
+    /// Sojourn time of the packet, in nanoseconds on the law's clock.
     #[inline]
     fn delay<P: Item>(&self, packet: &P, now: Instant) -> u64 {
         now.as_nanos()
             .saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
     }
 
-    /// When the signal after one at `from` is due.
+    /// Time of the signal after one at `from`.
     fn next_signal(&self, from: Instant, state: &State) -> Instant {
         self.later(
             from,

@@ -10,7 +10,7 @@ use core::fmt;
 
 use tautline_base::Instant;
 
-/// Which arithmetic the control law uses.
+/// Arithmetic of the control law.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Law {
     /// Exact: ⌊interval / √count⌋ nanoseconds. The default: it is what the standard and every

@@ -46,7 +46,7 @@ impl Default for Params {
 pub struct CeThreshold {
     /// Packets delayed longer are marked.
     pub delay: Duration,
-    /// Which bits of the TOS byte choose the packets; 0 chooses all.
+    /// Mask of the TOS byte that selects the packets; 0 chooses all.
     pub mask: u8,
     /// The value of these bits: 1 under mask 3 chooses ECT(1), the packets of L4S (RFC 9331).
     pub selector: u8,

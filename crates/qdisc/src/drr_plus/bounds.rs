@@ -20,7 +20,7 @@ pub(crate) struct Bounds {
     levels: Box<[Box<[u64]>]>,
 }
 
-/// How many numbers or bounds one bound groups: two cache lines of bounds.
+/// Numbers or bounds grouped under one bound: two cache lines of bounds.
 const GROUP: usize = 16;
 
 impl Bounds {

@@ -27,7 +27,7 @@ const _: () = assert!(
     "65 536 flows fit 4 MiB, and one flow a cache line"
 );
 
-/// Which list a flow stands on.
+/// The list that holds a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum List {
     /// None: it has no packets and has had its turn since the last one.
@@ -70,7 +70,7 @@ impl<S: Clone + Default> Flows<S> {
 }
 
 impl<S> Flows<S> {
-    /// How many flows there are, idle or not.
+    /// Number of flows, idle or not.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.flows.len()

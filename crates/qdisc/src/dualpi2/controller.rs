@@ -32,7 +32,7 @@ pub(crate) struct Delays {
     pub(crate) first: u64,
     /// Nanoseconds from one update to the next.
     pub(crate) growth: u64,
-    /// How many updates there are.
+    /// Number of updates.
     pub(crate) count: u64,
 }
 

@@ -37,10 +37,9 @@ pub enum Overload {
 /// When classic packets are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DropAt {
-    /// When they arrive.
+    /// On arrival.
     Enqueue,
-    /// When their turn has come: the sender learns it earlier by the time they would have waited.
-    /// The default.
+    /// At dequeue: the sender learns it earlier by the time they would have waited. The default.
     #[default]
     Dequeue,
 }
@@ -86,8 +85,8 @@ pub struct Config {
     pub native: Native,
     /// The low-latency queue does so only while it holds at least so many more packets. Default 0.
     pub min_qlen_step: u32,
-    /// How much likelier a low-latency packet is marked than the square root of a classic packet's
-    /// probability. Default 2 (RFC 9332).
+    /// Coupling factor k: a low-latency packet's marking probability relative to the square root of
+    /// the classic drop probability. Default 2 (RFC 9332).
     pub coupling: u8,
     /// The action when marks no longer suffice. Default [`Overload::Drop`].
     pub overload: Overload,

@@ -25,7 +25,7 @@ pub enum Control {
 /// A different control for a share of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// How those packets are chosen.
+    /// Selection of those packets.
     pub choice: Choice,
     /// One packet in this many; at least 1.
     pub one_in: u16,

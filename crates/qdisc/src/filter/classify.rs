@@ -8,7 +8,7 @@ use super::selector::{Origin, Selector};
 use super::tables::{Entered, Step, Walk};
 use super::{Filters, Matcher, Verdict};
 
-/// How often [`Control::Reclassify`] may send a packet through the rules again (Linux's).
+/// Most restarts of classification by [`Control::Reclassify`] (Linux's).
 const RECLASSIFICATIONS: usize = 16;
 impl Filters {
     /// Applies the rules in order until one decides; actions on the way may rewrite the packet's

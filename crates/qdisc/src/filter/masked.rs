@@ -80,7 +80,7 @@ impl Prefix {
         self.address
     }
 
-    /// How many bits they share.
+    /// Number of bits that they share.
     pub fn length(self) -> u8 {
         self.length
     }

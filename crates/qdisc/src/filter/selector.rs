@@ -98,7 +98,7 @@ pub struct Field {
 pub struct Table {
     /// Its name, from 1 to 0xfff but 0x800, which `tc` calls the list that all packets go through.
     pub handle: u16,
-    /// How many lists: a power of two up to 256.
+    /// Number of lists: a power of two up to 256.
     pub divisor: u16,
 }
 
@@ -107,7 +107,7 @@ pub struct Table {
 pub(super) struct Origin {
     /// From the packet's first byte.
     pub(super) base: i64,
-    /// How much further the header behind begins.
+    /// Additional offset of the next header.
     pub(super) behind: i64,
 }
 

@@ -9,7 +9,7 @@ use tautline_base::headers::Headers;
 
 use super::selector::{Link, ListId, Origin, Table};
 
-/// How deep tables may lead on to tables (Linux's).
+/// Most nested tables (Linux's).
 const DEPTH: usize = 8;
 
 /// Every table with its lists of rules, by handle.
@@ -28,7 +28,7 @@ impl Tables {
         self.0.binary_search_by_key(&handle, |lists| lists.handle)
     }
 
-    /// How many lists the table has, if it exists.
+    /// Number of lists in the table, if it exists.
     pub(super) fn divisor(&self, handle: u16) -> Option<usize> {
         self.find(handle)
             .ok()
@@ -134,7 +134,7 @@ impl Walk {
     }
 }
 
-/// Where a link led.
+/// Target of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entered {
     /// To a list.

@@ -40,7 +40,7 @@ pub(super) enum FlowStatus {
     Unused,
     /// On no list: it has no packets.
     Idle {
-        /// When it left its last list.
+        /// Time at which it left its last list.
         since: Instant,
     },
     /// Among those that became active lately, served first.
@@ -49,7 +49,7 @@ pub(super) enum FlowStatus {
     Old,
     /// On no list, until its first packet may leave.
     Throttled {
-        /// When that is.
+        /// The departure time.
         until: Instant,
     },
 }
@@ -68,7 +68,7 @@ pub(super) struct Flows {
     unused: Option<Index>,
     buckets: Vec<Option<Index>>,
     known: usize,
-    /// Where the search for flows to remove continues.
+    /// Position at which the search for removable flows continues.
     hand: usize,
     /// Idle flows forgotten.
     pub(super) forgotten: u64,
@@ -87,12 +87,12 @@ impl Flows {
         }
     }
 
-    /// How many flows are known, with packets or without.
+    /// Number of known flows, with or without packets.
     pub(super) fn len(&self) -> usize {
         self.known
     }
 
-    /// Which flows hold packets.
+    /// The flows that hold packets.
     pub(super) fn holding(&self) -> impl Iterator<Item = Index> {
         let holding = |(at, flow): (usize, &Flow)| (flow.packets > 0).then(|| Index::new(at));
         self.flows.iter().enumerate().filter_map(holding)

@@ -9,7 +9,7 @@ use super::BANDS;
 use crate::pfifo_fast::PRIOMAP;
 use crate::units;
 
-/// How flows of different priority share.
+/// Sharing between priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Priorities {
     /// Three bands served by weight, and a short cut for packets that find nothing to wait for
@@ -81,19 +81,19 @@ pub struct Config {
     /// each connected socket a queue of its own and masks the hash of packets without one, by 1023;
     /// here the stack's flow hash stands for the socket.
     pub orphan_mask: Option<u32>,
-    /// How much later than necessary [`ready_at`](crate::Qdisc::ready_at) may be, so that one
-    /// wake-up serves several departures. Default 10 µs.
+    /// Slack of [`ready_at`](crate::Qdisc::ready_at), so that one wake-up serves several
+    /// departures. Default 10 µs.
     pub timer_slack: Duration,
     /// A departure further away than this is a mistake. Default 10 s.
     pub horizon: Duration,
     /// Handling of such a packet. Default [`BeyondHorizon::Drop`].
     pub beyond_horizon: BeyondHorizon,
-    /// How much before their departure packets may leave, for devices that delay packets
+    /// Time by which packets may leave before their departure time, for devices that delay packets
     /// themselves. Default 0.
     pub offload_horizon: Duration,
     /// Mark every packet that leaves this much after its departure. Default none.
     pub ce_threshold: Option<Duration>,
-    /// How priorities count. Default three bands.
+    /// Effect of priorities. Default three bands.
     pub priorities: Priorities,
 }
 

@@ -34,12 +34,12 @@ impl Throttled {
         }
     }
 
-    /// How many flows wait.
+    /// Number of throttled flows.
     pub(super) fn len(&self) -> usize {
         self.flows
     }
 
-    /// When the first of them may go on.
+    /// Time at which the first of them may continue.
     pub(super) fn earliest(&self) -> Option<Instant> {
         self.entries.front(self.queue).map(|(time, _)| time)
     }

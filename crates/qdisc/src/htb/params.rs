@@ -19,7 +19,7 @@ pub struct Config {
     /// Unshaped packets held at most. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub direct_qlen: u32,
-    /// How deep a bucket of so many bytes is. Default [`Depth::Exact`].
+    /// Depth of a bucket of this many bytes. Default [`Depth::Exact`].
     pub depth: Depth,
     /// Ticks per second of the timers that `tc` reckons with: a burst that is not given holds what
     /// leaves within one, beside one packet. At least 1; default 10⁹, that of fine timers; a kernel
@@ -27,7 +27,7 @@ pub struct Config {
     pub hz: u32,
 }
 
-/// How deep, in time, a bucket of so many bytes is.
+/// Depth, in time, of a bucket of this many bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Depth {
     /// The time these bytes take at the rate.

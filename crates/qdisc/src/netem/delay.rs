@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use super::params::Draw;
 
-/// How random delays are spread about their mean.
+/// Distribution of random delays about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distribution {
     /// All delays from mean − jitter to mean + jitter are equally likely.

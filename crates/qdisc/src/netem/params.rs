@@ -6,12 +6,12 @@ use tautline_base::{Bytes, ConfigError, Rate};
 
 use super::delay::Distribution;
 
-/// How likely something is, and how much it depends on the last time it was asked.
+/// A probability, and its correlation with the previous draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chance {
     /// Share of one. Default 0: never.
     pub probability: f64,
-    /// How much of the last random number is in the next one, as a share of one. Default 0:
+    /// Correlation: share of the last random number in the next one, 0 to 1. Default 0:
     /// independent. A correlation changes how often the thing happens; a Markov model
     /// ([`Loss::States`], [`Loss::GilbertElliott`]) says what it does.
     pub correlation: f64,
@@ -78,7 +78,7 @@ pub struct GilbertElliott {
 /// Packets that overtake all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reorder {
-    /// How likely the candidate overtakes.
+    /// Probability that the candidate overtakes.
     pub chance: Chance,
     /// After one overtook, the next candidate is this many packets later, at least 1.
     pub gap: u32,
@@ -91,7 +91,7 @@ pub struct Link {
     pub rate: Rate,
     /// Bytes added to every packet, or taken off.
     pub packet_overhead: i32,
-    /// How it cuts packets into cells, if it does.
+    /// Division of packets into cells, if any.
     pub cells: Option<Cells>,
 }
 
@@ -105,7 +105,7 @@ pub struct Cells {
 }
 
 impl Link {
-    /// How long a packet of `len` occupies it.
+    /// Transmission time of a packet of `len`.
     pub(super) fn time(&self, len: Bytes) -> Duration {
         let mut bytes = (i128::from(len.get()) + i128::from(self.packet_overhead)).max(0);
         if let Some(Cells { size, overhead }) = self.cells {
@@ -139,16 +139,16 @@ pub enum Spacing {
     },
     /// A time that is spread about a mean.
     Spread {
-        /// How it is spread.
+        /// Its distribution.
         distribution: Distribution,
         /// The mean.
         delay: Duration,
-        /// How far it is spread.
+        /// Width of the distribution.
         jitter: Duration,
     },
 }
 
-/// How a random number becomes one of the delays.
+/// Mapping of a random number to a delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Draw {
     /// By its size: near numbers give near delays, so correlated numbers give correlated delays.
@@ -167,25 +167,25 @@ pub struct Config {
     pub limit: u32,
     /// Delay of every packet. Default 0.
     pub delay: Duration,
-    /// How far delays are spread about it; a packet that draws less than nothing leaves at once.
+    /// Width of the distribution about it; a packet that draws less than nothing leaves at once.
     /// Jitter reorders, unless there is a `link` or a qdisc below. Default 0.
     pub jitter: Duration,
-    /// How much of one packet's random number is in the next one's, as a share of one. Default 0.
-    /// It also narrows the spread.
+    /// Correlation: share of one packet's random number in the next one's, 0 to 1. Default 0. It
+    /// also narrows the spread.
     pub delay_correlation: f64,
-    /// How delays are spread. Default [`Distribution::Uniform`].
+    /// Distribution of delays. Default [`Distribution::Uniform`].
     pub distribution: Distribution,
-    /// How random numbers become delays. Default [`Draw::Scaled`].
+    /// Mapping of random numbers to delays. Default [`Draw::Scaled`].
     pub draw: Draw,
     /// Which packets are lost. Default none.
     pub loss: Loss,
     /// Whether packets that understand it are marked instead of lost. Default false.
     pub ecn: bool,
-    /// Which packets come twice. Default none.
+    /// Packets to duplicate. Default none.
     pub duplicate: Chance,
-    /// Which packets get one bit flipped. Default none.
+    /// Packets to corrupt by one flipped bit. Default none.
     pub corrupt: Chance,
-    /// Which packets overtake; needs a delay. Default none.
+    /// Packets that overtake; needs a delay. Default none.
     pub reorder: Option<Reorder>,
     /// The link, which takes its time for each packet. Default none.
     pub link: Option<Link>,

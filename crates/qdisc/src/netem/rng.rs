@@ -62,7 +62,7 @@ impl Event {
     }
 }
 
-/// Where the model of losses is.
+/// State of the loss model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Channel {
     /// State 1 of four; the good one of two.

@@ -1,9 +1,9 @@
 //! [`Aqm`]: the PIE algorithm over any queue, split into parameters, per-queue [`State`] and shared
 //! [`Stats`].
 //!
-//! Packets are judged when they arrive. How many are dropped is decided by a probability that a
-//! timer updates; here nothing waits for a timer: the next call makes the updates that have fallen
-//! due, which see what the timer would have seen, since nothing changes between touches.
+//! Packets are judged when they arrive. A probability that a timer updates determines the drops;
+//! here nothing waits for a timer: the next call makes the updates that have fallen due, which see
+//! what the timer would have seen, since nothing changes between touches.
 
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct State {
     /// The delay last seen, and the one at the last update; in the law's ticks.
     delay: u64,
     old: u64,
-    /// How much of the burst allowance is used up.
+    /// Used part of the burst allowance.
     spent: u64,
     activity: Activity,
     meter: Meter,
@@ -104,7 +104,7 @@ pub struct Aqm {
     period: u64,
     /// The largest probability at which packets are marked.
     mark_up_to: u64,
-    /// When updates are due, for all queues alike.
+    /// Schedule of the updates, common to all queues.
     clock: Ticker,
     random: Random,
     stats: Stats,

@@ -82,7 +82,7 @@ impl Meter {
         took
     }
 
-    /// How long `backlog` bytes take at the measured rate; 0 if none is known.
+    /// Time that `backlog` bytes take at the measured rate; 0 if none is known.
     pub(crate) fn delay(&self, law: Law, backlog: u64) -> u64 {
         let ticks = (u128::from(backlog) * u128::from(scale(law)))
             .checked_div(self.rate.into())

@@ -64,7 +64,7 @@ impl fmt::Display for Law {
     }
 }
 
-/// How PIE knows the delay of its queue.
+/// How PIE determines the queueing delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DelaySource {
     /// From the sojourn time of the last packet. The default: right below every device.
@@ -89,7 +89,7 @@ pub struct Params {
     /// Weight of the delay's growth, per second. Default 5/4 (RFC 8033). In words in sixteenths, as
     /// in `tc`.
     pub beta: f64,
-    /// How long a burst passes unharmed after the queue was short. Default 150 ms (RFC 8033).
+    /// Burst allowance: time without drops after the queue was short. Default 150 ms (RFC 8033).
     pub max_burst: Duration,
     /// Mark instead of dropping where the packet allows it. Default off, as in Linux.
     pub ecn: bool,
@@ -101,7 +101,7 @@ pub struct Params {
     /// The longest usual packet: a backlog of two is let be. Default 1514 bytes, one Ethernet
     /// frame.
     pub mtu: Bytes,
-    /// Where the delay is taken from. Default [`DelaySource::Timestamp`].
+    /// Source of the queueing delay. Default [`DelaySource::Timestamp`].
     pub delay: DelaySource,
     /// A departure rate is measured only while at least so many bytes are queued, and over at least
     /// as many. Default 16 KiB (RFC 8033: 2^14; Linux's constant too, which once was 10 000 bytes).

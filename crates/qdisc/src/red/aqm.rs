@@ -14,7 +14,7 @@ use super::decay::Decay;
 use super::params::Params;
 use crate::random::Random;
 
-/// How often an adaptive RED moves its probability.
+/// Interval at which adaptive RED adjusts its probability.
 const PERIOD: Duration = Duration::from_millis(500);
 /// Steps made up for at most when nothing arrived for long; each way, the probability arrives at
 /// its end in a third of these.
@@ -78,7 +78,7 @@ pub(crate) struct Aqm {
     max_p: u32,
     /// The same per byte above `min`.
     per_byte: u32,
-    /// When the probability is to be moved next. `None` until something arrives.
+    /// Time of the next adjustment of the probability. `None` until something arrives.
     next_step: Option<Instant>,
 }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 
-/// How the average falls while the queue is empty.
+/// Decay of the average while the queue is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleDecay {
     /// As if packets of `avpkt` had found an empty queue all the while, one per transmission time

@@ -30,7 +30,7 @@ pub struct Params {
     /// Let the probability rise from `probability` at `max` to one at twice `max` instead of
     /// leaping there. Default off, as in Linux, which has no such mode; ns-3's default is on.
     pub gentle: bool,
-    /// How the average falls while the queue is empty. Default [`IdleDecay::Exact`].
+    /// Decay of the average while the queue is empty. Default [`IdleDecay::Exact`].
     pub idle: IdleDecay,
 }
 

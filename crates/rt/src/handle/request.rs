@@ -10,8 +10,8 @@ use super::command::Command;
 use super::connection::pair;
 use super::{StackHandle, TcpStream};
 
-/// A SYN at a listener with [`TcpConfig::deferred_accept`]. Dropping it resets the connection that
-/// the peer wanted.
+/// A SYN at a listener with [`TcpConfig::deferred_accept`]. Dropping it resets the requested
+/// connection.
 #[derive(Debug)]
 pub struct TcpRequest {
     id: SocketId,
@@ -37,7 +37,7 @@ impl TcpRequest {
         }
     }
 
-    /// The destination that the peer wanted.
+    /// The requested destination.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }

@@ -197,8 +197,8 @@ impl UdpSocket {
         self.socket.writer.poll(context, put)
     }
 
-    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied, the sender and the
-    /// destination that it wanted.
+    /// Receives a datagram, truncated to `out`. Returns the number of bytes copied, the source and
+    /// the destination.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).

@@ -60,7 +60,7 @@ impl Outstanding {
         expired
     }
 
-    /// When the next request expires.
+    /// Expiry of the next request.
     pub(super) fn expires_at(&self) -> Option<Instant> {
         self.sent
             .front()

@@ -72,7 +72,7 @@ pub struct Network<'a, R> {
     /// Components whose timers are out of date.
     dirty: Vec<Component>,
     recorder: Rc<RefCell<R>>,
-    /// How often hosts were polled, by reason.
+    /// Number of host polls, by reason.
     wakes: Vec<(Reason, u64)>,
     polls: u64,
 }
@@ -240,7 +240,7 @@ impl<'a, R> Network<'a, R> {
         self.recorder.borrow()
     }
 
-    /// How often a host was polled, by the first reason: [`Reason::Link`] for arrivals,
+    /// Number of polls of a host, by the first reason: [`Reason::Link`] for arrivals,
     /// [`Reason::Reap`] for completion interrupts, else the reason of the host's own wake.
     pub fn wakes(&self) -> BTreeMap<Reason, u64> {
         self.wakes.iter().copied().collect()

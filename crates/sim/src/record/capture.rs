@@ -67,7 +67,7 @@ pub struct Capture<W: Write> {
     failure: Option<io::Error>,
 }
 
-/// Where a packet is seen.
+/// Capture point of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Point {
     Host(usize, &'static str),

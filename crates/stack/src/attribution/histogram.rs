@@ -30,7 +30,7 @@ impl Histogram {
         self.bytes.total()
     }
 
-    /// How long a byte waited on average.
+    /// Mean waiting time of a byte.
     pub fn mean(&self) -> Duration {
         let nanos = self.sum / u128::from(self.bytes().max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Which mechanisms find and repair losses, and how. The default is Linux's, with the standard's
+/// Mechanisms of loss detection and recovery. The default is Linux's, with the standard's
 /// proportional rate reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRecovery {
@@ -12,8 +12,8 @@ pub struct LossRecovery {
     /// Longest a peer may hold back its acknowledgment of a lone segment: that much longer the
     /// probe of one waits. Default 200 ms (Linux `TCP_RTO_MIN`; RFC 8985 §7.2 `WCDelAckT`).
     pub max_ack_delay: Duration,
-    /// How much later than one sent after it a segment may arrive before it counts as lost. Default
-    /// [`Reordering::Adaptive`] (Linux `tcp_recovery` = 1).
+    /// Reordering window: time by which a segment may arrive after one sent later, before it counts
+    /// as lost. Default [`Reordering::Adaptive`] (Linux `tcp_recovery` = 1).
     pub reordering: Reordering,
     /// After a timeout, sends new data to find out whether it was spurious (RFC 5682). Default on
     /// (Linux `tcp_frto` = 2).

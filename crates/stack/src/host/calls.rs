@@ -211,7 +211,7 @@ where
         self.transport.sockets.tuple(id).map(Tuple::peer)
     }
 
-    /// The local end of a connection or a request: the destination that the peer wanted.
+    /// The local end of a connection or a request: the requested destination.
     pub fn local(&self, id: SocketId) -> Option<SocketAddr> {
         self.transport.sockets.tuple(id).map(Tuple::here)
     }

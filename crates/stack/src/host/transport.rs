@@ -36,7 +36,7 @@ pub(super) const ALL: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 /// Sums of times saturate here.
 const END_OF_TIME: Instant = Instant::from_nanos(u64::MAX);
 
-/// Where a packet was dropped; decides whether its connection is notified.
+/// Stage at which a packet was dropped; decides whether its connection is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DropStage {
     /// In the call that enqueued a packet of this owner.

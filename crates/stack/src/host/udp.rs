@@ -41,7 +41,7 @@ impl Udp<'_> {
 
     /// A socket for what is sent to any address and port of the host that no other socket has; with
     /// [`HostConfig::owned`](crate::HostConfig::owned) that is every destination behind it.
-    /// [`Datagram::to`](crate::udp::Datagram::to) is the one that the sender wanted, and
+    /// [`Datagram::to`](crate::udp::Datagram::to) is its destination, and
     /// [`send_from`](Self::send_from) answers from it.
     ///
     /// # Errors

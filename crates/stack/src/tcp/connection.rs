@@ -25,7 +25,7 @@ use crate::wire::TIMESTAMP_OPTION;
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
 const MIN_MSS: u64 = 64;
 
-/// How a connection comes to be.
+/// Origin of a connection.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(crate) id: SocketId,

@@ -72,7 +72,7 @@ impl Connection {
         self.end(CloseReason::TimedOut);
     }
 
-    /// The retransmission timer expired, after so many `timeouts` in a row.
+    /// The retransmission timer expired, after `timeouts` expirations in a row.
     fn on_timeout(&mut self, timeouts: u32, now: Instant) {
         let limit = match self.state {
             State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,

@@ -53,7 +53,7 @@ impl EcnState {
     }
 }
 
-/// How urgent an acknowledgment is.
+/// Urgency of an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckUrgency {
     /// As ever.
@@ -106,7 +106,7 @@ pub(super) struct Marks {
 pub(super) struct Totals {
     /// Packets that arrived with a mark.
     pub(super) received: u64,
-    /// Packets of ours that the peer says arrived with a mark.
+    /// Packets of ours that the peer reports as marked.
     pub(super) delivered: u64,
 }
 
@@ -199,8 +199,8 @@ impl Ecn {
         self.opened = self.opened.saturating_add(1);
     }
 
-    /// The peer's first SYN crosses ours (simultaneous open): the result is what both asked for, because neither SYN-ACK
-    /// may promise more than the SYN did (RFC 9768 §3.1.5).
+    /// The peer's first SYN crosses ours (simultaneous open): the result is what both requested,
+    /// because neither SYN-ACK may promise more than the SYN did (RFC 9768 §3.1.5).
     pub(super) fn on_crossing_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
         self.policy.accepts = self.policy.accepts.min(self.policy.requests);
         self.on_syn(flags, codepoint);
@@ -218,7 +218,7 @@ impl Ecn {
         }
     }
 
-    /// The peer's SYN once more. False if it asks for another kind of feedback: then neither end
+    /// The peer's SYN once more. False if it requests another kind of feedback: then neither end
     /// could know which of them the other one means (RFC 9768 §3.1.5).
     pub(super) fn on_syn_again(&mut self, flags: EcnFlags, codepoint: Codepoint) -> bool {
         self.syn = codepoint;

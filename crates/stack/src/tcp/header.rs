@@ -41,8 +41,8 @@ impl Connection {
         .build(plan, window, now)
     }
 
-    /// How much of the packet SACK blocks may fill: what options may take of an acknowledgment, what
-    /// the payload leaves of a data segment (RFC 2018 §4 asks for blocks on both).
+    /// Space for SACK blocks in the packet: what options may take of an acknowledgment, what the
+    /// payload leaves of a data segment (RFC 2018 §4 asks for blocks on both).
     #[inline]
     fn sack_space(&self, plan: &Plan, class: SegmentClass) -> usize {
         match class {

@@ -70,13 +70,13 @@ pub struct TcpInfo {
     pub spurious: u64,
     /// Kind of ECN feedback the SYNs negotiated.
     pub ecn: EcnState,
-    /// Segments of ours that the peer says arrived with a congestion mark (`delivered_ce`).
+    /// Segments of ours that the peer reports as marked (`delivered_ce`).
     pub delivered_ce: u64,
     /// Segments that arrived with a congestion mark.
     pub received_ce: u64,
     /// Reductions of the window for congestion marks, at most one a round trip.
     pub ce_reductions: u64,
-    /// The latest that ICMP said of a segment in flight: it ends nothing that is open.
+    /// The latest ICMP error about a segment in flight: it ends nothing that is open.
     pub path_error: Option<PathError>,
     /// Packets dropped inside this host, as far as the connection was notified.
     pub local_drops: u64,
@@ -84,7 +84,7 @@ pub struct TcpInfo {
     pub tsq_charged: Bytes,
     /// The most of them TSQ allows now; `None` when it is off.
     pub tsq_limit: Option<Bytes>,
-    /// How often TSQ throttled the connection.
+    /// Number of times TSQ throttled the connection.
     pub tsq_throttles: u64,
     /// Fast recoveries.
     pub fast_recoveries: u64,
@@ -94,13 +94,13 @@ pub struct TcpInfo {
     pub tail_losses: u64,
     /// Timeouts that proved spurious and were undone; also counted in `spurious`.
     pub spurious_timeouts: u64,
-    /// Segments that the peer says arrived twice (`dsack_dups`).
+    /// Segments that the peer reports as duplicates (`dsack_dups`).
     pub duplicates: u64,
     /// Reordering degree of the path in segments (`reordering`).
     pub reordering: u32,
     /// Segments that came later than one sent after them (`reord_seen`).
     pub reorderings: u32,
-    /// How much later than one sent after it a segment may arrive before it counts as lost.
+    /// Reordering window of RACK.
     pub reordering_window: Duration,
     /// Congestion state of the sender (`ca_state`).
     pub phase: tautline_cc::CongestionState,
@@ -160,9 +160,9 @@ pub struct TcpInfo {
     pub delivery_rate: Option<Rate>,
     /// The application limited it (`delivery_rate_app_limited`).
     pub app_limited: bool,
-    /// How long ago payload was last sent (`last_data_sent`), if ever.
+    /// Time since payload was last sent (`last_data_sent`), if ever.
     pub last_sent: Option<Duration>,
-    /// How long ago payload was last received (`last_data_recv`), if ever.
+    /// Time since payload was last received (`last_data_recv`), if ever.
     pub last_received: Option<Duration>,
     /// Time since a segment of the peer last arrived (`last_ack_recv`).
     pub last_heard: Duration,

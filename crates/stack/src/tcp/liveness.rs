@@ -17,19 +17,19 @@ const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 /// Signs of the peer's presence.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// When a segment of the peer last came.
+    /// Time of the last segment from the peer.
     heard: Instant,
     /// Since when something waits for the peer without progress: sent and not acknowledged, or held
     /// by its closed window.
     pub(super) waiting_since: Option<Instant>,
     /// Keepalive probes sent since a segment of the peer last arrived.
     probes: u32,
-    /// When the latest of them left. The next one waits from there: a loop that comes late must not
-    /// ask many times at once, and take the missing answers for silence.
+    /// Time of the latest of them. The next one waits from there: a late event loop must not send
+    /// many probes at once and mistake the missing answers for a dead peer.
     asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
-    /// When a segment outside the window was last answered.
+    /// Time of the last challenge ACK.
     challenged: Option<Instant>,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub(super) close: Option<Instant>,
@@ -43,7 +43,7 @@ impl Liveness {
         self.probe_due = false;
     }
 
-    /// When a segment of the peer last came.
+    /// Time of the last segment from the peer.
     pub(super) fn heard(&self) -> Instant {
         self.heard
     }
@@ -85,8 +85,8 @@ impl Liveness {
         always || !limited
     }
 
-    /// When the next probe of a peer that is `quiet` is due, or the user timeout expires.
-    /// Outstanding data probes the peer by itself.
+    /// Time of the next keepalive probe of a `quiet` peer, or of the user timeout. Outstanding data
+    /// probes the peer by itself.
     #[inline]
     pub(super) fn deadline(
         &self,

@@ -9,8 +9,8 @@ use crate::config::TcpConfig;
 use crate::seq;
 use crate::wire::{MAX_WINDOW_SCALE, Segment};
 
-/// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days).
-/// Afterwards it may have wrapped.
+/// Time for which a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24
+/// days). Afterwards it may have wrapped.
 const TIMESTAMP_VALIDITY: Duration = Duration::from_secs(2147);
 
 /// The result of the handshake.
@@ -34,11 +34,11 @@ pub(super) struct Timestamps {
     /// The value to echo: that of the segment that last moved the left edge of the window (RFC 7323
     /// §4.3). `None` unless both SYNs carry the option; then every segment must (§3.2).
     pub(super) recent: Option<u32>,
-    /// When it came.
+    /// Its arrival time.
     at: Instant,
 }
 
-/// How a segment's timestamp compares with those before.
+/// Comparison of a segment's timestamp with earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     /// Not older, or not to be compared.

@@ -37,8 +37,7 @@ const MAX_RANGES: usize = 1024;
 const EXPECTED_BLOCKS: usize = 2;
 /// Received data that a connection may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
-/// How long memory is kept for what may arrive next, beyond the time an acknowledgment may be held
-/// back.
+/// Time for which spare memory is kept, in addition to the acknowledgment delay.
 const KEEP: Duration = Duration::from_secs(1);
 
 /// Receive state of a connection.
@@ -86,7 +85,7 @@ pub(super) struct ReceiveTotals {
     pub(super) segments_in: u64,
     /// Segments with payload.
     pub(super) data_segments_in: u64,
-    /// When payload last arrived, if any has.
+    /// Time at which payload last arrived, if ever.
     pub(super) data_received_at: Instant,
 }
 
@@ -249,8 +248,8 @@ impl Receiver {
     }
 
     /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
-    /// segment if receive offload merged several. An acknowledgment may wait until `deadline`, of
-    /// segments out of order as `joined_by` says.
+    /// segment if receive offload merged several. An acknowledgment may be delayed until
+    /// `deadline`; for segments out of order, according to `joined_by`.
     pub(super) fn accept(
         &mut self,
         offset: u64,
@@ -429,8 +428,7 @@ impl Receiver {
         self.read = self.data_end();
     }
 
-    /// When a connection on which nothing arrives any more gives its memory back; `None` while it
-    /// holds data, or none.
+    /// Time at which an idle connection releases its memory; `None` while it holds data, or none.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let holds = !self.bytes.is_empty() || self.window.sizing.is_some();
         (self.readable() == 0 && self.ahead.is_empty() && holds).then_some(self.keep_until)

@@ -38,7 +38,7 @@ struct SendTotals {
     /// Segments with payload sent, and the payload of those sent again.
     data_segments_out: u64,
     bytes_retransmitted: u64,
-    /// When payload last left, if any has.
+    /// Time at which payload last left, if ever.
     data_sent_at: Instant,
 }
 

@@ -108,7 +108,7 @@ pub struct Datagram {
     pub whole: usize,
     /// The sender's address.
     pub from: SocketAddr,
-    /// The destination that the sender wanted: an address of this host.
+    /// The destination address: an address of this host.
     pub to: SocketAddr,
 }
 
@@ -136,7 +136,7 @@ pub struct UdpInfo {
     pub local_drops: u64,
     /// Datagrams discarded because the next hop did not resolve, or too many waited for it.
     pub unresolved: u64,
-    /// How often the limit below the socket held a datagram back.
+    /// Number of times the limit below the socket held a datagram back.
     pub throttles: u64,
     /// Outgoing bytes: in the socket and below it.
     pub sending: Bytes,

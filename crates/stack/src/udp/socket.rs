@@ -55,7 +55,7 @@ pub(crate) struct UdpSocket {
     outgoing: Datagrams<Label>,
     /// Datagrams whose next hop is not known yet.
     aside: Datagrams<Label>,
-    /// How many of those to try again.
+    /// Number of those to try again.
     retry: usize,
     /// From, to.
     incoming: Datagrams<(SocketAddr, SocketAddr)>,

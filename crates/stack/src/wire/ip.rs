@@ -100,7 +100,7 @@ pub(super) fn source_routed(mut options: &[u8]) -> bool {
     }
 }
 
-/// Where a walk over extension headers ended.
+/// End of a walk over extension headers.
 pub(super) enum Walk<'a> {
     /// At the payload.
     Upper {

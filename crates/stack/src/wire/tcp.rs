@@ -14,7 +14,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The number that announces TCP.
 pub(super) const PROTOCOL: u8 = 6;
-/// Where the checksum is.
+/// Offset of the checksum in the header.
 const CHECKSUM: usize = 16;
 /// Control flags.
 const FIN: u8 = 1 << 0;
@@ -80,8 +80,8 @@ pub(super) fn parse_tcp<'a>(
     }
 }
 
-/// Reads any segment. A reset is one whatever else it says (RFC 9293 §3.10.7.4 judges RST before
-/// FIN); a SYN with FIN is refused, as by Linux: only scans send it.
+/// Reads any segment. RST takes precedence over all other flags (RFC 9293 §3.10.7.4 checks RST
+/// before FIN); a SYN with FIN is refused, as by Linux: only scans send it.
 pub(super) fn parse_any<'a>(
     ends: &Ends,
     codepoint: Ecn,
@@ -250,7 +250,7 @@ fn as_sent(offload: Offload, payload: &[u8]) -> &[u8] {
     }
 }
 
-/// How much of `payload` was in each segment but perhaps the last.
+/// Payload bytes of each segment but perhaps the last.
 fn size_in(offload: Offload, payload: &[u8]) -> usize {
     offload.segment_size.map_or(payload.len(), |size| {
         usize::from(size.get()).min(payload.len())

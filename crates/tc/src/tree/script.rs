@@ -34,7 +34,7 @@ pub(super) struct Script<'a> {
     device: Option<&'a str>,
 }
 
-/// Where a node and its classes stand in the script.
+/// Position of a node and its classes in the script.
 struct NodeWords<'a> {
     node: Words<'a>,
     classes: Vec<Words<'a>>,

@@ -142,7 +142,7 @@ impl<'a> Words<'a> {
         self.clone().word()
     }
 
-    /// Where the next word would stand: for errors about what is missing.
+    /// Position of the next word: for errors about what is missing.
     pub fn here(&self) -> Range<usize> {
         self.peek().map_or(self.end..self.end, |word| word.span())
     }

@@ -119,7 +119,7 @@ pub(crate) enum Parameter<C> {
     },
 }
 
-/// How a value is written.
+/// Syntax of a value.
 pub(crate) struct Syntax<T> {
     /// Its name in error messages: `PACKETS`.
     pub(crate) name: &'static str,

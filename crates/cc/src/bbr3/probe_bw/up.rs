@@ -6,7 +6,7 @@ use tautline_base::{Bytes, Rate};
 use super::{Bbr3, Feedback, State};
 use crate::controller::Ack;
 
-/// How fast the long-term bound rises.
+/// Growth rate of the long-term bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::bbr3) struct Up {
     /// Acknowledged bytes that raise the bound by a segment.

@@ -34,7 +34,7 @@ impl Flows {
         }
     }
 
-    /// How many there must be.
+    /// Required number.
     pub(super) fn count(self) -> usize {
         match self {
             Self::Named(names) => names.len(),

@@ -20,7 +20,7 @@ pub(crate) struct Curves {
     pub x: Measure,
     /// Ends of the horizontal axis; `None`: those of the points.
     pub range: Option<(f64, f64)>,
-    /// Where the names of the curves stand.
+    /// Position of the curves' names.
     pub names: Names,
     /// How many colors the curves share: their numbers are below this.
     pub colors: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Curves {
     pub panels: Vec<CurvesPanel>,
 }
 
-/// Where the names of curves stand.
+/// Position of curves' names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Names {
     /// At the right end of each curve.

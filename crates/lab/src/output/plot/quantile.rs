@@ -6,7 +6,7 @@ use crate::summary::percentile;
 /// Five numbers of a sample, in rising order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Quantiles {
-    /// Where the lower whisker ends.
+    /// End of the lower whisker.
     pub whisker_low: f64,
     /// Lower edge of the box.
     pub low: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Quantiles {
     pub median: f64,
     /// Upper edge of the box.
     pub high: f64,
-    /// Where the upper whisker ends.
+    /// End of the upper whisker.
     pub whisker_high: f64,
 }
 

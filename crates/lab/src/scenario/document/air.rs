@@ -17,9 +17,9 @@ pub struct Wifi {
     pub access_point: String,
     /// Hosts with a cable to it.
     pub stations: Vec<String>,
-    /// Which standard.
+    /// The standard.
     pub standard: Standard,
-    /// How much spectrum. Default 20 MHz (802.11n) or 80 MHz (802.11ac).
+    /// Channel width. Default 20 MHz (802.11n) or 80 MHz (802.11ac).
     pub width: Option<Width>,
     /// Spatial streams. Default 2 (802.11n) or 1 (802.11ac).
     pub streams: Option<u8>,

@@ -19,13 +19,13 @@ pub struct Flow {
     pub from: Ends,
     /// The host that answers or receives, or several.
     pub to: Ends,
-    /// How many of them. Default 1.
+    /// Number of flows. Default 1.
     pub count: Option<usize>,
-    /// When it starts. Default 0.
+    /// Start time. Default 0.
     pub start: Option<Time>,
     /// Each starts at random up to so much later. Default 0.
     pub spread: Option<Time>,
-    /// When it stops. Default: with the run.
+    /// Stop time. Default: with the run.
     pub stop: Option<Time>,
     /// Time between requests of a ping, or from one page to the next.
     pub every: Option<Time>,

@@ -27,7 +27,7 @@ macro_rules! table {
     (@ $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } wire) => {
         table! { @ $(#[$about])* $name {
             $($(#[$doc])* $key: $kind,)*
-            /// How fast it is. Default: no limit.
+            /// Rate. Default: no limit.
             rate: Option<RateValue>,
             /// Propagation delay. Default 0.
             delay: Option<Time>,
@@ -39,7 +39,7 @@ macro_rules! table {
             corrupt: Option<FromWords<Probability>>,
             /// Probability of a delay by `reorder_delay`. Default 0.
             reorder: Option<FromWords<Probability>>,
-            /// How long. Default 1 ms.
+            /// Propagation delay. Default 1 ms.
             reorder_delay: Option<Time>,
         } }
     };

@@ -14,7 +14,7 @@ pub struct Tcp {
     pub profile: Option<Profile>,
     /// Congestion control, by name.
     pub congestion: Option<FromWords<Algorithm>>,
-    /// How much may wait below the socket.
+    /// TCP Small Queues: limit below the socket.
     pub tsq: Option<FromWords<TsqLimit>>,
     /// The component that paces departures.
     pub pacing: Option<PacingWord>,

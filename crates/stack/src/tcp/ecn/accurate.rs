@@ -14,7 +14,7 @@ const FIRST_BYTES: ByteCounts = ByteCounts {
     ce: 0,
     ect1: 1,
 };
-/// The field is so many values wide.
+/// Number of values of the field.
 const WIDTH: u64 = 8;
 /// Marks since the last acknowledgment that force one: while data waits to be acknowledged, and
 /// else, when the answer may be to acknowledgments alone (RFC 9768 §3.2.2.5.1).
@@ -58,7 +58,7 @@ struct Echoed {
     guessed: u64,
     /// Packets of ours it is known to have.
     delivered: u64,
-    /// The counts are believed.
+    /// The counts are trusted.
     trusted: bool,
     options: Options,
 }
@@ -261,7 +261,7 @@ impl Accurate {
         )
     }
 
-    /// The peer's counts are believed.
+    /// The peer's counts are trusted.
     pub(super) fn trusted(&self) -> bool {
         self.echoed.trusted
     }
@@ -311,8 +311,8 @@ fn most(least: u64, packets: u64) -> u64 {
     }
 }
 
-/// The same when the marked bytes fill so many packets at `fullest`: it has come round as often as
-/// explains them.
+/// The same, if the marked bytes fill `fullest` packets: the field has wrapped as often as that
+/// requires.
 fn at_least(least: u64, fullest: u64, packets: u64) -> u64 {
     let rounds = fullest.saturating_sub(least).div_ceil(WIDTH);
     (least + rounds * WIDTH).min(most(least, packets).max(least))

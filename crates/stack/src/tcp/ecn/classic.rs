@@ -23,7 +23,7 @@ pub(super) struct Classic {
 /// The flag to echo.
 #[derive(Debug)]
 enum Echo {
-    /// ECE from the first mark until the sender says CWR.
+    /// ECE from the first mark until the sender sets CWR.
     UntilCwr { marked: bool },
     /// ECE reports the mark of the acknowledged data.
     Exact {

@@ -1,5 +1,5 @@
-//! How long an acknowledgment is held back: about as long as the next segment takes to come
-//! (Linux's `ato`, `tcp_event_data_recv`).
+//! Delay of acknowledgments: about as long as the next segment takes to come (Linux's `ato`,
+//! `tcp_event_data_recv`).
 //!
 //! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgment
 //! delayed in vain doubles the next delay, up to a round trip; arrivals in quick succession shorten
@@ -64,7 +64,7 @@ impl AckDelay {
         }
     }
 
-    /// How long the next acknowledgment may wait.
+    /// Delay of the next acknowledgment.
     #[inline]
     pub(super) fn delay(&self, bounds: Bounds) -> Duration {
         if bounds.are_fixed() {

@@ -10,8 +10,8 @@ use super::ack_delay::{AckDelay, Bounds};
 /// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
 /// peer's slow start is not held back.
 pub(in crate::tcp) const QUICK_ACKS: u32 = 16;
-/// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of the
-/// connection says: of the SYN-ACK's codepoint, and of the present.
+/// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of
+/// the connection: of the SYN-ACK's codepoint, and of the present.
 const ANSWERS: u8 = 2;
 /// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
 /// 5681 §3.2).
@@ -33,7 +33,7 @@ pub(in crate::tcp) enum Acknowledgment {
 pub(in crate::tcp) struct Joined {
     /// Most acknowledgments compressed into one.
     pub(in crate::tcp) most: u8,
-    /// When one leaves at the latest.
+    /// Deadline of the next acknowledgment.
     pub(in crate::tcp) by: Instant,
 }
 
@@ -166,7 +166,7 @@ impl AckSchedule {
         }
     }
 
-    /// How long the acknowledgment of a segment that arrives now may wait.
+    /// Delay for the acknowledgment of a segment that arrives now.
     #[inline]
     pub(in crate::tcp) fn delay_of_arrival(
         &mut self,

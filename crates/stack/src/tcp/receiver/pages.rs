@@ -9,7 +9,7 @@ pub(super) const PAGE: u64 = if cfg!(test) { 64 } else { 4096 };
 
 type Page = Box<[u8; PAGE as usize]>;
 
-/// A window onto a stream of which some bytes are there. Who uses it knows which.
+/// A window onto a stream of which some bytes are there. The user keeps track of which.
 ///
 /// Pages that are done with are kept for the bytes to come: a stream in steady state allocates
 /// nothing.
@@ -26,7 +26,7 @@ struct Storage {
     /// Pages from the first number on; `None` where nothing was written.
     pages: VecDeque<Option<Page>>,
     spare: Vec<Page>,
-    /// How many pages there are, spare ones included.
+    /// Number of pages, including spare ones.
     count: usize,
 }
 

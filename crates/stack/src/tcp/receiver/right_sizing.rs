@@ -18,7 +18,7 @@ pub(super) struct RightSizing {
     read: u64,
     /// Most bytes it took in one.
     space: u64,
-    /// When a window was offered, and the offset where it ended.
+    /// Time at which a window was offered, and its right edge.
     offered: Option<(Instant, u64)>,
 }
 

@@ -64,7 +64,7 @@ impl SendBuffer {
         taken
     }
 
-    /// How many bytes it may hold.
+    /// Capacity in bytes.
     pub(in crate::tcp) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -84,7 +84,7 @@ impl SendBuffer {
         self.wants_room
     }
 
-    /// How many bytes fit.
+    /// Free space in bytes.
     pub(in crate::tcp) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.len())
     }

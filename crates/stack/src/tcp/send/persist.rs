@@ -42,7 +42,7 @@ impl Persist {
         self.at = self.at.min(at);
     }
 
-    /// When the next probe is due; `None` if it is due already.
+    /// Time of the next probe; `None` if it is due already.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.due).then_some(self.at)
     }

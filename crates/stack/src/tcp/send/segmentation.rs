@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// Does not defer if this part of the window is free (Linux `tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
 
-/// How large a packet should be.
+/// Parameters that determine the goal size of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Autosize {
     rate: Rate,

@@ -1,5 +1,5 @@
 //! [`Stream`]: the data written by the application, its end, and the part that the peer's window
-//! admits. [`Flight`](super::flight::Flight) knows what of it was sent.
+//! admits. [`Flight`](super::flight::Flight) tracks the part that was sent.
 
 use std::ops::Range;
 

@@ -182,9 +182,9 @@ impl Flight {
         let delivered = self.congestion.sampler.delivered();
         let round_start =
             rate.is_some_and(|sample| sample.prior_delivered >= self.congestion.usage.round_end);
-        // Selective acknowledgments before a loss is sure do not open the window: in place of each
-        // one segment may leave, not two (RFC 3042 §2, RFC 5681 §3.2), unless the path is known to
-        // reorder (Linux). Controllers that need no window count everything.
+        // Selective acknowledgments before a loss is sure do not open the window: for each, only
+        // one segment may be sent, not two (RFC 3042 §2, RFC 5681 §3.2), unless the path is known
+        // to reorder (Linux). Controllers that need no window count everything.
         let opens = delivery.cumulative
             || self.segments.reordering().0 > DUP_THRESHOLD
             || !self.congestion.uses_prr();

@@ -1,13 +1,13 @@
 //! Congestion window validation (RFC 2861 §3.1, RFC 7661's concern; Linux `tcp_cwnd_validate`,
-//! `net/ipv4/tcp_output.c`): a window that an application leaves unused says less of the path the
-//! longer that lasts. Pauses with nothing in flight are `on_idle`'s.
+//! `net/ipv4/tcp_output.c`): an unused window reflects the path less the longer it stays unused.
+//! Pauses with nothing in flight are `on_idle`'s.
 
 use tautline_base::{Bytes, Instant};
 
 use super::Flight;
 use super::recovery::Phase;
 
-/// How much of the congestion window is used.
+/// Use of the congestion window.
 #[derive(Debug, Default)]
 pub(super) struct WindowUse {
     /// The window, not the application, stopped the sender before this offset.
@@ -15,9 +15,9 @@ pub(super) struct WindowUse {
     /// Most bytes in flight in this round.
     pub(super) largest: u64,
     /// Most bytes in flight since the window last limited the sender, or since its use was last
-    /// judged.
+    /// assessed.
     used: u64,
-    /// When its use was last judged.
+    /// Time of the last assessment.
     judged: Instant,
     /// Delivered total at which the next round begins.
     pub(super) round_end: Bytes,

@@ -1,6 +1,6 @@
-//! The path's MTU: router reports (RFC 1191, RFC 8201), believed as far as RFC 5927 §7 advises, and
-//! probes where routers are silent (RFC 4821, in Linux's form: `tcp_mtu_probe`,
-//! `tcp_mtu_probing` in `net/ipv4`).
+//! The path's MTU: router reports (RFC 1191, RFC 8201), accepted as far as RFC 5927 §7 advises, and
+//! probes where routers do not report (RFC 4821, as in Linux: `tcp_mtu_probe`, `tcp_mtu_probing` in
+//! `net/ipv4`).
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::wire::IPV6_MIN_MTU;
 const BASE_MSS: usize = 1024;
 /// Least payload the search goes down to (Linux `tcp_mtu_probe_floor`).
 const FLOOR_MSS: usize = 48;
-/// The search is over when what is unknown is less than so many bytes (Linux
+/// The search ends when the remaining interval is smaller than this many bytes (Linux
 /// `tcp_probe_threshold`).
 const THRESHOLD: usize = 8;
-/// How long after the search is over it begins again: the path may have changed (Linux
+/// Time between the end of a search and the next one: the path may have changed (Linux
 /// `tcp_probe_interval`, RFC 4821 §7.7).
 const AGAIN: Duration = Duration::from_secs(600);
 /// Timeouts in a row that mean that long packets vanish (Linux `tcp_retries1`).
@@ -29,7 +29,7 @@ const LEAST_WINDOW: u64 = 11;
 /// Segments that must follow a probe, so that its loss is noticed without a timeout, besides one
 /// more (Linux's reordering degree).
 const FOLLOWERS: u64 = 3;
-/// Routers of IPv4 that ask for less are not believed (`TRUST.md` row 18; Linux `min_pmtu` is 552).
+/// Smaller reports of IPv4 routers are ignored (RFC 5927 §7; Linux `min_pmtu` is 552).
 const IPV4_FLOOR: u32 = 576;
 
 /// Knowledge about the path, in bytes of IP packets.
@@ -39,7 +39,7 @@ pub(in crate::tcp) struct PathMtu {
     link: u32,
     /// Smallest MTU that routers reported.
     told: u32,
-    /// Smaller reports are not believed.
+    /// Smaller reports are ignored.
     floor: u32,
     /// Network and TCP headers of a data segment, options included.
     headers: u32,
@@ -53,7 +53,7 @@ pub(in crate::tcp) struct PathMtu {
 struct Probing {
     /// The search, once it has begun.
     search: Option<Search>,
-    /// When the last search ended.
+    /// End of the last search.
     settled: Option<Instant>,
     /// The probe in flight.
     probe: Option<Probe>,
@@ -62,7 +62,7 @@ struct Probing {
 /// Bounds of the search, in bytes of IP packets.
 #[derive(Clone, Copy, Debug)]
 struct Search {
-    /// Longest packet known to arrive.
+    /// Longest packet proven to arrive.
     proven: usize,
     /// Shortest packet known not to arrive.
     unfit: usize,
@@ -302,7 +302,7 @@ impl PathMtu {
 
 impl Flight {
     /// A router reports that the segment which began at offset `at` was longer than the `claimed`
-    /// MTU of its link. False if the report is not believed.
+    /// MTU of its link. False if the report is ignored.
     pub(in crate::tcp) fn on_too_big(&mut self, at: u64, claimed: u32) -> bool {
         let sent = self.segments.payload_at(at) as usize + self.path.headers();
         let believed = self.path.on_report(claimed, sent);
@@ -313,7 +313,7 @@ impl Flight {
     }
 
     /// Segments are as long as the path now carries; longer ones in flight are cut and sent again.
-    /// That is no sign of congestion (RFC 1191 §6.5, RFC 4821 §7.5).
+    /// It does not indicate congestion (RFC 1191 §6.5, RFC 4821 §7.5).
     pub(super) fn use_path_mtu(&mut self) {
         if let Some(mss) = self.path.segment() {
             self.mss = mss;

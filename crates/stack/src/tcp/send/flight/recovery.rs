@@ -32,7 +32,7 @@ pub(in crate::tcp) struct Counts {
     pub(in crate::tcp) tail_probes: u32,
     /// Losses that only a probe of the tail repaired.
     pub(in crate::tcp) tail_losses: u32,
-    /// Segments the peer says arrived twice.
+    /// Segments that the peer reports as duplicates.
     pub(in crate::tcp) duplicates: u32,
     /// Timeouts that proved spurious.
     pub(in crate::tcp) spurious_timeouts: u32,
@@ -229,7 +229,7 @@ pub(in crate::tcp) struct Episode {
 }
 
 impl Episode {
-    /// Begins a recovery. `divisor` is what [`config::Prr`](crate::config::Prr) says.
+    /// Begins a recovery. `divisor` comes from [`config::Prr`](crate::config::Prr).
     pub(in crate::tcp) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
         Self {
             high,
@@ -311,9 +311,8 @@ impl Undo {
         self.unexplained == Some(0)
     }
 
-    /// Data believed lost is acknowledged, and no retransmission caused that: the acknowledgment
-    /// echoes a timestamp older than our first one (Eifel detection, RFC 3522), or nothing was sent
-    /// again.
+    /// Data marked lost is acknowledged without a retransmission: the acknowledgment echoes a
+    /// timestamp older than our first one (Eifel detection, RFC 3522), or nothing was sent again.
     pub(in crate::tcp) fn is_late(&self, proof: Proof) -> bool {
         match self.first {
             None => proof.believed_lost,
@@ -328,7 +327,7 @@ impl Undo {
         }
     }
 
-    /// Where what was believed lost began.
+    /// Start of the range marked lost.
     pub(in crate::tcp) fn marker(&self) -> u64 {
         self.marker
     }

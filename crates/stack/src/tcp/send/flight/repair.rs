@@ -66,7 +66,8 @@ impl Flight {
         true
     }
 
-    /// After a timeout: was it spurious? Forward RTO recovery asks the peer (RFC 5682 §3.1).
+    /// After a timeout: was it spurious? Forward RTO recovery finds out with new data (RFC 5682
+    /// §3.1).
     fn advance_loss(&mut self, high: u64, frto: Frto, summary: &AckSummary) -> bool {
         let needless = self.recovery.all_duplicated() || self.recovery.is_late(summary.proof());
         let original = summary.delivery.original.is_some_and(|end| end <= high);
@@ -114,7 +115,7 @@ impl Flight {
     fn undo(&mut self, now: Instant) {
         self.totals.spurious += 1;
         let undo = self.recovery.undo.take();
-        // Only a fast recovery says that the path reorders.
+        // Only a fast recovery shows that the path reorders.
         let late = undo
             .filter(|_| matches!(self.recovery.phase, Phase::Recovery(_)))
             .map(|undo| undo.marker());
@@ -190,7 +191,7 @@ impl Flight {
         let mut lost = known + found.bytes;
         if let Some(probe) = self.path.on_lost(self.una(), lost) {
             self.use_path_mtu();
-            // A probe that alone is lost is no sign of congestion.
+            // The loss of a probe alone does not indicate congestion.
             if lost == probe && self.recovery.phase == Phase::Open {
                 lost = Bytes::ZERO;
             }
@@ -246,7 +247,7 @@ impl Flight {
             self.recovery.begin_undo(self.segments.una(), true);
             self.recovery.counts.recoveries += 1;
         } else {
-            // Marks and local drops are no guesses.
+            // Marks and local drops are certain.
             self.recovery.undo = None;
         }
         self.recovery.tail = TailProbe::None;

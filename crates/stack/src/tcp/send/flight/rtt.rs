@@ -18,7 +18,7 @@ const FALLBACK_RTO: Duration = Duration::from_secs(3);
 const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
 /// Largest RTO, backoff included.
 pub(in crate::tcp) const MAX_RTO: Duration = Duration::from_secs(120);
-/// How long a minimum is believed (Linux `tcp_min_rtt_wlen`).
+/// Window of the minimum filter (Linux `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// Smoothed RTT, its mean deviation, and the lowest RTT of the last five minutes.
@@ -87,7 +87,7 @@ impl RttEstimator {
         let rtt = nanos(rtt);
         s.latest = rtt;
         let error = rtt.abs_diff(s.srtt);
-        // A sample that lowers the RTT by more than the deviation says little about jitter: Linux
+        // A sample that lowers the RTT by more than the deviation is weak evidence of jitter: Linux
         // gives it 1/8 the weight.
         let weight = if rtt < s.srtt && error > s.deviation {
             32
@@ -175,7 +175,7 @@ impl RttEstimator {
         at.after_nanos(self.rto_nanos())
     }
 
-    /// How often the timeout is doubled.
+    /// Number of doublings of the timeout.
     pub(crate) fn backoff(&self) -> u32 {
         self.backoff
     }

@@ -1,5 +1,5 @@
 //! The retransmission queue: one record per segment sent and not yet cumulatively acknowledged. The
-//! SACK [`scoreboard`] over it says what was delivered, [`loss`] detection by [`rack`] what was not.
+//! SACK [`scoreboard`] tracks deliveries; [`loss`] detection by [`rack`] marks losses.
 //!
 //! Every step costs what it changes, not what is outstanding: segments are found by number or
 //! binary search, SACK blocks only touch what they newly cover, and loss detection walks a list in
@@ -86,7 +86,7 @@ pub(in crate::tcp) struct Segments {
     sacked_bytes: u64,
     /// Arrivals at a peer that does not report them.
     reno_sack: RenoSack,
-    /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
+    /// Numbers of records marked lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
     order: VecDeque<(u32, Instant)>,
@@ -114,7 +114,7 @@ impl Segments {
         self.nxt = nxt;
     }
 
-    /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
+    /// Bytes of sequence space in flight: sent, not delivered, not marked lost.
     pub(in crate::tcp) fn in_flight(&self) -> u64 {
         self.in_flight.saturating_sub(self.reno_sack.bytes())
     }
@@ -129,7 +129,7 @@ impl Segments {
         self.sacked_bytes
     }
 
-    /// How many segments are unacknowledged.
+    /// Number of unacknowledged segments.
     pub(in crate::tcp) fn len(&self) -> usize {
         self.records.len()
     }
@@ -159,17 +159,17 @@ impl Segments {
         self.records.back().is_some_and(|record| record.in_host > 0)
     }
 
-    /// When the oldest unacknowledged segment was sent last.
+    /// Time of the last transmission of the oldest unacknowledged segment.
     pub(in crate::tcp) fn head_sent_at(&self) -> Option<Instant> {
         self.records.front().map(|record| record.sent.sent_at)
     }
 
-    /// Some segment is believed lost and was not sent again.
+    /// Some segment is marked lost and not retransmitted.
     pub(in crate::tcp) fn any_lost(&self) -> bool {
         self.lost_count > 0
     }
 
-    /// How many retransmissions are in flight.
+    /// Number of retransmissions in flight.
     pub(in crate::tcp) fn again(&self) -> usize {
         self.again as usize
     }
@@ -295,7 +295,7 @@ impl Segments {
         let before = std::mem::take(&mut self.records);
         let old_first = self.first;
         self.first = self.first.wrapping_add(before.len() as u32) & NUMBER_MASK;
-        // Where each old record's first piece went, in the new queue.
+        // Index in the new queue of each old record's first piece.
         let mut places = Vec::with_capacity(before.len());
         for record in before {
             places.push(self.records.len());
@@ -429,7 +429,7 @@ impl Segments {
         }
     }
 
-    /// Where the segment is whose transmission at `sent_at` is in flight.
+    /// Position of the segment whose transmission at `sent_at` is in flight.
     fn in_flight_since(&self, number: u32, sent_at: Instant) -> Option<usize> {
         self.position(id(number)).filter(|at| {
             let record = &self.records[*at];

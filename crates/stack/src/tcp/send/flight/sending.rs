@@ -92,8 +92,8 @@ impl Flight {
     pub(in crate::tcp) fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant) {
         let len = plan.range.end - plan.range.start;
         let in_flight = Bytes::new(self.segments.in_flight() + len);
-        // Segments believed lost are outstanding all the same: what was marked by mistake must not
-        // shorten the interval.
+        // Segments marked lost are still outstanding: what was marked by mistake must not shorten
+        // the interval.
         let sent = self
             .congestion
             .sampler

@@ -13,10 +13,10 @@ use crate::tcp::send::ack::AckSummary;
 use crate::tcp::send::plan::Plan;
 
 impl Flight {
-    /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing
-    /// of it is known to be lost or to have overtaken anything, and the last probe is answered. It
-    /// runs for two round trips, and the time that an acknowledgment may be held back; never longer
-    /// than the retransmission timeout.
+    /// Restarts the timer of the probe, if the tail may need one: data is outstanding, without
+    /// known loss or reordering, and the last probe is answered. It runs for two round trips, and
+    /// the time that an acknowledgment may be held back; never longer than the retransmission
+    /// timeout.
     #[inline]
     pub(in crate::tcp) fn schedule_tail_probe(&mut self, now: Instant) {
         if !self.tail_may_be_probed() {

@@ -21,7 +21,7 @@ pub(in crate::tcp) struct PrrAck {
     pub(in crate::tcp) delivered: Bytes,
     /// In flight after it.
     pub(in crate::tcp) in_flight: Bytes,
-    /// Where the window is to end.
+    /// Target window.
     pub(in crate::tcp) ssthresh: Bytes,
     /// The acknowledgment advanced SND.UNA and revealed no further loss.
     pub(in crate::tcp) safe: bool,

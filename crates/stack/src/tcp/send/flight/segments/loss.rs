@@ -19,11 +19,11 @@ pub(in crate::tcp) struct LossReport {
     pub(in crate::tcp) bytes: Bytes,
     /// A retransmission was among them.
     pub(in crate::tcp) again: bool,
-    /// When the reordering window of the next one closes.
+    /// End of the reordering window of the next one.
     pub(in crate::tcp) recheck_at: Option<Instant>,
 }
 
-/// Where a segment that is found lost is reported.
+/// Sink for segments marked lost.
 pub(in crate::tcp) struct Losses<'a> {
     pub(in crate::tcp) now: Instant,
     pub(in crate::tcp) congestion: &'a mut Congestion,
@@ -114,7 +114,7 @@ impl Segments {
             .is_some_and(|at| self.mark_lost(at, losses))
     }
 
-    /// The last congestion signal was spurious: what is believed lost is in flight after all.
+    /// The last congestion signal was spurious: segments marked lost are in flight after all.
     /// `late`: since what was found lost from offset `late` on came late, the path reorders
     /// segments of size `mss`.
     pub(in crate::tcp) fn undo_losses(&mut self, late: Option<u64>, mss: u64) {

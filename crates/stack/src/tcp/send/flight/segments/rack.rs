@@ -10,7 +10,7 @@ use crate::config::Reordering;
 /// Segments SACKed above a hole that prove a loss while no reordering has been seen (RFC 8985 §6.2
 /// step 4, RFC 5681 §3.2).
 pub(in crate::tcp) const DUP_THRESHOLD: u32 = 3;
-/// The most segments the path is ever believed to displace one by (Linux `tcp_max_reordering`).
+/// Upper bound of the reordering degree (Linux `tcp_max_reordering`).
 const MAX_DEGREE: u32 = 300;
 /// Recoveries that a widened window outlives the last duplicate by (RFC 8985 §6.2 step 4: 16).
 const PERSISTENCE: u8 = 16;
@@ -23,7 +23,7 @@ pub(super) struct Rack {
     pub(super) rtt: Duration,
     /// Highest offset delivered, to notice reordering.
     pub(super) highest: u64,
-    /// How often a segment came later than one sent after it.
+    /// Number of segments that arrived after one sent later.
     pub(super) reorderings: u32,
     /// Reordering degree of the path in segments.
     pub(super) degree: u32,
@@ -82,8 +82,8 @@ impl Rack {
         self.reorderings = self.reorderings.saturating_add(1);
     }
 
-    /// How much later than a delivered segment's an earlier one's delivery may be before it counts
-    /// as lost. `sacked`: segments the peer holds out of order.
+    /// Time by which a segment's delivery may follow that of one sent later, before it counts as
+    /// lost. `sacked`: segments the peer holds out of order.
     pub(super) fn window(&self, on: ReorderingWindow, sacked: usize) -> Duration {
         let quick = on.in_recovery || sacked >= self.degree as usize;
         match on.policy {

@@ -1,4 +1,4 @@
-//! [`RenoSack`]: duplicate acknowledgments of a peer without SACK, each of which says that some
+//! [`RenoSack`]: duplicate acknowledgments of a peer without SACK, each of which shows that some
 //! segment arrived (Linux `tcp_add_reno_sack`).
 
 use tautline_base::Bytes;
@@ -85,7 +85,7 @@ impl Segments {
         u64::from(removed) * u64::from(reno.size)
     }
 
-    /// How many segments can have arrived if at least one has not.
+    /// Most segments that can have arrived if at least one has not.
     fn most_reno_sacked(&self) -> u32 {
         (self.records.len() as u32).saturating_sub(self.lost_count.max(1))
     }

@@ -28,12 +28,12 @@ pub(in crate::tcp) struct Arrival {
 pub(in crate::tcp) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
     pub(in crate::tcp) bytes: Bytes,
-    /// When the earliest and the latest of those sent once were sent. The retransmission timer
+    /// Send times of the earliest and the latest segment sent only once. The retransmission timer
     /// learns from the RTT of the earliest.
     pub(in crate::tcp) sent_once: Option<(Instant, Instant)>,
     /// The earliest timestamp of ours among cumulatively acknowledged retransmissions.
     pub(in crate::tcp) retransmission: Option<u32>,
-    /// Where the lowest segment ends that was sent once only.
+    /// End of the lowest segment sent only once.
     pub(in crate::tcp) original: Option<u64>,
     /// Segments newly delivered.
     pub(in crate::tcp) packets: u64,
@@ -41,9 +41,9 @@ pub(in crate::tcp) struct Delivery {
     pub(in crate::tcp) cumulative: bool,
     /// Something was newly delivered out of order.
     pub(in crate::tcp) sacked: bool,
-    /// Something was delivered that was believed lost and had not been sent again.
+    /// A segment was delivered that was marked lost and not retransmitted.
     pub(in crate::tcp) believed_lost: bool,
-    /// When the latest of those was sent whose newest copy was delivered.
+    /// Latest send time among segments whose newest copy was delivered.
     newest: Option<Instant>,
     /// Most that had been delivered in all when one of them was sent.
     pub(in crate::tcp) sent_when: Bytes,
