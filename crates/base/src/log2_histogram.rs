@@ -7,7 +7,7 @@
 /// use tautline_base::Log2Histogram;
 ///
 /// let mut histogram = Log2Histogram::<65>::default();
-/// (1..=100).for_each(|value| histogram.record(value, 1));
+/// (1..=100).for_each(|value| histogram.record(value));
 /// assert_eq!(histogram.percentile(50), Some(63)); // the upper bound of 50's bucket
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,11 +20,22 @@ impl<const BUCKETS: usize> Default for Log2Histogram<BUCKETS> {
 }
 
 impl<const BUCKETS: usize> Log2Histogram<BUCKETS> {
+    /// Adds a value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.0[Self::bucket(value)] += 1;
+    }
+
     /// Adds `count` values of this size.
     #[inline]
-    pub fn record(&mut self, value: u64, count: u64) {
-        let bucket = (u64::BITS - value.leading_zeros()) as usize;
-        self.0[bucket.min(BUCKETS - 1)] += count;
+    pub fn record_many(&mut self, value: u64, count: u64) {
+        let bucket = &mut self.0[Self::bucket(value)];
+        *bucket = bucket.saturating_add(count);
+    }
+
+    #[inline]
+    fn bucket(value: u64) -> usize {
+        ((u64::BITS - value.leading_zeros()) as usize).min(BUCKETS - 1)
     }
 
     /// Adds the counts of `other`.
@@ -83,7 +94,7 @@ mod tests {
     fn values_of_a_bucket_share_their_magnitude() {
         let mut histogram = Log2Histogram::<4>::default();
         for value in [0, 1, 2, 3, 4, u64::MAX] {
-            histogram.record(value, 1);
+            histogram.record(value);
         }
         assert_eq!(histogram.counts(), &[1, 1, 2, 2]);
         assert!(histogram.buckets().eq([(0, 1), (1, 1), (2, 2), (4, 2)]));
@@ -93,14 +104,14 @@ mod tests {
     fn percentiles_are_bounds_of_buckets() {
         let mut histogram = Log2Histogram::<65>::default();
         assert_eq!(histogram.percentile(99), None);
-        histogram.record(0, 70);
-        histogram.record(1000, 30);
+        histogram.record_many(0, 70);
+        histogram.record_many(1000, 30);
         let found = [0, 70, 71, 100, 255].map(|percent| histogram.percentile(percent));
         assert_eq!(
             found,
             [Some(0), Some(0), Some(1023), Some(1023), Some(1023)]
         );
-        histogram.record(u64::MAX, u64::MAX);
+        histogram.record_many(u64::MAX, u64::MAX);
         assert_eq!(
             (histogram.percentile(50), histogram.total()),
             (Some(u64::MAX), u64::MAX)
@@ -110,9 +121,9 @@ mod tests {
     #[test]
     fn a_difference_holds_what_came_later() {
         let mut earlier = Log2Histogram::<65>::default();
-        earlier.record(5, 2);
+        earlier.record_many(5, 2);
         let mut histogram = earlier.clone();
-        histogram.record(9, 1);
+        histogram.record(9);
         assert!(histogram.since(&earlier).buckets().eq([(8, 1)]));
         earlier.merge(&histogram.since(&earlier));
         assert_eq!(earlier, histogram);

@@ -125,7 +125,7 @@ mod tests {
             ..PortState::default()
         };
         port.backlog.packets = packets as usize;
-        port.sojourn.histogram.record(1 << 20, packets);
+        port.sojourn.histogram.record_many(1 << 20, packets);
         Snapshot {
             at: Duration::from_millis(millis),
             ports: vec![port],

@@ -118,7 +118,7 @@ impl Sojourn {
         self.last = sojourn;
         self.max = self.max.max(sojourn);
         let nanos = u64::try_from(sojourn.as_nanos()).unwrap_or(u64::MAX);
-        self.histogram.record(nanos.max(1), 1);
+        self.histogram.record(nanos.max(1));
     }
 
     fn absorb(&mut self, other: &Self) {

@@ -15,10 +15,11 @@
 //! use std::time::Duration;
 //! use tautline_stack::attribution::{Attribution, Cause, Histogram};
 //!
-//! /// The report on a slow connection: the obstacle that its bytes waited longest for. fn
-//! bottleneck(attribution: &Attribution) -> (Cause, Duration) { let worst =
-//! Cause::OF_BYTES.into_iter().max_by_key(|cause| attribution.waits(*cause).mean());
-//! worst.map(|cause| (cause, attribution.waits(cause).percentile(99))).expect("there are causes") }
+//! /// The report on a slow connection: the obstacle that its bytes waited longest for.
+//! fn bottleneck(attribution: &Attribution) -> (Cause, Duration) {
+//!     let worst = Cause::OF_BYTES.into_iter().max_by_key(|cause| attribution.waits(*cause).mean());
+//!     worst.map(|cause| (cause, attribution.waits(cause).percentile(99))).expect("there are causes")
+//! }
 //! # let mut none = Histogram::default();
 //! # none.record(Duration::from_millis(3), 1448);
 //! # assert_eq!(none.percentile(99), Duration::from_millis(3));

@@ -101,7 +101,7 @@ impl State {
             ..Sojourn::default()
         };
         for (least, count) in self.sojourn_ns {
-            sojourn.histogram.record(least, count);
+            sojourn.histogram.record_many(least, count);
         }
         PortState {
             name: format!("{}, {}", self.name, self.kind),

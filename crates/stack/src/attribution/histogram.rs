@@ -18,7 +18,7 @@ impl Histogram {
     /// Notes that `bytes` bytes waited for `wait`.
     pub fn record(&mut self, wait: Duration, bytes: u64) {
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        self.bytes.record(micros, bytes);
+        self.bytes.record_many(micros, bytes);
         self.sum = self
             .sum
             .saturating_add(wait.as_nanos().saturating_mul(u128::from(bytes)));

@@ -4,18 +4,19 @@
 
 use std::time::Duration;
 
-use tautline_base::Instant;
+use tautline_base::{Instant, SplitMix64};
 
 use super::send::sooner;
 use super::state::State;
 use crate::config::TcpConfig;
 
-/// Least time between two answers to segments that carry no data and do not fit (Linux
-/// `tcp_invalid_ratelimit`, 500 ms).
+/// Longest time until segments that carry no data and do not fit are answered again (Linux
+/// `tcp_invalid_ratelimit`, 500 ms). Half of it is the shortest: from a limit that can be predicted,
+/// an off-path attacker learns whether a forged segment was answered (CVE-2016-5696).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Signs of the peer's presence.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Liveness {
     /// Time of the last segment from the peer.
     heard: Instant,
@@ -29,13 +30,28 @@ pub(super) struct Liveness {
     asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
-    /// Time of the last challenge ACK.
-    challenged: Option<Instant>,
+    /// Time from which a segment outside the window is answered again.
+    challenge_from: Instant,
+    random: SplitMix64,
     /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
     pub(super) close: Option<Instant>,
 }
 
 impl Liveness {
+    /// Nothing has been heard. `seed` is unknown off the path.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            heard: Instant::ZERO,
+            waiting_since: None,
+            probes: 0,
+            asked: Instant::ZERO,
+            probe_due: false,
+            challenge_from: Instant::ZERO,
+            random: SplitMix64::new(seed),
+            close: None,
+        }
+    }
+
     /// A segment of the peer arrived.
     pub(super) fn hear(&mut self, now: Instant) {
         self.heard = now;
@@ -76,13 +92,13 @@ impl Liveness {
     /// The peer is sent our numbers in answer to a segment that does not fit: `always`, or at a
     /// limited rate, so that two confused ends do not talk forever. False if the limit forbids it.
     pub(super) fn challenge(&mut self, always: bool, now: Instant) -> bool {
-        let limited = self
-            .challenged
-            .is_some_and(|last| now - last < CHALLENGE_INTERVAL);
-        if always || !limited {
-            self.challenged = Some(now);
+        let answers = always || now >= self.challenge_from;
+        if answers {
+            let half = CHALLENGE_INTERVAL / 2;
+            let more = self.random.next_u64() % (half.as_nanos() as u64);
+            self.challenge_from = now + half + Duration::from_nanos(more);
         }
-        always || !limited
+        answers
     }
 
     /// Time of the next keepalive probe of a `quiet` peer, or of the user timeout. Outstanding data
@@ -127,5 +143,36 @@ impl Liveness {
             Some(limit) => self.probes > 0 && now - self.heard >= limit,
             None => self.probes >= keepalive.probes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Milliseconds between answers to a segment every millisecond.
+    fn gaps(seed: u64) -> Vec<u64> {
+        let mut liveness = Liveness::new(seed);
+        let answers: Vec<u64> = (1..20_000)
+            .filter(|&at| liveness.challenge(false, Instant::from_millis(at)))
+            .collect();
+        answers.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    #[test]
+    fn answers_are_rare_and_their_times_cannot_be_predicted() {
+        let [one, other] = [1, 2].map(gaps);
+        for gap in one.iter().chain(&other) {
+            assert!((250..=500).contains(gap), "{gap} ms");
+        }
+        assert!(one.iter().any(|gap| *gap != one[0]) && one != other);
+    }
+
+    #[test]
+    fn segments_with_data_are_always_answered() {
+        let mut liveness = Liveness::new(1);
+        let now = Instant::from_secs(1);
+        assert!(liveness.challenge(true, now) && liveness.challenge(true, now));
+        assert!(!liveness.challenge(false, now));
     }
 }

@@ -43,6 +43,11 @@ pub(in crate::tcp) struct Numbers {
 }
 
 impl Numbers {
+    /// A seed for random choices of the connection. Only who sees its segments can know it.
+    pub(in crate::tcp) fn seed(&self) -> u64 {
+        u64::from(self.isn) << 32 | u64::from(self.timestamp_offset)
+    }
+
     /// Our timestamp clock, in milliseconds.
     pub(in crate::tcp) fn timestamp(&self, now: Instant) -> u32 {
         (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
@@ -55,7 +60,7 @@ impl Numbers {
 
     /// Parameters of a controller for segments of `segment` bytes.
     fn controller(&self, segment: u64, config: &TcpConfig) -> tautline_cc::Config {
-        let seed = u64::from(self.isn) << 32 | u64::from(self.timestamp_offset);
+        let seed = self.seed();
         tautline_cc::Config {
             seed,
             paced: config.pacing != Pacing::Off,
