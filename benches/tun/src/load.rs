@@ -15,21 +15,24 @@ const IDLE: usize = 1000;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Prints a line per row: name, value, unit, processor nanoseconds of the stack per byte or request.
-pub(crate) fn run(to: IpAddr, pid: u32, span: Duration) -> io::Result<()> {
+pub(crate) fn run(to: IpAddr, pid: u32, span: Duration, only: &str) -> io::Result<()> {
+    let row = |name: &str, client: Client, port: u16, connections: usize| {
+        if name.starts_with(only) {
+            row(name, pid, span, || {
+                streams(connections, (to, port).into(), span, client)
+            });
+        }
+    };
     for connections in [1, 8, 64] {
-        row(&format!("upload {connections}"), pid, span, || {
-            streams(connections, (to, SINK).into(), span, upload)
-        });
-        row(&format!("download {connections}"), pid, span, || {
-            streams(connections, (to, SOURCE).into(), span, download)
-        });
+        row(&format!("upload {connections}"), upload, SINK, connections);
+        let name = format!("download {connections}");
+        row(&name, download, SOURCE, connections);
     }
-    row("request/response 1", pid, span, || {
-        streams(1, (to, ECHO).into(), span, requests)
-    });
-    row("connect/request/close 8", pid, span, || {
-        streams(8, (to, ECHO).into(), span, connects)
-    });
+    row("request/response 1", requests, ECHO, 1);
+    row("connect/request/close 8", connects, ECHO, 8);
+    if !"idle".starts_with(only) {
+        return Ok(());
+    }
     let before = resident(pid)?;
     let idle: Vec<_> = (0..IDLE)
         .map_while(|_| connect((to, ECHO).into()).ok())
@@ -56,13 +59,11 @@ fn row(name: &str, pid: u32, span: Duration, work: impl FnOnce() -> (u64, u64)) 
     println!("{name}\t{rate:.3} {unit}\t{each:.2} ns each\t{failed} failed");
 }
 
+/// Works on one connection at a time until the given time, and counts.
+type Client = fn(SocketAddr, Instant, &AtomicU64) -> io::Result<()>;
+
 /// Runs `client` in a thread for each of `connections`. Returns what was done and how many failed.
-fn streams(
-    connections: usize,
-    to: SocketAddr,
-    span: Duration,
-    client: fn(SocketAddr, Instant, &AtomicU64) -> io::Result<()>,
-) -> (u64, u64) {
+fn streams(connections: usize, to: SocketAddr, span: Duration, client: Client) -> (u64, u64) {
     let (done, end) = (AtomicU64::new(0), Instant::now() + span);
     let failed = thread::scope(|scope| {
         let clients: Vec<_> = (0..connections)

@@ -37,14 +37,23 @@ enum Command {
         /// Seconds per row.
         #[arg(long, default_value_t = 3.0)]
         seconds: f64,
+        /// Only rows whose name begins so.
+        #[arg(long, default_value = "")]
+        only: String,
     },
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     match Command::parse() {
         Command::Stack { kind, interface } => stacks::run(kind, &interface),
-        Command::Load { to, pid, seconds } => {
-            load::run(to, pid, Duration::from_secs_f64(seconds)).map_err(Into::into)
+        Command::Load {
+            to,
+            pid,
+            seconds,
+            only,
+        } => {
+            let span = Duration::from_secs_f64(seconds);
+            load::run(to, pid, span, &only).map_err(Into::into)
         }
     }
 }

@@ -112,15 +112,16 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// Most bytes in the buffers of all connections together. Default 64 MiB; the crate's
-    /// documentation says what happens beyond that.
+    /// Most bytes in the buffers of all connections together, a quarter of them in the rings between
+    /// connections and applications. Default 64 MiB; the crate's documentation says what happens
+    /// beyond that.
     #[must_use]
-    pub fn memory(mut self, most: Bytes) -> Self {
+    pub fn memory_limit(mut self, most: Bytes) -> Self {
         self.limits.memory = most;
         self
     }
 
-    /// All limits of the stack. Their `memory` replaces that of [`memory`](Self::memory).
+    /// All limits of the stack. Their `memory` replaces that of [`memory_limit`](Self::memory_limit).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -155,11 +156,15 @@ impl<D: Device> Builder<D> {
         if host.addresses.is_empty() && host.owned.is_empty() {
             host = host.owns(Cidr::ALL_IPV4).owns(Cidr::ALL_IPV6);
         }
+        let (mut sockets, mut limits) = (self.sockets, self.limits);
+        // The stack sheds connections at five quarters of its limit.
+        sockets.ring_memory = limits.memory / 4;
+        limits.memory = limits.memory * 3 / 5;
         let settings = Settings {
             host,
             qdisc,
-            sockets: self.sockets,
-            limits: self.limits,
+            sockets,
+            limits,
             frames: self.frames,
         };
         let (handle, driver) = self.device.start(settings)?;

@@ -13,12 +13,12 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! A connection that has carried no data takes about 3 KiB. Its first write, and the first data it
-//! receives, allocate a ring each ([`Builder::rings`]), of 512 bytes for short messages; rings do not
-//! count for the ceiling. Buffers grow with the path's product of rate and delay, all of them together
-//! to the [ceiling](Builder::memory) at most. Beyond the ceiling the stack resets connections that
+//! An idle connection takes about 3 KiB: its buffers, and the rings between it and its application
+//! ([`Builder::rings`]), take memory only for the bytes in them. Buffers grow with the path's product
+//! of rate and delay, all of them together to the [ceiling](Builder::memory_limit) at most. Near the ceiling the stack resets connections that
 //! have been closed, or held back by their peer's window, for longest. The others get little send
-//! buffer, and data that arrives for connections that hold much is dropped, to be retransmitted. SYNs
+//! buffer, and data that arrives for connections that hold much is dropped, to be retransmitted. At
+//! the ceiling those are reset whose application does not read. SYNs
 //! that wait for an answer are [bounded](tautline_stack::Limits::requests).
 #![forbid(unsafe_code)]
 
@@ -37,6 +37,8 @@ mod settings;
 mod stack;
 #[cfg(not(target_family = "wasm"))]
 pub mod tun2socks;
+#[cfg(not(target_family = "wasm"))]
+mod udp_memory;
 #[cfg(not(target_family = "wasm"))]
 mod udp_sessions;
 

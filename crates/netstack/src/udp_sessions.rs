@@ -14,16 +14,19 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::UdpIncoming;
+use crate::udp_memory::{Memory, Queued};
 
 /// Datagrams of one session that wait for its application; the rest is dropped.
 const WAITING: usize = 64;
+/// Bytes in the datagrams of all sessions, each way; the rest is dropped.
+const MEMORY: usize = 4 << 20;
 /// Datagrams of all sessions on their way to the stack, and new sessions that wait.
 const QUEUE: usize = 256;
 /// Longest IP packet.
 const LONGEST: usize = 65_535;
 
 /// A datagram from one address to another.
-type Outgoing = (Vec<u8>, SocketAddr, SocketAddr);
+type Outgoing = (Queued, SocketAddr, SocketAddr);
 
 /// The sessions to every destination.
 #[derive(Debug)]
@@ -36,8 +39,9 @@ pub struct UdpSessions {
 /// end after the idle time. Dropping it ends the session; the sender's next datagram begins another.
 #[derive(Debug)]
 pub struct UdpSession {
-    received: Receiver<Vec<u8>>,
+    received: Receiver<Queued>,
     outgoing: Sender<Outgoing>,
+    memory: Memory,
     sender: SocketAddr,
     destination: SocketAddr,
     idle: Duration,
@@ -71,7 +75,7 @@ impl Drop for UdpSessions {
 async fn send(incoming: Arc<UdpIncoming>, mut to_send: Receiver<Outgoing>) {
     while let Some((data, from, to)) = to_send.recv().await {
         // A datagram that does not fit into a packet is dropped, as on any link.
-        let _ = incoming.send(&data, from, to).await;
+        let _ = incoming.send(data.bytes(), from, to).await;
     }
 }
 
@@ -81,10 +85,14 @@ async fn sort(
     outgoing: Sender<Outgoing>,
     (idle, most): (Duration, usize),
 ) {
-    let mut sessions: HashMap<_, Sender<Vec<u8>>> = HashMap::new();
+    let mut sessions: HashMap<_, Sender<Queued>> = HashMap::new();
+    let (memory, outgoing_memory) = (Memory::new(MEMORY), Memory::new(MEMORY));
     let mut buffer = vec![0; LONGEST];
     while let Ok((len, sender, destination)) = incoming.recv(&mut buffer).await {
-        let (ends, mut data) = ((sender, destination), buffer[..len].to_vec());
+        let Some(mut data) = memory.copy(&buffer[..len]) else {
+            continue;
+        };
+        let ends = (sender, destination);
         if let Some(session) = sessions.get(&ends) {
             match session.try_send(data) {
                 Ok(()) | Err(TrySendError::Full(_)) => continue,
@@ -103,6 +111,7 @@ async fn sort(
         let new = UdpSession {
             received,
             outgoing: outgoing.clone(),
+            memory: outgoing_memory.clone(),
             sender,
             destination,
             idle,
@@ -138,7 +147,7 @@ impl AsyncRead for UdpSession {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if let Poll::Ready(received) = self.received.poll_recv(context) {
-            let data = received.unwrap_or_default();
+            let data = received.as_ref().map_or(&[][..], Queued::bytes);
             buffer.put_slice(&data[..data.len().min(buffer.remaining())]);
             self.restart_timer();
             return Poll::Ready(Ok(()));
@@ -154,10 +163,12 @@ impl AsyncWrite for UdpSession {
         _: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let outgoing = (data.to_vec(), self.destination, self.sender);
         // A full queue drops the datagram, as a full device does.
-        if let Err(TrySendError::Closed(_)) = self.outgoing.try_send(outgoing) {
-            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        if let Some(copy) = self.memory.copy(data) {
+            let outgoing = (copy, self.destination, self.sender);
+            if let Err(TrySendError::Closed(_)) = self.outgoing.try_send(outgoing) {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
         }
         self.restart_timer();
         Poll::Ready(Ok(data.len()))

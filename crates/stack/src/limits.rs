@@ -17,8 +17,9 @@ pub struct Limits {
     pub orphans: usize,
     /// Bytes in send and receive buffers. Beyond it those connections are reset that have been
     /// closed, or held back by a closed window, for longest; applications get little send buffer,
-    /// and data from the network is dropped unless its connection holds next to nothing. Default 1
-    /// GiB (Linux `tcp_mem` scales with memory).
+    /// and data from the network is dropped unless its connection holds next to nothing. Beyond five
+    /// quarters of it those are reset, too, whose application has read nothing of what has arrived
+    /// for 100 ms. Default 1 GiB (Linux `tcp_mem` scales with memory).
     pub memory: Bytes,
     /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
     /// answer; further ones are dropped. Default 4096. One takes about 300 bytes.

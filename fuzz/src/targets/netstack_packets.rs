@@ -272,13 +272,13 @@ async fn play(input: &Input) {
     let memory = Bytes::new(MEMORY);
     let (gateway, alone);
     let stack = if input.gateway {
-        let started = Gateway::start(GatewayConfig::default(), |stack| stack.memory(memory));
+        let started = Gateway::start(GatewayConfig::default(), |stack| stack.memory_limit(memory));
         gateway = started.expect("a runtime");
         let attached = gateway.attach(5, device.clone());
         attached.expect("there is room");
         gateway.stack()
     } else {
-        let builder = Netstack::builder(device.clone()).memory(memory);
+        let builder = Netstack::builder(device.clone()).memory_limit(memory);
         alone = builder.build().expect("a runtime");
         &alone
     };

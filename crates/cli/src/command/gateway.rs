@@ -154,7 +154,9 @@ impl GatewayArgs {
         let signal = signaled()?;
         let memory = Bytes::mib(self.memory.into());
         let qdisc = self.qdisc.clone();
-        let gateway = Gateway::start(self.config(), |builder| builder.qdisc(qdisc).memory(memory));
+        let gateway = Gateway::start(self.config(), |builder| {
+            builder.qdisc(qdisc).memory_limit(memory)
+        });
         let gateway = Arc::new(gateway?);
         for forward in &self.forward {
             let listener = TcpListener::bind(forward.at).await?;

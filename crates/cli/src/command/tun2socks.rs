@@ -60,7 +60,7 @@ impl Tun2SocksArgs {
         runtime.block_on(async {
             let stack = Netstack::builder(tun)
                 .qdisc(self.qdisc)
-                .memory(Bytes::mib(self.memory.into()))
+                .memory_limit(Bytes::mib(self.memory.into()))
                 .build()?;
             let signal = signaled()?;
             let mut tun2socks = Tun2Socks::new(self.proxy);

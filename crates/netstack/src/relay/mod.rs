@@ -30,6 +30,9 @@ pub struct RelayLimits {
     pub udp_idle: Duration,
     /// Associations at most; datagrams of further senders are dropped. Default 1024.
     pub udp_senders: usize,
+    /// Bytes of datagrams that wait for their association, at most; further ones are dropped. Default
+    /// 4 MiB.
+    pub udp_memory: usize,
 }
 
 impl Default for RelayLimits {
@@ -38,6 +41,7 @@ impl Default for RelayLimits {
             connect_timeout: Duration::from_secs(30),
             udp_idle: Duration::from_secs(60),
             udp_senders: 1024,
+            udp_memory: 4 << 20,
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::{Association, RelayLimits, Way};
 use crate::UdpIncoming;
+use crate::udp_memory::{Memory, Queued};
 
 /// Datagrams of one sender that wait for its association; the rest is dropped.
 const WAITING: usize = 64;
@@ -17,14 +18,18 @@ const WAITING: usize = 64;
 const LONGEST: usize = 65_535;
 
 /// A datagram and its destination.
-type Outgoing = (SocketAddr, Vec<u8>);
+type Outgoing = (SocketAddr, Queued);
 
 /// Forwards until the stack ends.
 pub(super) async fn forward<W: Way>(way: Arc<W>, limits: RelayLimits, datagrams: Arc<UdpIncoming>) {
     let mut senders: HashMap<SocketAddr, Sender<Outgoing>> = HashMap::new();
+    let memory = Memory::new(limits.udp_memory);
     let mut buffer = vec![0; LONGEST];
     while let Ok((len, from, to)) = datagrams.recv(&mut buffer).await {
-        let mut outgoing = (to, buffer[..len].to_vec());
+        let Some(data) = memory.copy(&buffer[..len]) else {
+            continue;
+        };
+        let mut outgoing = (to, data);
         if let Some(sender) = senders.get(&from) {
             match sender.try_send(outgoing) {
                 Ok(()) | Err(TrySendError::Full(_)) => continue,
@@ -66,7 +71,7 @@ async fn relay(
                 let Some((to, data)) = outgoing else {
                     return Ok(false);
                 };
-                association.send(to, &data).await?;
+                association.send(to, data.bytes()).await?;
             }
             received = association.recv(&mut buffer) => {
                 let (from, data) = received?;

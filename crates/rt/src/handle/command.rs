@@ -40,7 +40,7 @@ pub(super) enum Command {
 #[derive(Debug)]
 pub(super) struct Connect {
     pub(super) local: Option<SocketAddr>,
-    pub(super) tcp: TcpConfig,
+    pub(super) tcp: Arc<TcpConfig>,
     pub(super) end: connection::HostEnd,
 }
 

@@ -12,10 +12,10 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, Host, Keepalive, Recv, TcpConfig, Tracer};
 
-use super::byte_ring::{ByteReceiver, ByteSender, byte_ring};
+use super::byte_queue::{ByteReceiver, ByteSender, byte_queue};
 use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
-use super::{Config, Failure};
+use super::{Failure, StackHandle};
 
 /// State of a connection that both threads access.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ pub(super) struct AppEnd {
 }
 
 /// Both ends of a new connection to `peer`.
-pub(super) fn pair(config: &Config, peer: SocketAddr, tcp: &TcpConfig) -> (AppEnd, HostEnd) {
+pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (AppEnd, HostEnd) {
     let shared = Arc::new(Shared {
         notify_flag: NotifyFlag::default(),
         peer,
@@ -157,8 +157,9 @@ pub(super) fn pair(config: &Config, peer: SocketAddr, tcp: &TcpConfig) -> (AppEn
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
     });
-    let (write, outgoing) = byte_ring(config.send_ring.get());
-    let (incoming, read) = byte_ring(config.receive_ring.get());
+    let (config, budget) = (stack.config(), &stack.0.budget);
+    let (write, outgoing) = byte_queue(config.send_ring.get(), budget);
+    let (incoming, read) = byte_queue(config.receive_ring.get(), budget);
     (
         AppEnd {
             shared: Arc::clone(&shared),
@@ -225,25 +226,19 @@ impl HostEnd {
         // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
         let mut moved = false;
-        while let Some(chunk) = self.outgoing.chunk() {
-            let (front, back) = chunk.as_slices();
-            let (len, mut taken) = (front.len() + back.len(), 0);
-            for part in [front, back] {
-                // An empty write would cancel the `Writable` event. Bytes that a closed connection
-                // refuses stay in the ring.
-                let count = if part.is_empty() {
-                    0
-                } else {
-                    host.send(socket, part).unwrap_or(0)
-                };
-                taken += count;
-                if count < part.len() {
-                    break;
-                }
+        loop {
+            let chunk = self.outgoing.chunk();
+            // An empty write would cancel the `Writable` event.
+            if chunk.is_empty() {
+                break;
             }
-            chunk.commit(taken);
-            moved |= taken > 0;
-            if taken < len || len == 0 {
+            // Bytes that a closed connection refuses stay in the ring.
+            let (len, taken) = (chunk.len(), host.send(socket, chunk).unwrap_or(0));
+            if taken > 0 {
+                self.outgoing.consume(taken);
+                moved = true;
+            }
+            if taken < len {
                 break;
             }
         }
@@ -276,9 +271,8 @@ impl HostEnd {
             }
             match host.recv(socket, &mut scratch[..space]) {
                 Ok(Recv::Data(count)) => {
-                    // Only the reader changes the free space, upward.
-                    let pushed = self.incoming.push(&scratch[..count]);
-                    assert_eq!(pushed, count, "there was room");
+                    // Others may have spent the budget meanwhile; the bytes are here already.
+                    self.incoming.push_all(&scratch[..count]);
                     moved = true;
                 }
                 Ok(Recv::Empty) => break,

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::byte_ring::{ByteReceiver, ByteSender};
+use super::byte_queue::{ByteReceiver, ByteSender};
 use super::command::SocketRef;
 use super::connection::Shared;
 use super::readiness::{Interest, Ready};
@@ -61,10 +61,6 @@ impl OwnedReadHalf {
     ///
     /// # Errors
     /// [`ReuniteError`] returns the halves if they belong to different streams.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it returns the halves, as tokio's does"
-    )]
     pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
         if self.socket.is_same(&write.socket) {
             Ok(TcpStream::of_halves(self, write))
@@ -212,18 +208,10 @@ fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::
 /// Like [`take`], but leaves the bytes in the ring.
 fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     let end = socket.receive_end.get();
-    let chunk = ring.chunk();
-    let (front, back) = chunk
-        .as_ref()
-        .map_or((&[][..], &[][..]), |chunk| chunk.as_slices());
-    let count = out.len().min(front.len() + back.len());
-    if count == 0 && !out.is_empty() {
-        return end.map(|end| socket.report(*end).map(|()| 0));
+    match ring.peek(out) {
+        0 if !out.is_empty() => end.map(|end| socket.report(*end).map(|()| 0)),
+        count => Some(Ok(count)),
     }
-    let split = count.min(front.len());
-    out[..split].copy_from_slice(&front[..split]);
-    out[split..count].copy_from_slice(&back[..count - split]);
-    Some(Ok(count))
 }
 
 /// Lets the host's thread refill a full ring once half of it is free.
@@ -245,10 +233,6 @@ impl OwnedWriteHalf {
     ///
     /// # Errors
     /// [`ReuniteError`] returns the halves if they belong to different streams.
-    #[expect(
-        clippy::result_large_err,
-        reason = "it returns the halves, as tokio's does"
-    )]
     pub fn reunite(self, read: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
         read.reunite(self)
     }

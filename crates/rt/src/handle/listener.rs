@@ -43,24 +43,21 @@ impl Drop for Waiting {
 
 /// The host's end of the accept queue.
 #[derive(Debug)]
-struct Accepted {
-    queue: Producer<Waiting>,
-    stack: StackHandle,
-}
+struct Accepted(Producer<Waiting>);
 
 impl AcceptQueue for Accepted {
-    fn push(&mut self, arrived: Arrived) -> bool {
+    fn push(&mut self, arrived: Arrived, stack: &StackHandle) -> bool {
         let waiting = match arrived {
-            Arrived::Connection(end) => Waiting::Stream(Some(TcpStream::new(end, &self.stack))),
+            Arrived::Connection(end) => Waiting::Stream(Some(TcpStream::new(end, stack))),
             Arrived::Request(id, local, peer) => {
-                Waiting::Request(Some(TcpRequest::new(id, local, peer, &self.stack)))
+                Waiting::Request(Some(TcpRequest::new(id, local, peer, stack)))
             }
         };
-        self.queue.push(waiting).is_ok()
+        self.0.push(waiting).is_ok()
     }
 
     fn is_released(&self) -> bool {
-        self.queue.is_abandoned()
+        self.0.is_abandoned()
     }
 }
 
@@ -104,11 +101,8 @@ impl TcpListener {
         };
         let end = HostEnd {
             shared,
-            queue: Box::new(Accepted {
-                queue: accepted,
-                stack: stack.clone(),
-            }),
-            config: Arc::clone(&stack.config),
+            queue: Box::new(Accepted(accepted)),
+            stack: stack.clone(),
             at,
             tcp,
         };

@@ -10,7 +10,7 @@ use tautline_stack::{ListenAt, TcpConfig};
 use super::connection::{self, AppEnd};
 use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
-use super::{Config, Failure};
+use super::{Failure, StackHandle};
 
 /// An arrival at a listener.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) enum Arrived {
 /// The connections that the application has not accepted yet.
 pub(super) trait AcceptQueue: Debug + Send {
     /// Returns false, and resets the connection, if the queue is full.
-    fn push(&mut self, arrived: Arrived) -> bool;
+    fn push(&mut self, arrived: Arrived, stack: &StackHandle) -> bool;
 
     /// Whether the application has dropped the listener.
     fn is_released(&self) -> bool;
@@ -51,7 +51,7 @@ impl Notified for Shared {
 pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
     pub(super) queue: Box<dyn AcceptQueue>,
-    pub(super) config: Arc<Config>,
+    pub(super) stack: StackHandle,
     pub(super) at: ListenAt,
     pub(super) tcp: TcpConfig,
 }
@@ -88,13 +88,15 @@ impl HostEnd {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> Option<connection::HostEnd> {
-        let (app, end) = connection::pair(&self.config, peer, &self.tcp);
+        let (app, end) = connection::pair(&self.stack, peer, &self.tcp);
         end.set_socket(socket, Some(local));
         end.opened();
-        self.queue.push(Arrived::Connection(app)).then(|| {
-            self.shared.acceptor.wake();
-            end
-        })
+        self.queue
+            .push(Arrived::Connection(app), &self.stack)
+            .then(|| {
+                self.shared.acceptor.wake();
+                end
+            })
     }
 
     /// Queues a SYN for the application. False if the accept queue is full.
@@ -104,7 +106,9 @@ impl HostEnd {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> bool {
-        let is_queued = self.queue.push(Arrived::Request(request, local, peer));
+        let is_queued = self
+            .queue
+            .push(Arrived::Request(request, local, peer), &self.stack);
         self.shared.acceptor.wake();
         is_queued
     }

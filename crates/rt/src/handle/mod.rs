@@ -11,7 +11,7 @@
 //! thread is woken by a [`Waker`]. So the same code runs in virtual time. No byte passes through a
 //! lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
 
-mod byte_ring;
+mod byte_queue;
 mod command;
 mod connection;
 mod datagram_ring;
@@ -38,6 +38,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::task::Waker;
 
+use tautline_base::Bytes;
 use tautline_stack::{HostStats, TcpConfig, UdpConfig};
 
 pub use failure::Failure;
@@ -51,6 +52,7 @@ pub use sockets::Sockets;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;
 
+use byte_queue::Budget;
 use command::Command;
 use oneshot::oneshot;
 
@@ -61,13 +63,15 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// The host's end of each datagram socket.
     pub udp: UdpConfig,
-    /// Capacity in bytes of the ring from application to host, per connection; allocated when
-    /// needed. Default 64 KiB: it only covers the time until the host's thread runs, because the
+    /// Capacity in bytes of the ring from application to host, per connection; it takes memory for
+    /// the bytes in it only. Default 64 KiB: it only covers the time until the host's thread runs, because the
     /// host has its own buffer ([`TcpConfig::send_buffer`]).
     pub send_ring: NonZeroUsize,
-    /// Capacity in bytes of the ring from host to application, per connection; allocated when
-    /// needed. Default 64 KiB.
+    /// Capacity in bytes of the ring from host to application, per connection. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
+    /// Most bytes in the rings of all connections together. Beyond it an empty ring takes 512
+    /// bytes, and one that holds bytes nothing. Default 1 GiB.
+    pub ring_memory: Bytes,
     /// Most connections of a listener that are not yet accepted; further ones are reset. Default
     /// 1024 (tokio's backlog).
     pub accept_queue: NonZeroUsize,
@@ -82,6 +86,7 @@ impl Default for Config {
             udp: UdpConfig::default(),
             send_ring: RING,
             receive_ring: RING,
+            ring_memory: Bytes::mib(1024),
             accept_queue: QUEUE,
         }
     }
@@ -90,10 +95,16 @@ impl Default for Config {
 /// A handle to a host on another thread, for [`TcpStream::connect`] and [`TcpListener::bind`].
 /// Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StackHandle {
+pub struct StackHandle(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     commands: Sender<Command>,
     host: Waker,
-    config: Arc<Config>,
+    config: Config,
+    /// As in `config`, shared by the connections.
+    tcp: Arc<TcpConfig>,
+    budget: Arc<Budget>,
 }
 
 impl StackHandle {
@@ -102,34 +113,37 @@ impl StackHandle {
     /// [`EventLoop`](crate::EventLoop).
     pub fn new(config: Config, host: Waker) -> (Self, Sockets) {
         let (commands, queue) = channel();
-        let stack = Self {
+        let inner = Inner {
             commands,
             host,
-            config: Arc::new(config),
+            budget: Arc::new(Budget::new(config.ring_memory.get())),
+            tcp: Arc::new(config.tcp.clone()),
+            config,
         };
-        (stack, Sockets::new(queue))
+        (Self(Arc::new(inner)), Sockets::new(queue))
     }
 
     /// Settings of the sockets opened through this handle.
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.0.config
     }
 
-    /// The host's counters, its number of sockets, and the bytes in their buffers.
+    /// The host's counters, its number of sockets, and the bytes in their buffers and rings.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
     pub async fn stats(&self) -> io::Result<(HostStats, usize, u64)> {
         let (reply, receiver) = oneshot();
         self.command(Command::HostStats(reply));
-        Ok(receiver.received().await?)
+        let (counters, sockets, buffers) = receiver.received().await?;
+        Ok((counters, sockets, buffers + self.0.budget.held()))
     }
 
     /// Queues a command and wakes the host's thread. If the thread is gone, the command is dropped
     /// with its end of the channel, so the waiting application gets an error.
     fn command(&self, command: Command) {
-        if self.commands.send(command).is_ok() {
-            self.host.wake_by_ref();
+        if self.0.commands.send(command).is_ok() {
+            self.0.host.wake_by_ref();
         }
     }
 }

@@ -56,7 +56,7 @@ impl TcpRequest {
         self.is_answered = true;
         // The listener's configuration decides; this one only names the options of the handle.
         let tcp: &TcpConfig = &self.stack.config().tcp;
-        let (app, end) = pair(self.stack.config(), self.peer, tcp);
+        let (app, end) = pair(&self.stack, self.peer, tcp);
         let stream = TcpStream::new(app, &self.stack);
         self.stack.command(Command::Accept(self.id, Box::new(end)));
         stream.opened().await?;

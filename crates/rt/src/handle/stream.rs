@@ -54,7 +54,7 @@ impl TcpStream {
     /// [`Failure`](super::Failure): refused, timed out, unreachable, a bad address, or the host is
     /// gone.
     pub async fn connect(stack: &StackHandle, remote: impl Into<SocketAddr>) -> io::Result<Self> {
-        Self::connect_with(stack, remote, stack.config().tcp.clone()).await
+        Self::connect_with(stack, remote, Arc::clone(&stack.0.tcp)).await
     }
 
     /// Connects to `remote` with a configuration of its own. Dropping the future aborts the attempt.
@@ -64,7 +64,7 @@ impl TcpStream {
     pub async fn connect_with(
         stack: &StackHandle,
         remote: impl Into<SocketAddr>,
-        tcp: TcpConfig,
+        tcp: impl Into<Arc<TcpConfig>>,
     ) -> io::Result<Self> {
         Self::connect_from(stack, None, remote, tcp).await
     }
@@ -79,9 +79,10 @@ impl TcpStream {
         stack: &StackHandle,
         local: Option<SocketAddr>,
         remote: impl Into<SocketAddr>,
-        tcp: TcpConfig,
+        tcp: impl Into<Arc<TcpConfig>>,
     ) -> io::Result<Self> {
-        let (app, end) = pair(stack.config(), remote.into(), &tcp);
+        let tcp = tcp.into();
+        let (app, end) = pair(stack, remote.into(), &tcp);
         let stream = Self::new(app, stack);
         stack.command(Command::Connect(Box::new(Connect { local, tcp, end })));
         stream.opened().await?;

@@ -398,6 +398,7 @@ impl Transport {
                 self.arm_memory_release(id);
             }
         }
+        self.shed_stalled(now);
         self.time_waits.on_deadline(now);
         self.expire_requests(now);
     }

@@ -35,6 +35,13 @@ impl Connection {
         }
     }
 
+    /// Puts it into the host's queue of receivers or takes it out. Returns whether it was there, and
+    /// the number of bytes that the application has read, if more have arrived.
+    pub(crate) fn set_listed(&mut self, is_listed: bool) -> (bool, Option<u64>) {
+        let was_listed = std::mem::replace(&mut self.receiver.is_listed, is_listed);
+        (was_listed, self.receiver.unread_from())
+    }
+
     /// True if its memory serves no application, or a peer that keeps its window closed: the first
     /// to be aborted when memory is short (CVE-2008-4609).
     pub(crate) fn is_suspect(&self) -> bool {

@@ -64,6 +64,8 @@ pub(super) struct Receiver {
     /// Offset we acknowledged last.
     acknowledged: u64,
     reader: Reader,
+    /// In the host's queue of receivers to examine when memory overflows.
+    pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
 }
 
@@ -113,6 +115,7 @@ impl Receiver {
             window: ReceiveWindow::new(start.min(most)),
             acks: AckSchedule::default(),
             acknowledged: 0,
+            is_listed: false,
             reader: Reader::Waits,
             totals: ReceiveTotals::default(),
         }
@@ -202,6 +205,11 @@ impl Receiver {
     /// Bytes the application can read.
     pub(super) fn readable(&self) -> usize {
         (self.data_end() - self.read) as usize
+    }
+
+    /// The offset of the first byte that the application has not read, if there is one.
+    pub(super) fn unread_from(&self) -> Option<u64> {
+        (self.readable() > 0).then_some(self.read)
     }
 
     /// The peer's FIN arrived in order.

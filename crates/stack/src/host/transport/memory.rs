@@ -2,14 +2,29 @@
 //! connections that are reset when they exceed [`Limits`].
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use tautline_base::SocketId;
+use tautline_base::{Instant, SocketId};
 
 use super::Transport;
 use crate::limits::Limits;
 use crate::socket::CloseReason;
 use crate::sockets::Socket;
 use crate::tcp::Connection;
+
+/// How long an application may leave all of its data unread when memory is short.
+const STALLED: Duration = Duration::from_millis(100);
+/// Connections examined per poll.
+const EXAMINED: usize = 64;
+
+/// A connection that has buffers.
+#[derive(Debug)]
+struct Holder {
+    id: SocketId,
+    /// Bytes that its application had read at `since`, and no more when it was last examined.
+    read: u64,
+    since: Instant,
+}
 
 /// The account of what all connections hold.
 #[derive(Debug, Default)]
@@ -21,6 +36,9 @@ pub(in crate::host) struct Memory {
     /// Closed connections and those held back by the peer's window: the first to be reset when
     /// memory is short, oldest first.
     suspects: VecDeque<SocketId>,
+    /// The connections that took buffers while half of the memory or more was taken, examined in
+    /// turn when the former are not enough.
+    holders: VecDeque<Holder>,
 }
 
 impl Memory {
@@ -34,6 +52,11 @@ impl Memory {
 
     fn is_full(&self) -> bool {
         self.buffered > self.limits.memory.get()
+    }
+
+    /// Whether more is held than pressure on senders and receivers allows for.
+    fn overflows(&self) -> bool {
+        self.buffered > self.limits.memory.get().saturating_mul(5) / 4
     }
 
     /// Whether a connection's charge is current and below the limit: true after nearly every
@@ -66,17 +89,32 @@ impl Transport {
     /// Charges a connection for its buffers, frees memory if necessary, and informs the connection
     /// whether memory is short.
     pub(super) fn charge(&mut self, id: SocketId) {
+        let is_half_full = self.memory.buffered >= self.memory.limits.memory.get() / 2;
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
         let memory = connection.memory();
         let is_new_suspect = !connection.links.suspect && connection.is_suspect();
+        let is_new_holder = memory > 0 && is_half_full && !connection.set_listed(true).0;
         let charged = std::mem::replace(&mut connection.links.charged, memory);
         self.memory.buffered = (self.memory.buffered + memory).saturating_sub(charged);
         if is_new_suspect {
             connection.links.suspect = true;
             self.memory.suspects.push_back(id);
             self.prune_suspects();
+        }
+        if is_new_holder {
+            self.memory.holders.push_back(Holder {
+                id,
+                read: u64::MAX,
+                since: Instant::ZERO,
+            });
+            if self.memory.holders.len() > 2 * self.sockets.len() + 64 {
+                let sockets = &self.sockets;
+                self.memory
+                    .holders
+                    .retain(|holder| sockets.connection(holder.id).is_some());
+            }
         }
         self.shed_memory();
         let is_full = self.memory.is_full();
@@ -105,15 +143,50 @@ impl Transport {
                 continue;
             };
             connection.links.suspect = false;
-            if !connection.is_suspect() {
+            if connection.is_suspect() {
+                self.reset_for_memory(id);
+            }
+        }
+    }
+
+    /// Resets connections whose application does not read, while memory overflows.
+    pub(super) fn shed_stalled(&mut self, now: Instant) {
+        for _ in 0..EXAMINED.min(self.memory.holders.len()) {
+            if !self.memory.overflows() {
+                return;
+            }
+            let Some(mut holder) = self.memory.holders.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.sockets.connection_mut(holder.id) else {
+                continue;
+            };
+            if connection.memory() == 0 {
+                connection.set_listed(false);
                 continue;
             }
-            connection.abort(CloseReason::OutOfMemory);
-            self.stats.out_of_memory += 1;
-            let charged = std::mem::take(&mut connection.links.charged);
-            self.memory.buffered -= charged.min(self.memory.buffered);
-            self.runnable.push(connection);
+            match connection.set_listed(true).1 {
+                Some(read) if read == holder.read && now - holder.since >= STALLED => {
+                    connection.set_listed(false);
+                    self.reset_for_memory(holder.id);
+                    continue;
+                }
+                Some(read) if read == holder.read => {}
+                read => (holder.read, holder.since) = (read.unwrap_or(u64::MAX), now),
+            }
+            self.memory.holders.push_back(holder);
         }
+    }
+
+    fn reset_for_memory(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        connection.abort(CloseReason::OutOfMemory);
+        self.stats.out_of_memory += 1;
+        let charged = std::mem::take(&mut connection.links.charged);
+        self.memory.buffered -= charged.min(self.memory.buffered);
+        self.runnable.push(connection);
     }
 
     /// Counts a connection that its application released. Beyond the limit of orphans it is reset

@@ -1,0 +1,365 @@
+//! [`byte_queue`]: a bounded queue of bytes between two threads. Each end copies bytes into or out of a
+//! chunk of its own; only whole chunks pass through the lock between them. An empty queue has no chunk,
+//! and all queues of a host share a [`Budget`].
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of the smallest chunk; an empty queue takes as many even if the budget is spent.
+const SMALLEST: usize = 512;
+/// Bytes of the largest chunk.
+const LARGEST: usize = 16 << 10;
+
+/// The bytes that chunks of all queues of a host take.
+#[derive(Debug)]
+pub(super) struct Budget {
+    most: u64,
+    held: AtomicUsize,
+}
+
+impl Budget {
+    pub(super) fn new(most: u64) -> Self {
+        let held = AtomicUsize::new(0);
+        Self { most, held }
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed) as u64
+    }
+}
+
+#[derive(Debug)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Bytes that were read.
+    start: usize,
+    budget: Arc<Budget>,
+}
+
+impl Chunk {
+    fn new(budget: &Arc<Budget>, wanted: usize) -> Self {
+        let capacity = wanted.next_power_of_two().clamp(SMALLEST, LARGEST);
+        let bytes = Vec::with_capacity(capacity);
+        budget.held.fetch_add(bytes.capacity(), Ordering::Relaxed);
+        Self {
+            bytes,
+            start: 0,
+            budget: Arc::clone(budget),
+        }
+    }
+
+    fn room(&self) -> usize {
+        self.bytes.capacity() - self.bytes.len()
+    }
+
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let bytes = self.bytes.capacity();
+        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Bytes that the receiver has not read, those that are about to be in a chunk included.
+    unread: AtomicUsize,
+    most: usize,
+    chunks: Mutex<VecDeque<Chunk>>,
+    budget: Arc<Budget>,
+}
+
+impl Shared {
+    fn chunks(&self) -> MutexGuard<'_, VecDeque<Chunk>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last chunk, if it has room.
+    fn take_unfilled(&self) -> Option<Chunk> {
+        let mut chunks = self.chunks();
+        let has_room = chunks.back().is_some_and(|chunk| chunk.room() > 0);
+        has_room.then(|| chunks.pop_back()).flatten()
+    }
+
+    fn unread(&self) -> usize {
+        self.unread.load(Ordering::Acquire)
+    }
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub(super) struct ByteSender(Arc<Shared>);
+
+/// The receiving end.
+#[derive(Debug)]
+pub(super) struct ByteReceiver {
+    /// The chunk that is read; never an empty one.
+    chunk: Option<Chunk>,
+    shared: Arc<Shared>,
+}
+
+/// A queue of up to `most` bytes.
+pub(super) fn byte_queue(most: usize, budget: &Arc<Budget>) -> (ByteSender, ByteReceiver) {
+    let shared = Arc::new(Shared {
+        unread: AtomicUsize::new(0),
+        most,
+        chunks: Mutex::default(),
+        budget: Arc::clone(budget),
+    });
+    let receiver = ByteReceiver {
+        chunk: None,
+        shared: Arc::clone(&shared),
+    };
+    (ByteSender(shared), receiver)
+}
+
+/// Whether the other end was dropped. All it did before is visible then.
+fn is_abandoned(shared: &Arc<Shared>) -> bool {
+    let alone = Arc::strong_count(shared) == 1;
+    // Pairs with the release of the other end's reference.
+    fence(Ordering::Acquire);
+    alone
+}
+
+impl ByteSender {
+    /// Appends as much of `data` as fits; returns how much.
+    pub(super) fn push(&mut self, data: &[u8]) -> usize {
+        let count = data.len().min(self.room());
+        if count > 0 {
+            self.push_all(&data[..count]);
+        }
+        count
+    }
+
+    /// Appends `data`, for which there was [`room`](Self::room).
+    pub(super) fn push_all(&mut self, mut rest: &[u8]) {
+        self.0.unread.fetch_add(rest.len(), Ordering::Release);
+        // Short writes share a chunk. It is away from the receiver while bytes are copied.
+        let mut last = self.0.take_unfilled();
+        while !rest.is_empty() {
+            let new = || Chunk::new(&self.0.budget, rest.len());
+            let mut chunk = last.take().unwrap_or_else(new);
+            let (now, later) = rest.split_at(rest.len().min(chunk.room()));
+            chunk.bytes.extend_from_slice(now);
+            rest = later;
+            self.0.chunks().push_back(chunk);
+        }
+    }
+
+    /// Appends the beginning of `parts`, in order; returns how much, and whether all parts are empty.
+    pub(super) fn push_parts(
+        &mut self,
+        parts: &mut dyn Iterator<Item = IoSlice<'_>>,
+    ) -> (usize, bool) {
+        let (mut total, mut empty) = (0, true);
+        for part in parts {
+            let count = self.push(&part);
+            total += count;
+            empty &= part.is_empty();
+            if count < part.len() {
+                break;
+            }
+        }
+        (total, empty)
+    }
+
+    /// Bytes that fit. Beyond the budget they are few, and none until the receiver has read all.
+    pub(super) fn room(&self) -> usize {
+        let Shared { most, budget, .. } = &*self.0;
+        match self.0.unread() {
+            unread if budget.held() < budget.most => most.saturating_sub(unread),
+            0 => SMALLEST.min(*most),
+            _ => 0,
+        }
+    }
+
+    /// Whether bytes wait for the receiver.
+    pub(super) fn has_unread(&self) -> bool {
+        self.0.unread() > 0
+    }
+
+    /// Whether the receiving end was dropped.
+    pub(super) fn is_abandoned(&self) -> bool {
+        is_abandoned(&self.0)
+    }
+}
+
+impl ByteReceiver {
+    /// Moves bytes to `out`; returns how many.
+    pub(super) fn pop(&mut self, out: &mut [u8]) -> usize {
+        let mut count = 0;
+        while count < out.len() {
+            let bytes = self.chunk();
+            let len = bytes.len().min(out.len() - count);
+            if len == 0 {
+                break;
+            }
+            out[count..count + len].copy_from_slice(&bytes[..len]);
+            self.consume(len);
+            count += len;
+        }
+        count
+    }
+
+    /// Copies bytes to `out` without removing them; returns how many.
+    pub(super) fn peek(&mut self, out: &mut [u8]) -> usize {
+        let chunks = self.shared.chunks();
+        let mut count = 0;
+        for chunk in self.chunk.iter().chain(&*chunks) {
+            let bytes = chunk.unread();
+            let len = bytes.len().min(out.len() - count);
+            out[count..count + len].copy_from_slice(&bytes[..len]);
+            count += len;
+        }
+        count
+    }
+
+    /// Bytes that can be read at once, to be consumed; more may follow.
+    pub(super) fn chunk(&mut self) -> &[u8] {
+        if self.chunk.is_none() && self.shared.unread() > 0 {
+            let mut chunks = self.shared.chunks();
+            self.chunk = chunks.pop_front();
+            let spare = if chunks.is_empty() {
+                mem::take(&mut *chunks)
+            } else {
+                VecDeque::new()
+            };
+            // Freed without the lock.
+            drop(chunks);
+            drop(spare);
+        }
+        self.chunk.as_ref().map_or(&[], Chunk::unread)
+    }
+
+    /// Removes bytes of the present chunk.
+    pub(super) fn consume(&mut self, count: usize) {
+        if let Some(chunk) = &mut self.chunk {
+            chunk.start += count;
+        }
+        self.chunk.take_if(|chunk| chunk.unread().is_empty());
+        self.shared.unread.fetch_sub(count, Ordering::Release);
+    }
+
+    /// Whether there is nothing to read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shared.unread() == 0
+    }
+
+    /// Whether half of the queue is free.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.shared.unread() <= self.shared.most / 2
+    }
+
+    /// Whether the sending end was dropped. What it wrote can still be read.
+    pub(super) fn is_abandoned(&self) -> bool {
+        is_abandoned(&self.shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(most: usize) -> (ByteSender, ByteReceiver) {
+        byte_queue(most, &Arc::new(Budget::new(1 << 30)))
+    }
+
+    #[test]
+    fn bytes_pass_in_order_through_all_chunks_between_threads() {
+        for most in [1, 1024, 1025, 5000, 65_536] {
+            let (mut sender, mut receiver) = queue(most);
+            let bytes = (most * 30).min(200_000);
+            let writer = std::thread::spawn(move || {
+                let mut next = 0;
+                while next < bytes {
+                    let len = (next % 1777 + 1).min(bytes - next);
+                    let data: Vec<u8> = (next..next + len)
+                        .map(|at| (at ^ (at >> 7)) as u8)
+                        .collect();
+                    let count = sender.push(&data);
+                    next += count;
+                    if count == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let (mut next, mut out) = (0, [0; 700]);
+            loop {
+                let is_last = receiver.is_abandoned();
+                let count = receiver.pop(&mut out);
+                for byte in &out[..count] {
+                    assert_eq!(*byte, (next ^ (next >> 7)) as u8, "byte {next}");
+                    next += 1;
+                }
+                if count == 0 {
+                    if is_last {
+                        break;
+                    }
+                    std::thread::yield_now();
+                }
+            }
+            assert_eq!(next, bytes);
+            writer.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn a_queue_holds_no_more_than_its_bound_and_nothing_when_it_is_empty() {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let (mut sender, mut receiver) = byte_queue(10_000, &budget);
+        assert_eq!((budget.held(), sender.room()), (0, 10_000));
+        assert_eq!((sender.push(&[1; 400]), budget.held()), (400, 512));
+        assert_eq!(
+            (sender.push(&[2; 20_000]), budget.held()),
+            (9600, 512 + 16_384)
+        );
+        assert_eq!((sender.push(&[3]), sender.room()), (0, 0));
+        let mut out = [0; 600];
+        assert_eq!(receiver.peek(&mut out), 600);
+        assert_eq!(receiver.pop(&mut out[..500]), 500);
+        assert_eq!((out[399], out[400], out[599]), (1, 2, 2));
+        assert!(sender.has_unread() && !receiver.is_empty() && !receiver.is_half_empty());
+        while receiver.pop(&mut out) > 0 {}
+        assert!(receiver.is_empty() && receiver.is_half_empty() && !sender.has_unread());
+        assert_eq!((budget.held(), sender.room()), (0, 10_000));
+        sender.push(&[7; 5000]);
+        receiver.pop(&mut out);
+        drop((sender, receiver));
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn beyond_the_budget_a_queue_takes_little_at_a_time() {
+        let budget = Arc::new(Budget::new(1000));
+        let (mut greedy, mut unread) = byte_queue(10_000, &budget);
+        let (mut other, mut receiver) = byte_queue(10_000, &budget);
+        assert_eq!(greedy.push(&[1; 5000]), 5000);
+        assert_eq!(greedy.push(&[1; 5000]), 0);
+        for _ in 0..3 {
+            assert_eq!(other.push(&[2; 5000]), SMALLEST);
+            assert_eq!(other.push(&[2; 5000]), 0);
+            assert_eq!(receiver.pop(&mut [0; 1000]), SMALLEST);
+        }
+        while unread.pop(&mut [0; 1000]) > 0 {}
+        assert_eq!(greedy.push(&[1; 5000]), 5000);
+    }
+
+    #[test]
+    fn each_end_sees_that_the_other_was_dropped() {
+        let (mut sender, receiver) = queue(9000);
+        sender.push(&[7; 9000]);
+        assert!(!sender.is_abandoned() && !receiver.is_abandoned());
+        drop(receiver);
+        assert!(sender.is_abandoned() && sender.has_unread());
+        let (sender, receiver) = queue(9000);
+        drop(sender);
+        assert!(receiver.is_abandoned());
+    }
+}
