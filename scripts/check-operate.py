@@ -11,6 +11,7 @@ QDISCS = ["fq_codel", "pfifo limit 1000", "cake bandwidth 100mbit", "fq_codel li
 # The text format 0.0.4: a comment, or a name with labels and a value.
 LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"'
 SAMPLE = re.compile(rf"([a-zA-Z_:][\w:]*)(?:\{{({LABEL}(?:,{LABEL})*)?\}})? (\S+)")
+HELP = re.compile(r"# HELP ([a-zA-Z_:][\w:]*) \S.*")
 TYPE = re.compile(r"# TYPE ([a-zA-Z_:][\w:]*) (counter|gauge|histogram)")
 
 
@@ -26,8 +27,12 @@ def ask(method, path, body=None):
 
 def parse(text):
     """Samples by name and labels; every one has a type, and no series comes twice."""
-    types, samples = {}, {}
+    types, samples, helps = {}, {}, set()
     for line in text.splitlines():
+        if found := HELP.fullmatch(line):
+            assert found[1] not in helps and found[1] not in types, line
+            helps.add(found[1])
+            continue
         if found := TYPE.fullmatch(line):
             assert found[1] not in types, line
             types[found[1]] = found[2]
@@ -39,6 +44,7 @@ def parse(text):
         assert name in types or types.get(family) == "histogram", f"no type: {line}"
         assert (name, labels) not in samples, f"twice: {line}"
         samples[name, labels] = float(found[3])
+    assert helps == set(types), helps ^ set(types)
     return samples
 
 

@@ -5,37 +5,63 @@ use std::fmt::Write;
 
 use super::State;
 
+/// A metric's name, its text for `# HELP`, and its value in one direction.
+type Metric = (&'static str, &'static str, fn(&State) -> Option<u64>);
+
+/// Names that end in `_total` are counters, the others gauges.
+const METRICS: [Metric; 10] = [
+    ("node_qdisc_bytes_total", "Bytes sent by the qdisc.", |of| {
+        Some(of.sent.bytes)
+    }),
+    (
+        "node_qdisc_packets_total",
+        "Packets sent by the qdisc.",
+        |of| Some(of.sent.packets),
+    ),
+    (
+        "node_qdisc_drops_total",
+        "Packets dropped in this direction.",
+        |of| Some(of.drops.iter().map(|(_, count)| count).sum()),
+    ),
+    (
+        "node_qdisc_overlimits_total",
+        "Times that the qdisc delayed a packet.",
+        |of| Some(of.overlimits),
+    ),
+    (
+        "node_qdisc_current_queue_length",
+        "Packets in the qdisc.",
+        |of| Some(of.backlog.packets),
+    ),
+    ("node_qdisc_backlog", "Bytes in the qdisc.", |of| {
+        Some(of.backlog.bytes)
+    }),
+    (
+        "tautline_received_packets_total",
+        "Packets received for this direction.",
+        |of| Some(of.taken.packets),
+    ),
+    (
+        "tautline_marks_total",
+        "Packets marked with congestion experienced.",
+        |of| Some(of.marks),
+    ),
+    ("tautline_ring_bytes", "Bytes in the device ring.", |of| {
+        Some(of.ring.bytes)
+    }),
+    (
+        "tautline_ring_limit_bytes",
+        "Limit on the bytes in the device ring.",
+        |of| of.ring_limit,
+    ),
+];
+
 /// The metrics of both ways.
 pub(super) fn text(ports: &[State]) -> String {
     let mut page = Page(String::new());
-    let (counter, gauge) = ("counter", "gauge");
-    page.add(ports, "node_qdisc_bytes_total", counter, |of| of.sent.bytes);
-    page.add(ports, "node_qdisc_packets_total", counter, |of| {
-        of.sent.packets
-    });
-    page.add(ports, "node_qdisc_drops_total", counter, |of| {
-        of.drops.iter().map(|(_, count)| count).sum()
-    });
-    page.add(ports, "node_qdisc_overlimits_total", counter, |of| {
-        of.overlimits
-    });
-    page.add(ports, "node_qdisc_current_queue_length", gauge, |of| {
-        of.backlog.packets
-    });
-    page.add(ports, "node_qdisc_backlog", gauge, |of| of.backlog.bytes);
-    page.add(ports, "tautline_received_packets_total", counter, |of| {
-        of.taken.packets
-    });
-    page.add(ports, "tautline_marks_total", counter, |of| of.marks);
-    page.add(ports, "tautline_ring_bytes", gauge, |of| of.ring.bytes);
-    let limited: Vec<_> = ports
-        .iter()
-        .filter(|of| of.ring_limit.is_some())
-        .cloned()
-        .collect();
-    page.add(&limited, "tautline_ring_limit_bytes", gauge, |of| {
-        of.ring_limit.unwrap_or_default()
-    });
+    for metric in METRICS {
+        page.add(ports, metric);
+    }
     page.drops(ports);
     page.sojourn(ports);
     page.0
@@ -48,15 +74,21 @@ impl Page {
         writeln!(self.0, "{line}").expect("a string takes everything");
     }
 
-    fn add(&mut self, ports: &[State], name: &str, kind: &str, value: impl Fn(&State) -> u64) {
-        self.line(format_args!("# TYPE {name} {kind}"));
-        for of in ports {
-            self.line(format_args!("{name}{{{}}} {}", labels(of), value(of)));
+    fn begin(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"));
+    }
+
+    fn add(&mut self, ports: &[State], (name, help, value): Metric) {
+        let is_counter = name.ends_with("_total");
+        self.begin(name, if is_counter { "counter" } else { "gauge" }, help);
+        for (of, value) in ports.iter().filter_map(|of| Some((of, value(of)?))) {
+            self.line(format_args!("{name}{{{}}} {value}", labels(of)));
         }
     }
 
     fn drops(&mut self, ports: &[State]) {
-        self.line(format_args!("# TYPE tautline_drops_total counter"));
+        let help = "Packets dropped in this direction, by reason.";
+        self.begin("tautline_drops_total", "counter", help);
         for of in ports {
             for (reason, count) in &of.drops {
                 let (labels, reason) = (labels(of), escaped(reason));
@@ -71,7 +103,7 @@ impl Page {
     /// middle of its bucket.
     fn sojourn(&mut self, ports: &[State]) {
         const NAME: &str = "tautline_sojourn_seconds";
-        self.line(format_args!("# TYPE {NAME} histogram"));
+        self.begin(NAME, "histogram", "Time that packets spent in the qdisc.");
         for of in ports {
             let (labels, buckets) = (labels(of), &of.sojourn_ns);
             let below = |end: u64| {
