@@ -15,6 +15,13 @@ const DIGITS: usize = 16;
 /// The version that alone gives the same runs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// "lab 0.1.0, commit 1a2b3c4 of 2026-11-23"; the commit if it was built in a repository.
+pub(crate) fn provenance() -> String {
+    let commit = option_env!("TAUTLINE_COMMIT");
+    let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    format!("lab {VERSION}{commit}")
+}
+
 /// Options of a plan that the scenario file does not fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {

@@ -12,6 +12,7 @@ use askama::filters::Escaper;
 use super::plot::short;
 use super::sheet::{ReportError, ReportRow, RowReport, order};
 use crate::cell::Backend;
+use crate::plan::provenance;
 use crate::result::Judgment;
 use crate::scenario::document::{Elsewhere, OWN};
 use crate::scenario::{Document, Scenario};
@@ -29,6 +30,7 @@ const PAPERS: [(&str, &str); 4] = [
 #[template(path = "index.md.jinja", escape = "md")]
 struct Index<'a> {
     papers: &'a [PaperPage<'a>],
+    provenance: String,
 }
 
 /// The rows of one paper.
@@ -95,7 +97,11 @@ pub(crate) fn files(rows: &[ReportRow], all: &[Scenario]) -> askama::Result<Vec<
         .into_iter()
         .map(|(paper, rows)| PaperPage::new(paper, rows))
         .collect();
-    let mut files = vec![("README.md".to_owned(), Index { papers: &papers }.render()?)];
+    let index = Index {
+        papers: &papers,
+        provenance: provenance(),
+    };
+    let mut files = vec![("README.md".to_owned(), index.render()?)];
     for page in &papers {
         files.push((page.name(), page.render()?));
     }

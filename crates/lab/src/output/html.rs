@@ -6,6 +6,7 @@ use askama::Template;
 
 use super::plot::short;
 use super::sheet::ReportRow;
+use crate::plan::provenance;
 use crate::result::{Judgment, Score};
 
 /// The page of all rows.
@@ -14,13 +15,20 @@ use crate::result::{Judgment, Score};
 struct Page<'a> {
     rows: &'a [ReportRow],
     total: Score,
+    provenance: String,
 }
 
 /// The page of all `rows`.
 pub(crate) fn report(rows: &[ReportRow]) -> askama::Result<String> {
     let reports = rows.iter().flat_map(|row| &row.worlds);
     let total = reports.map(|report| report.row.score()).sum();
-    Page { rows, total }.render()
+    let provenance = provenance();
+    Page {
+        rows,
+        total,
+        provenance,
+    }
+    .render()
 }
 
 #[cfg(test)]
