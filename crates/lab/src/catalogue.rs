@@ -58,6 +58,19 @@ impl Catalogue {
         Scenario::load(&scenario_dir, &name)
     }
 
+    /// The same with `congestion` for the flow `candidate`.
+    ///
+    /// # Errors
+    /// If the scenario does not exist, is invalid or has no such flow, or the controller is unknown.
+    pub(crate) fn load_with_candidate(
+        &self,
+        asked: &str,
+        congestion: &str,
+    ) -> Result<Scenario, ScenarioError> {
+        let (scenario_dir, name) = self.find(asked)?;
+        Scenario::with_candidate(&scenario_dir, &name, congestion)
+    }
+
     /// The same with more axes, for a sweep: see [`Scenario::grid`].
     ///
     /// # Errors

@@ -121,6 +121,25 @@ impl Scenario {
         Self::open(scenario_dir, name, |_, _| Ok(()))
     }
 
+    /// Like [`load`](Self::load), with `congestion` for the flow `candidate` in every cell.
+    ///
+    /// # Errors
+    /// The same; a scenario without that flow, an unknown controller.
+    pub fn with_candidate(
+        scenario_dir: &ScenarioDir,
+        name: &str,
+        congestion: &str,
+    ) -> Result<Self, ScenarioError> {
+        Self::open(scenario_dir, name, |root, sources| {
+            let file = sources.add("--cc".to_owned(), congestion.to_owned());
+            let place = Position { file, at: 0 };
+            let value = node::Value::String(congestion.to_owned());
+            let candidate = "flow.candidate.tcp.congestion";
+            root.set(candidate, place, &Node { value, place })
+                .map_err(|fault| fault.at(place))
+        })
+    }
+
     /// Like [`load`](Self::load), for a sweep: with more axes behind its own,
     /// `[NAME:]KEY=VALUE,VALUE…` each, and without what judges or shows the row, which is for its
     /// own cells.

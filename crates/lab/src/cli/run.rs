@@ -42,6 +42,9 @@ pub(super) struct RunArgs {
     /// One run of each cell
     #[arg(long, conflicts_with = "repetitions")]
     quick: bool,
+    /// Congestion controller of the flow `candidate`: `lab run rfc9743 --cc bbr`
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    cc: Option<String>,
     /// Writes a line for each shape into this file: the row, the shape's number, and whether it holds
     #[arg(long, value_name = "FILE")]
     verdicts: Option<PathBuf>,
@@ -82,7 +85,10 @@ impl RunArgs {
         // Every file is read before anything runs: a mistake in the last shows at once.
         let scenarios = asked
             .into_iter()
-            .map(|id| catalogue.load(id))
+            .map(|id| match &self.cc {
+                Some(cc) => catalogue.load_with_candidate(id, cc),
+                None => catalogue.load(id),
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let (here, elsewhere): (Vec<_>, Vec<_>) = scenarios
             .into_iter()

@@ -71,6 +71,7 @@ impl<'a> PaperPage<'a> {
         let title = match known {
             Some((number, title)) => format!("Paper {number}: {title}"),
             None if paper == OWN => "Experiments of one's own".to_owned(),
+            None if paper.starts_with("RFC ") => paper.clone(),
             None => format!("Paper {paper}"),
         };
         rows.sort_by_cached_key(|row| order(row.id()));

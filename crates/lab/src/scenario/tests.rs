@@ -664,3 +664,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_candidate_takes_the_place_of_the_one_in_the_file() {
+    let with = |cc| Scenario::with_candidate(&ScenarioDir::Shipped, "rfc9743.toml", cc);
+    let scenario = with("bbr").expect("a controller");
+    let resolved: serde_json::Value =
+        serde_json::from_str(&scenario.cells[0].resolved).expect("JSON");
+    assert_eq!(resolved["flow"][0]["tcp"]["congestion"], "bbr");
+    let unknown = with("bbr9").expect_err("no such controller").to_string();
+    assert!(
+        unknown.contains("--cc") && unknown.contains("bbr3"),
+        "{unknown}"
+    );
+}
