@@ -50,7 +50,8 @@ pub struct StackArgs {
     /// Backend for network I/O
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
-    /// TAP: exchange large TCP packets without checksums with the kernel (TSO and GRO)
+    /// Send and receive large packets of many TCP segments. TAP: the kernel splits and merges them
+    /// (TSO and GRO). AF_XDP: software does, at the ring
     #[arg(long)]
     pub offload: bool,
     /// AF_XDP: where the XDP program runs

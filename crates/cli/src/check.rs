@@ -42,9 +42,12 @@ impl StackArgs {
             self.check_gateway(*via, &self.gateway[..at])?;
         }
         let kernel = self.device != DeviceKind::AfXdp;
-        let foreign = if self.offload && self.device != DeviceKind::Tap {
-            let with = if kernel { "packet" } else { "af_xdp" };
-            Some(("offload", format!("with --device {with}"), "tap"))
+        let foreign = if self.offload && self.device == DeviceKind::Packet {
+            Some((
+                "offload",
+                "with --device packet".to_owned(),
+                "tap or af_xdp",
+            ))
         } else if let Some(queue) = self.queue.filter(|_| kernel) {
             Some(("queue", queue.to_string(), "af_xdp"))
         } else if kernel && self.mode != Mode::Auto {

@@ -54,6 +54,7 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    use tautline_offload::SoftwareOffload;
     use tautline_xdp_io::{Bind, Config, Driver, Take, XdpQueues, interface_mac, interface_mtu};
 
     let driver = match args.mode {
@@ -85,13 +86,30 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     if device.queues().len() > 1 {
         mode = format!("{mode}, {} queues", device.queues().len());
     }
+    let (mac, pool) = (interface_mac(&args.iface)?, Pool::new(frames));
+    if !args.offload {
+        return job.run(Opened {
+            mac,
+            mode,
+            device,
+            pool,
+            path: "af_xdp",
+            failure: |device| device.failure().map(|failure| failure.to_string()),
+        });
+    }
+    let device = SoftwareOffload::new(device, pool, Default::default());
     job.run(Opened {
-        mac: interface_mac(&args.iface)?,
-        mode,
+        pool: Pool::heap(FRAMES, device.tso()),
+        mac,
         device,
-        pool: Pool::new(frames),
         path: "af_xdp",
-        failure: |device| device.failure().map(|failure| failure.to_string()),
+        mode: format!("{mode}, packets of several segments cut and merged in software"),
+        failure: |device| {
+            device
+                .inner_mut()
+                .failure()
+                .map(|failure| failure.to_string())
+        },
     })
 }
 

@@ -10,6 +10,8 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 mod gro;
 mod gso;
@@ -142,5 +144,13 @@ impl<D: Device> Device for SoftwareOffload<D> {
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         self.gso.reset(&mut self.inner, lost);
+    }
+}
+
+/// The descriptor of the device below, which announces frames and completions.
+#[cfg(all(feature = "std", unix))]
+impl<D: Device + std::os::fd::AsFd> std::os::fd::AsFd for SoftwareOffload<D> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.inner.as_fd()
     }
 }
