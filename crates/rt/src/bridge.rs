@@ -166,24 +166,12 @@ impl<D: Device, T: Tracer> Side<D, T> {
         }
     }
 
-    /// Queues a packet as the device takes it: in single frames with their checksums, unless the
-    /// device cuts and checksums itself.
+    /// Queues a packet, with its checksums unless the device writes them.
     fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
-        let device = self.port.ring().device();
-        if packet.segments() == 1 && !device.completes() {
+        trace(&mut self.tracer, now, What::Born, packet.bytes());
+        trace(&mut self.tracer, now, What::Queued, packet.bytes());
+        if packet.segments() == 1 && !self.port.ring().device().completes() {
             packet.complete();
-        }
-        if packet.segments() > 1 && device.tso().is_none() {
-            let (port, drops) = (&mut self.port, &mut self.drops);
-            let mut each = |piece: Packet<D::Frame>| {
-                port.enqueue(piece.with_deferred(Deferred::Nothing), now, drops);
-            };
-            if let Err(whole) = packet.split(&mut each) {
-                // No memory for the pieces.
-                self.received.no_memory += 1;
-                let _no_owner = self.pool.settle(whole);
-            }
-            return;
         }
         self.port.enqueue(packet, now, &mut self.drops);
     }
@@ -217,14 +205,33 @@ fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
     }
 }
 
-/// Segments of a received frame.
-fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> u16 {
-    let size = offload.segment_size.map(|size| size.get().into());
-    size.and_then(|size| Segmentation::of_size(bytes, medium.network_offset(bytes), size))
-        .map_or(1, |whole| u16::try_from(whole.count()).unwrap_or(1))
+/// The segments of a received frame; `None` if it is a single one.
+fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> Option<Segmentation<'_>> {
+    let size = usize::from(offload.segment_size?.get());
+    Segmentation::of_size(bytes, medium.network_offset(bytes), size)
+        .filter(|whole| (2..=usize::from(u16::MAX)).contains(&whole.count()))
 }
 
-/// Forwards up to a batch of received frames of `from` to the qdisc of `to`.
+/// A packet in a frame of `pool`, filled by `write`, which returns its length if it fits.
+fn copied<F: Frame>(
+    pool: &mut Pool<F>,
+    received: &mut Received,
+    write: impl FnOnce(&mut [u8]) -> Option<usize>,
+) -> Option<Packet<F>> {
+    let Some(mut frame) = pool.take() else {
+        received.no_memory += 1;
+        return None;
+    };
+    let Some(len) = write(frame.bytes_mut()) else {
+        received.too_long += 1;
+        pool.put_back(frame);
+        return None;
+    };
+    Some(Packet::new(frame, u32::try_from(len).unwrap_or(u32::MAX)))
+}
+
+/// Forwards up to a batch of received frames of `from` to the qdisc of `to`. A frame of several
+/// segments is cut into those that were merged, unless the device of `to` cuts it.
 fn forward<A, B, T, U>(
     from: &mut Side<A, T>,
     to: &mut Side<B, U>,
@@ -247,31 +254,33 @@ where
         from.received.frames += 1;
         from.received.bytes += bytes.len() as u64;
         trace(&mut from.tracer, now, What::Received, bytes);
-        match to.pool.take() {
-            None => from.received.no_memory += 1,
-            Some(mut frame) => match frame.bytes_mut().get_mut(..bytes.len()) {
+        let known = key.parse(bytes);
+        let whole = segments(bytes, medium, received.offload);
+        let count = whole.as_ref().map_or(1, Segmentation::count);
+        let cut = whole.filter(|_| to.port.ring().device().tso().is_none());
+        for index in 0..cut.as_ref().map_or(1, Segmentation::count) {
+            let write = |out: &mut [u8]| match &cut {
+                Some(cut) => cut.write(index, out),
                 None => {
-                    from.received.too_long += 1;
-                    to.pool.put_back(frame);
+                    out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+                    Some(bytes.len())
                 }
-                Some(room) => {
-                    room.copy_from_slice(bytes);
-                    let known = key.parse(bytes);
-                    let mut packet =
-                        Packet::new(frame, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
-                            .with_medium(medium)
-                            .with_segments(segments(bytes, medium, received.offload))
-                            .with_hashes(known.flow, known.source, known.destination)
-                            .with_tos(known.tos, known.priority);
-                    if received.offload.checksum_known {
-                        // It may not be written yet.
-                        packet = packet.with_deferred(Deferred::Checksum);
-                    }
-                    trace(&mut to.tracer, now, What::Born, packet.bytes());
-                    trace(&mut to.tracer, now, What::Queued, packet.bytes());
-                    to.enqueue(packet, now);
+            };
+            let Some(packet) = copied(&mut to.pool, &mut from.received, write) else {
+                continue;
+            };
+            let mut packet = packet
+                .with_medium(medium)
+                .with_hashes(known.flow, known.source, known.destination)
+                .with_tos(known.tos, known.priority);
+            if cut.is_none() {
+                packet = packet.with_segments(count as u16);
+                if received.offload.checksum_known {
+                    // It may not be written yet.
+                    packet = packet.with_deferred(Deferred::Checksum);
                 }
-            },
+            }
+            to.enqueue(packet, now);
         }
         device.recycle(received.frame);
     }

@@ -1,0 +1,175 @@
+//! Packets of several segments through a bridge, beside the segments themselves.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU16;
+
+use tautline_base::{Device, HeapFrame, Instant, Offload, Packet, Received};
+use tautline_bql::LimitKind;
+use tautline_qdisc::{Pfifo, Stats, pfifo};
+use tautline_rt::bridge::{Bridge, Side};
+use tautline_tc::DynQdisc;
+use tautline_testkit::{ACK, Ip, MemoryDevice, PSH, Segment, TCP, frame};
+
+const NOW: Instant = Instant::ZERO;
+/// Payload of each segment but the last, and of all.
+const SIZE: usize = 1000;
+const PAYLOAD: usize = 4 * SIZE + 300;
+
+/// A device of ordinary frames on which packets arrive with their receive offload.
+#[derive(Default)]
+struct Merging {
+    wire: MemoryDevice,
+    offloads: VecDeque<Offload>,
+}
+
+impl Device for Merging {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        self.wire.mtu()
+    }
+
+    fn room(&self) -> usize {
+        self.wire.room()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, now: Instant) {
+        self.wire.put(packet, now);
+    }
+
+    fn doorbell(&mut self, now: Instant) {
+        self.wire.doorbell(now);
+    }
+
+    fn reap(&mut self, now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        self.wire.reap(now, done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.wire.in_flight()
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Received<HeapFrame>> {
+        let received = self.wire.receive(now)?;
+        let offload = self.offloads.pop_front().unwrap_or_default();
+        Some(Received {
+            offload,
+            ..received
+        })
+    }
+
+    fn recycle(&mut self, frame: HeapFrame) {
+        self.wire.recycle(frame);
+    }
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        self.wire.reset(lost);
+    }
+}
+
+fn side(frames: usize, frame_len: usize) -> Side<Merging> {
+    let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> =
+        Box::new(Pfifo::new(pfifo::Config::default()));
+    Side::new(
+        Merging::default(),
+        (0..frames)
+            .map(|_| HeapFrame::with_len(frame_len))
+            .collect(),
+        Stats::new(queue),
+        LimitKind::Unlimited.build().expect("it has no parameter"),
+    )
+}
+
+/// A valid frame with the `len` payload bytes of a stream from byte `from`.
+fn segment(addresses: [IpAddr; 2], from: usize, len: usize, flags: u16) -> Vec<u8> {
+    let ip = Ip::new(addresses[0], addresses[1], TCP);
+    let segment = Segment {
+        source_port: 1000,
+        destination_port: 80,
+        seq: (u32::MAX - 1500).wrapping_add(from as u32),
+        ack: 77,
+        flags,
+        window: 4096,
+        payload: (from..from + len).map(|at| (at * 7) as u8).collect(),
+        ..Segment::default()
+    };
+    frame::ethernet(
+        [2; 6],
+        [4; 6],
+        ip.ethertype(),
+        &ip.packet(&segment.to_bytes()),
+    )
+}
+
+fn both_families() -> [[IpAddr; 2]; 2] {
+    [
+        [1, 2].map(|host| Ipv4Addr::new(192, 0, 2, host).into()),
+        [1, 2].map(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into()),
+    ]
+}
+
+/// `frame` without its TCP checksum, as the kernel hands over what never left the machine.
+fn unfinished(mut frame: Vec<u8>, addresses: [IpAddr; 2]) -> Vec<u8> {
+    let transport = if addresses[0].is_ipv4() { 34 } else { 54 };
+    frame[transport + 16..transport + 18].fill(0xaa);
+    frame
+}
+
+fn arrive(side: &mut Side<Merging>, frame: Vec<u8>, segment_size: Option<usize>) {
+    let device = side.port_mut().ring_mut().device_mut();
+    device.wire.arrived.push_back(frame);
+    device.offloads.push_back(Offload {
+        checksum_known: true,
+        segment_size: segment_size.and_then(|size| NonZeroU16::new(size as u16)),
+        ..Offload::default()
+    });
+}
+
+#[test]
+fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
+    for addresses in both_families() {
+        let mut bridge = Bridge::new(side(4, 2048), side(8, 2048), 1);
+        let whole = segment(addresses, 0, PAYLOAD, ACK | PSH);
+        arrive(&mut bridge.left, unfinished(whole, addresses), Some(SIZE));
+        assert!(!bridge.turn(NOW));
+        let sent = &bridge.right.port().ring().device().wire.sent;
+        let expected: Vec<_> = (0..PAYLOAD)
+            .step_by(SIZE)
+            .map(|from| match PAYLOAD - from {
+                rest if rest > SIZE => segment(addresses, from, SIZE, ACK),
+                rest => segment(addresses, from, rest, ACK | PSH),
+            })
+            .collect();
+        assert!(*sent == expected);
+        // The limit and the qdisc see frames of the wire, and every frame of the pool comes back.
+        let _ = bridge.turn(NOW);
+        assert_eq!(bridge.right.port().qdisc().stats().enqueued.packets, 5);
+        assert_eq!(bridge.right.outstanding(), 0);
+        assert_eq!(bridge.left.received().no_memory, 0);
+    }
+}
+
+#[test]
+fn a_single_packet_without_its_checksum_gets_it() {
+    for addresses in both_families() {
+        let mut bridge = Bridge::new(side(4, 2048), side(4, 2048), 1);
+        let whole = segment(addresses, 0, SIZE, ACK | PSH);
+        arrive(&mut bridge.left, unfinished(whole.clone(), addresses), None);
+        assert!(!bridge.turn(NOW));
+        let sent = &bridge.right.port().ring().device().wire.sent;
+        assert_eq!(Vec::from(sent.clone()), [whole]);
+    }
+}
+
+#[test]
+fn a_packet_longer_than_the_other_sides_frames_is_counted() {
+    let [addresses, _] = both_families();
+    let mut bridge = Bridge::new(side(4, 2048), side(4, 2048), 1);
+    let whole = segment(addresses, 0, PAYLOAD, ACK);
+    arrive(&mut bridge.left, whole, None);
+    assert!(!bridge.turn(NOW));
+    assert_eq!(bridge.left.received().too_long, 1);
+    assert_eq!(bridge.right.outstanding(), 0);
+    assert!(bridge.right.port().ring().device().wire.sent.is_empty());
+}
