@@ -1,4 +1,4 @@
-//! `tautline tun2socks`: forwards traffic from a TUN interface through a SOCKS 5 proxy.
+//! `tautline tun2socks`: forwards traffic from a TUN interface through a SOCKS 5 or HTTP proxy.
 
 use std::future::poll_fn;
 use std::io;
@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use clap::Parser;
 use tautline_netstack::device::Tun;
-use tautline_netstack::tun2socks::{Socks5, Tun2Socks};
+use tautline_netstack::tun2socks::{Proxy, Tun2Socks};
 use tautline_netstack::{Bytes, Netstack};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -21,16 +21,17 @@ The interface is created if it does not exist; give it an address and routes: `i
 ip route add 192.0.2.0/24 dev tun0`. The proxy's own address must not be routed to it.
 A SYN is answered once the proxy has connected: a refused destination is a refused connection.";
 
-/// Forwards connections and datagrams from a TUN interface through a SOCKS 5 proxy.
+/// Forwards connections and datagrams from a TUN interface through a SOCKS 5 proxy, or connections
+/// only through an HTTP proxy.
 #[derive(Parser, Debug)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Tun2SocksArgs {
     /// TUN interface
     #[arg(long)]
     tun: String,
-    /// The proxy: [socks5://][name:password@]address:port
+    /// The proxy: [socks5://|http://][name:password@]address:port
     #[arg(long)]
-    proxy: Socks5,
+    proxy: Proxy,
     /// Qdisc toward the interface, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: String,

@@ -1,35 +1,73 @@
-//! [`Tun2Socks`]: everything that arrives from a tunnel leaves by way of a SOCKS 5 server.
+//! [`Tun2Socks`]: everything that arrives from a tunnel leaves by way of a proxy: a SOCKS 5
+//! server, or an HTTP server with the method CONNECT.
 //!
 //! A SYN is answered once the server has connected: the client of the tunnel sees a refusal as it would
-//! without a proxy. Datagrams, those of DNS among them, pass through one association per sender.
+//! without a proxy. Datagrams, those of DNS among them, pass through one association per sender; HTTP has no way for
+//! them, so they are dropped.
 
+mod http;
 mod socks5;
 
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::str::FromStr;
 
 use tautline_stack::Rejection;
 use tokio::net::{TcpStream, UdpSocket};
 
+pub use http::{HttpError, HttpProxy};
 pub use socks5::{BadProxy, Socks5, Socks5Error};
 
 use crate::Netstack;
 use crate::relay::{self, Association, RelayLimits, Way};
 
+/// A proxy.
+#[derive(Clone, Debug)]
+pub enum Proxy {
+    /// For connections and datagrams.
+    Socks5(Socks5),
+    /// For connections only.
+    Http(HttpProxy),
+}
+
+impl From<Socks5> for Proxy {
+    fn from(proxy: Socks5) -> Self {
+        Self::Socks5(proxy)
+    }
+}
+
+impl From<HttpProxy> for Proxy {
+    fn from(proxy: HttpProxy) -> Self {
+        Self::Http(proxy)
+    }
+}
+
+/// As [`Socks5`], or `http://name:password@192.0.2.1:3128`.
+impl FromStr for Proxy {
+    type Err = BadProxy;
+
+    fn from_str(text: &str) -> Result<Self, BadProxy> {
+        match text.strip_prefix("http://") {
+            Some(rest) => rest.parse().map(Socks5::into_http).map(Self::Http),
+            None => text.parse().map(Self::Socks5),
+        }
+    }
+}
+
 /// A tunnel's way out through a proxy.
 #[derive(Clone, Debug)]
 pub struct Tun2Socks {
-    proxy: Socks5,
+    proxy: Proxy,
     /// Bounds in time and number.
     pub limits: RelayLimits,
 }
 
 impl Tun2Socks {
     /// A way out through `proxy`.
-    pub fn new(proxy: Socks5) -> Self {
+    pub fn new(proxy: impl Into<Proxy>) -> Self {
         Self {
-            proxy,
+            proxy: proxy.into(),
             limits: RelayLimits::default(),
         }
     }
@@ -43,16 +81,21 @@ impl Tun2Socks {
     }
 }
 
-impl Way for Socks5 {
+impl Way for Proxy {
     type Association = SocksAssociation;
 
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
-        let connected = Self::connect(self, to).await;
-        connected.map_err(|error| error.rejection())
+        match self {
+            Self::Socks5(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
+            Self::Http(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
+        }
     }
 
     async fn associate(&self) -> io::Result<SocksAssociation> {
-        let (control, relay) = Self::associate(self).await.map_err(io::Error::other)?;
+        let Self::Socks5(proxy) = self else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let (control, relay) = proxy.associate().await.map_err(io::Error::other)?;
         Ok(SocksAssociation { control, relay })
     }
 }

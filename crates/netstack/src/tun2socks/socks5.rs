@@ -8,6 +8,8 @@ use tautline_stack::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+use super::HttpProxy;
+
 const VERSION: u8 = 5;
 const NO_LOGIN: u8 = 0;
 const PASSWORD: u8 = 2;
@@ -26,7 +28,9 @@ pub struct Socks5 {
 
 /// Text that names no server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no proxy: write [socks5://][name:password@]address:port, the address in digits")]
+#[error(
+    "`{0}` is no proxy: write [socks5://|http://][name:password@]address:port, the address in digits"
+)]
 pub struct BadProxy(String);
 
 /// As in `socks5://name:password@192.0.2.1:1080`; all but address and port may be left out.
@@ -96,6 +100,15 @@ impl Socks5 {
     pub fn login(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
         self.login = Some((name.into(), password.into()));
         self
+    }
+
+    /// The same server and login for HTTP.
+    pub(super) fn into_http(self) -> HttpProxy {
+        let proxy = HttpProxy::new(self.server);
+        match self.login {
+            Some((name, password)) => proxy.login(&name, &password),
+            None => proxy,
+        }
     }
 
     /// A connection to `to` by way of the server.
@@ -248,6 +261,7 @@ pub(super) fn unwrap(message: &[u8]) -> Option<(SocketAddr, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Proxy;
     use super::*;
 
     #[test]
@@ -261,6 +275,15 @@ mod tests {
             let refused = text.parse::<Socks5>().expect_err("no server");
             assert_eq!(refused, BadProxy(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_scheme_names_the_protocol_and_a_proxy_keeps_its_login() {
+        let proxy = "http://name:word@127.0.0.1:3128".parse().expect("a server");
+        let server = SocketAddr::from(([127, 0, 0, 1], 3128));
+        let expected = HttpProxy::new(server).login("name", "word");
+        assert!(matches!(proxy, Proxy::Http(proxy) if proxy == expected));
+        assert!(matches!("127.0.0.1:1".parse(), Ok(Proxy::Socks5(_))));
     }
 
     #[test]
