@@ -15,6 +15,11 @@ fn bulk(criterion: &mut Criterion) {
     ));
     let mut ours = Bulk::new(TcpConfig::default());
     group.bench_function("tautline", |bencher| bencher.iter(|| ours.transfer(BYTES)));
+    let mut owned = Bulk::new(TcpConfig::default());
+    owned.zero_copy = true;
+    group.bench_function("tautline, zero-copy", |bencher| {
+        bencher.iter(|| owned.transfer(BYTES))
+    });
     let unpaced = TcpConfig {
         pacing: Pacing::Off,
         tsq: TsqLimit::Off,

@@ -8,7 +8,7 @@ use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::{self as offload, SoftwareOffload};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, SocketError, TcpConfig};
 
 use crate::back_to_back::{BackToBack, RING};
 
@@ -46,7 +46,9 @@ pub struct Bulk<D: Device = BackToBack> {
     client: SocketId,
     server: SocketId,
     now: Instant,
-    chunk: Vec<u8>,
+    chunk: bytes::Bytes,
+    /// Buffers are owned and lent, not copied.
+    pub zero_copy: bool,
 }
 
 impl Bulk {
@@ -94,7 +96,8 @@ impl<D: Joined> Bulk<D> {
             client,
             server,
             now,
-            chunk: vec![0x5a; 64 << 10],
+            chunk: vec![0x5a; 64 << 10].into(),
+            zero_copy: false,
         };
         bulk.transfer(32 << 20);
         bulk
@@ -119,15 +122,30 @@ impl<D: Joined> Bulk<D> {
         let mut buffer = [0; 64 << 10];
         while received < bytes {
             let want = self.chunk.len().min((bytes - sent) as usize);
-            sent += self.hosts[0]
-                .send(self.client, &self.chunk[..want])
-                .expect("open") as u64;
+            sent += self.send(want).expect("open") as u64;
             exchange(&mut self.hosts, &mut self.now);
-            while let Ok(Recv::Data(count)) = self.hosts[1].recv(self.server, &mut buffer) {
+            while let Ok(Recv::Data(count)) = self.receive(&mut buffer) {
                 received += count as u64;
             }
         }
         self.now - start
+    }
+
+    fn send(&mut self, len: usize) -> Result<usize, SocketError> {
+        if self.zero_copy {
+            let mut chunk = self.chunk.slice(..len);
+            self.hosts[0].tcp(self.client)?.send_owned(&mut chunk)
+        } else {
+            self.hosts[0].send(self.client, &self.chunk[..len])
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Recv, SocketError> {
+        if self.zero_copy {
+            self.hosts[1].tcp(self.server)?.recv_with(<[u8]>::len)
+        } else {
+            self.hosts[1].recv(self.server, buffer)
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! So many mebibytes through both ends of a connection, to count instructions of by callgrind
-//! (`scripts/bench-bulk`): `bulk_bytes MEBIBYTES [tso | software] [follow]`, or `bulk_bytes MEBIBYTES
+//! (`scripts/bench-bulk`): `bulk_bytes MEBIBYTES [tso | software] [follow] [zero-copy]`, or `bulk_bytes MEBIBYTES
 //! smoltcp`. The difference of two runs, per byte, is what a byte costs. `tso`: devices carry
 //! packets of several segments; `software`: they carry frames of the MTU, cut and merged in software;
-//! `follow`: the send buffer follows the window; `smoltcp`: both ends are smoltcp's.
+//! `follow`: the send buffer follows the window; `zero-copy`: buffers are owned and lent; `smoltcp`: both ends are smoltcp's.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -19,7 +19,9 @@ fn main() -> ExitCode {
         .first()
         .and_then(|number| number.parse::<u64>().ok())
     else {
-        eprintln!("usage: bulk_bytes MEBIBYTES [tso | software] [follow] | MEBIBYTES smoltcp");
+        eprintln!(
+            "usage: bulk_bytes MEBIBYTES [tso | software] [follow] [zero-copy] | MEBIBYTES smoltcp"
+        );
         return ExitCode::from(2);
     };
     let asked = |word: &str| arguments.iter().any(|argument| argument == word);
@@ -32,16 +34,18 @@ fn main() -> ExitCode {
         send_start,
         ..TcpConfig::default()
     };
+    let zero_copy = asked("zero-copy");
     if asked("software") {
-        run(Bulk::with_software_offload(config), mebibytes);
+        run(Bulk::with_software_offload(config), mebibytes, zero_copy);
     } else {
         let tso = asked("tso").then_some(Tso::MOST);
-        run(Bulk::with_tso(config, tso), mebibytes);
+        run(Bulk::with_tso(config, tso), mebibytes, zero_copy);
     }
     ExitCode::SUCCESS
 }
 
-fn run<D: Joined>(mut bulk: Bulk<D>, mebibytes: u64) {
+fn run<D: Joined>(mut bulk: Bulk<D>, mebibytes: u64, zero_copy: bool) {
+    bulk.zero_copy = zero_copy;
     let before = bulk.sender().stats().births;
     let took = bulk.transfer(mebibytes << 20);
     println!(

@@ -13,6 +13,7 @@
 pub mod address;
 mod addressing;
 pub mod attribution;
+mod chunks;
 pub mod config;
 mod cookies;
 pub mod host;

@@ -17,7 +17,8 @@ use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Rece
 use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_stack::{
-    Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo, UdpConfig, UdpRecv,
+    Cidr, Event, Host, HostConfig, NoTrace, Recv, SocketError, TcpConfig, TcpInfo, UdpConfig,
+    UdpRecv,
 };
 
 /// The system's allocator, counting the calls of each thread.
@@ -176,7 +177,9 @@ struct Bulk {
     client: SocketId,
     server: SocketId,
     now: Instant,
-    chunk: Vec<u8>,
+    chunk: bytes::Bytes,
+    /// Buffers are owned and lent, not copied.
+    zero_copy: bool,
 }
 
 impl Bulk {
@@ -206,7 +209,8 @@ impl Bulk {
             client,
             server: client,
             now,
-            chunk: vec![0x5a; 64 << 10],
+            chunk: vec![0x5a; 64 << 10].into(),
+            zero_copy: false,
         };
         bulk.server = loop {
             bulk.round();
@@ -228,10 +232,27 @@ impl Bulk {
         let end = self.info().segments_out + segments;
         let mut buffer = [0; 16 << 10];
         while self.info().segments_out < end {
-            while self.hosts[0].send(self.client, &self.chunk) == Ok(self.chunk.len()) {}
+            while self.send() == Ok(self.chunk.len()) {}
             self.round();
-            while let Ok(Recv::Data(_)) = self.hosts[1].recv(self.server, &mut buffer) {}
+            while let Ok(Recv::Data(_)) = self.receive(&mut buffer) {}
             while self.hosts[0].next_event().is_some() || self.hosts[1].next_event().is_some() {}
+        }
+    }
+
+    fn send(&mut self) -> Result<usize, SocketError> {
+        if self.zero_copy {
+            let mut chunk = self.chunk.clone();
+            self.hosts[0].tcp(self.client)?.send_owned(&mut chunk)
+        } else {
+            self.hosts[0].send(self.client, &self.chunk)
+        }
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<Recv, SocketError> {
+        if self.zero_copy {
+            self.hosts[1].tcp(self.server)?.recv_with(<[u8]>::len)
+        } else {
+            self.hosts[1].recv(self.server, buffer)
         }
     }
 
@@ -300,6 +321,16 @@ fn a_bulk_transfer_allocates_nothing_in_steady_state() {
         bulk.hosts[0].port().ring().limit().limit() > Bytes::ZERO,
         "so must DQL"
     );
+}
+
+#[test]
+fn nor_does_one_without_copies() {
+    let mut bulk = Bulk::new(None);
+    bulk.zero_copy = true;
+    let (count, culprit) = allocations(&mut bulk, 20_000, 20_000);
+    if let Some(culprit) = culprit {
+        panic!("{count} allocations in 20000 segments, the first at\n{culprit}");
+    }
 }
 
 #[test]

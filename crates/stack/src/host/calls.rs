@@ -15,7 +15,7 @@ use crate::socket::{
     CloseReason, ConnectError, Event, ListenAt, ListenError, Recv, SocketError, SocketOption,
 };
 use crate::tcp::info::TcpInfo;
-use crate::tcp::{AppData, Connection, State, Tuple};
+use crate::tcp::{AppData, Connection, Reading, State, Tuple};
 use crate::trace::Tracer;
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -126,7 +126,7 @@ where
     /// # Errors
     /// [`SocketError::NoSuchSocket`].
     pub fn tcp(&mut self, id: SocketId) -> Result<TcpSocket<'_>, SocketError> {
-        TcpSocket::new(&mut self.transport, id)
+        TcpSocket::new(&mut self.transport, id, self.now)
     }
 
     /// Reads received data.
@@ -134,13 +134,8 @@ where
     /// # Errors
     /// [`SocketError`]: no such socket, or a connection that ended with everything read.
     pub fn recv(&mut self, id: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> {
-        let connection = self.transport.sockets.connection_mut(id);
-        let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let read = connection.read(out, false)?;
-        // Reading may have opened the window.
-        self.transport.runnable.push(connection);
-        self.transport.charge_if_changed(id);
-        Ok(read)
+        let stays = false;
+        self.transport.read(id, Reading::Copied { out, stays })
     }
 
     /// Closes the sending half: the peer reads the end of the stream after all sent data. Receiving

@@ -1,21 +1,26 @@
 //! [`TcpSocket`]: calls on one connection that few applications make.
 
-use tautline_base::SocketId;
+use tautline_base::{Instant, SocketId};
 
 use super::transport::Transport;
 use crate::socket::{Recv, SocketError};
-use crate::tcp::Connection;
+use crate::tcp::{AppData, Connection, Reading};
 
 /// A connection of a [`Host`](crate::Host), borrowed for a call: see [`Host::tcp`](crate::Host::tcp).
 pub struct TcpSocket<'a> {
     transport: &'a mut Transport,
     id: SocketId,
+    now: Instant,
 }
 
 impl<'a> TcpSocket<'a> {
-    pub(super) fn new(transport: &'a mut Transport, id: SocketId) -> Result<Self, SocketError> {
+    pub(super) fn new(
+        transport: &'a mut Transport,
+        id: SocketId,
+        now: Instant,
+    ) -> Result<Self, SocketError> {
         match transport.sockets.connection(id) {
-            Some(_) => Ok(Self { transport, id }),
+            Some(_) => Ok(Self { transport, id, now }),
             None => Err(SocketError::NoSuchSocket),
         }
     }
@@ -26,7 +31,28 @@ impl<'a> TcpSocket<'a> {
     /// As [`recv`](crate::Host::recv).
     pub fn peek(&mut self, out: &mut [u8]) -> Result<Recv, SocketError> {
         let connection = self.transport.sockets.connection_mut(self.id);
-        connection.ok_or(SocketError::NoSuchSocket)?.read(out, true)
+        let connection = connection.ok_or(SocketError::NoSuchSocket)?;
+        connection.read(Reading::Copied { out, stays: true })
+    }
+
+    /// [`send`](crate::Host::send) without the copy into the send buffer: takes as much of `data` as fits,
+    /// and keeps it until it is acknowledged, or the connection ends. Few large buffers are better
+    /// than many small ones.
+    ///
+    /// # Errors
+    /// As [`send`](crate::Host::send).
+    pub fn send_owned(&mut self, data: &mut bytes::Bytes) -> Result<usize, SocketError> {
+        self.transport
+            .write(self.id, AppData::Owned(data), self.now)
+    }
+
+    /// [`recv`](crate::Host::recv) without the copy out of the receive buffer: lends received data to `read`, which returns how
+    /// many of the bytes it has consumed. There may be more behind them.
+    ///
+    /// # Errors
+    /// As [`recv`](crate::Host::recv).
+    pub fn recv_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Recv, SocketError> {
+        self.transport.read(self.id, Reading::Lent(&mut read))
     }
 
     /// Closes the receiving half (`SHUT_RD`): a read returns the end of the stream once all that

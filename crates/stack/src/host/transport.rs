@@ -20,10 +20,10 @@ use crate::attribution::Attribution;
 use crate::config::{LocalDropReporting, TcpConfig};
 use crate::keyed::Key;
 use crate::queues::{RunQueue, TimeQueue};
-use crate::socket::{Event, ListenAt, SocketError};
+use crate::socket::{Event, ListenAt, Recv, SocketError};
 use crate::sockets::{Socket, Sockets};
 use crate::stats::HostStats;
-use crate::tcp::{AppData, Connection, Opening, State, Tuple};
+use crate::tcp::{AppData, Connection, Opening, Reading, State, Tuple};
 use crate::time_wait::TimeWaits;
 use crate::udp::socket::UdpSocket;
 use crate::udp::{BindError, UdpConfig};
@@ -134,6 +134,17 @@ impl Transport {
         self.runnable.push(connection);
         self.charge_if_changed(id);
         Ok(taken)
+    }
+
+    /// The application reads from a connection.
+    pub(super) fn read(&mut self, id: SocketId, how: Reading<'_>) -> Result<Recv, SocketError> {
+        let connection = self.sockets.connection_mut(id);
+        let connection = connection.ok_or(SocketError::NoSuchSocket)?;
+        let read = connection.read(how)?;
+        // Reading may have opened the window.
+        self.runnable.push(connection);
+        self.charge_if_changed(id);
+        Ok(read)
     }
 
     /// Adds a connection between the ends of `tuple`, built by `build`.

@@ -88,6 +88,14 @@ pub(crate) struct QueueLinks {
     pub(crate) unresolved: u8,
 }
 
+/// How the application reads.
+pub(crate) enum Reading<'a> {
+    /// Into a buffer; `stays`: the data can be read again.
+    Copied { out: &'a mut [u8], stays: bool },
+    /// In place. Returns how many bytes are consumed.
+    Lent(&'a mut dyn FnMut(&[u8]) -> usize),
+}
+
 /// One connection.
 pub(crate) struct Connection {
     pub(crate) id: SocketId,
@@ -264,27 +272,33 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Gives received data to the application, or a copy of it if it only `peeks`.
-    pub(crate) fn read(&mut self, out: &mut [u8], peeks: bool) -> Result<Recv, SocketError> {
-        let count = if peeks {
-            self.receiver.peek(out)
-        } else {
-            self.receiver.read(out)
+    /// Gives received data to the application.
+    pub(crate) fn read(&mut self, how: Reading<'_>) -> Result<Recv, SocketError> {
+        let (count, stays) = match how {
+            Reading::Copied { out, stays } => {
+                let count = self.receiver.peek(out);
+                ((count > 0 || out.is_empty()).then_some(count), stays)
+            }
+            Reading::Lent(read) => {
+                let lent = self.receiver.readable_bytes();
+                let count = (!lent.is_empty()).then(|| read(lent).min(lent.len()));
+                (count, false)
+            }
         };
-        if count == 0 && !out.is_empty() {
+        let Some(count) = count else {
             self.receiver.wait_for_data();
             return match self.state {
                 _ if self.receiver.finished() || self.receiver.is_shut() => Ok(Recv::EndOfStream),
                 state if state.is_over() => Err(SocketError::Closed),
                 _ => Ok(Recv::Empty),
             };
+        };
+        if !stays {
+            self.receiver.consume(count);
+            let negotiated = self.negotiated.as_ref();
+            self.receiver
+                .announce_window(negotiated.map_or(0, |agreed| agreed.own_scale));
         }
-        if peeks {
-            return Ok(Recv::Data(count));
-        }
-        let negotiated = self.negotiated.as_ref();
-        self.receiver
-            .announce_window(negotiated.map_or(0, |agreed| agreed.own_scale));
         Ok(Recv::Data(count))
     }
 

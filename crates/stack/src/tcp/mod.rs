@@ -19,7 +19,7 @@ mod snapshot;
 mod state;
 mod tuple;
 
-pub(crate) use connection::{Connection, Opening};
+pub(crate) use connection::{Connection, Opening, Reading};
 pub(crate) use input::Reply;
 pub(crate) use send::{AppData, Blocked};
 pub(crate) use state::State;

@@ -402,13 +402,17 @@ impl Receiver {
         count
     }
 
-    /// Moves bytes to the application.
-    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
-        let count = self.peek(out);
-        self.read += count as u64;
+    /// The next bytes where they are: all, or as many as are in one place.
+    pub(super) fn readable_bytes(&self) -> &[u8] {
+        let bytes = self.bytes.page_from(self.read);
+        &bytes[..bytes.len().min(self.readable())]
+    }
+
+    /// The application has read `count` bytes, at most all.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.read += count.min(self.readable()) as u64;
         self.window.shrink(self.read);
         self.bytes.release_below(self.read);
-        count
     }
 
     /// True if it holds enough, when memory is short, to refuse a segment at `offset`. In-order

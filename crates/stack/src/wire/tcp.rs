@@ -8,6 +8,7 @@ use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS,
     TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
 };
+use crate::chunks::Chunks;
 
 /// The payload of frames that leave out zeros: no packet has more.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -293,6 +294,8 @@ pub(crate) enum Flags {
 pub(crate) enum Payload<'a> {
     /// The first bytes, then the second.
     Bytes(&'a [u8], &'a [u8]),
+    /// From one byte held to another.
+    Chunks(&'a Chunks, usize, usize),
     /// This many zeros.
     Zeros(usize),
 }
@@ -304,6 +307,7 @@ impl Payload<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Bytes(front, back) => front.len() + back.len(),
+            Self::Chunks(_, from, to) => to - from,
             Self::Zeros(count) => *count,
         }
     }
@@ -318,29 +322,49 @@ impl Payload<'_> {
                     behind.copy_from_slice(back);
                 }
             }
+            Self::Chunks(chunks, from, to) => {
+                let mut rest = place;
+                for part in chunks.parts(*from..*to) {
+                    let (place, behind) = rest.split_at_mut(part.len());
+                    place.copy_from_slice(part);
+                    rest = behind;
+                }
+            }
             Self::Zeros(_) => place.fill(0),
         }
     }
 
-    /// Its part of the checksum. After an odd number of first bytes, the second bytes count with
-    /// swapped places.
+    /// Writes it, and returns its part of the checksum.
     #[inline]
-    fn sum(&self) -> u64 {
-        let Self::Bytes(front, back) = self else {
-            return 0;
-        };
-        let rest = if back.is_empty() {
-            0
-        } else {
-            checksum::sum(back)
-        };
-        u64::from(checksum::sum(front))
-            + u64::from(if front.len() % 2 == 1 {
-                rest.swap_bytes()
-            } else {
-                rest
-            })
+    fn write_and_sum(&self, place: &mut [u8]) -> u64 {
+        match self {
+            // A segment seldom wraps around the send buffer's end.
+            Self::Bytes(front, []) => checksum::copy(front, place).into(),
+            Self::Bytes(front, back) => write_parts([*front, *back], place),
+            Self::Chunks(chunks, from, to) => write_parts(chunks.parts(*from..*to), place),
+            Self::Zeros(_) => {
+                place.fill(0);
+                0
+            }
+        }
     }
+}
+
+/// Writes `parts` one after the other, and returns their part of the checksum. After an odd number of
+/// bytes, the next count with swapped places (RFC 1071 §2 (B)).
+fn write_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>, place: &mut [u8]) -> u64 {
+    let (mut sum, mut at) = (0, 0);
+    for part in parts {
+        let of_part = checksum::copy(part, &mut place[at..at + part.len()]);
+        let is_odd = at % 2 == 1;
+        sum += u64::from(if is_odd {
+            of_part.swap_bytes()
+        } else {
+            of_part
+        });
+        at += part.len();
+    }
+    sum
 }
 
 /// Writes a TCP segment. Returns the frame's length.
@@ -354,17 +378,15 @@ pub(crate) fn write_tcp(
     payload: Payload<'_>,
 ) -> usize {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
-    payload.write(&mut frame[place..len]);
+    let payload = payload.write_and_sum(&mut frame[place..len]);
     let transport = addresses.headers_len();
-    // The payload is summed at its source: reading back the copy waits for the stores (a sixth of
-    // copy and sum).
     let sum = pseudo_sum(
         addresses.source,
         addresses.destination,
         PROTOCOL,
         len - transport,
     ) + u64::from(checksum::sum(&frame[transport..place]))
-        + payload.sum();
+        + payload;
     frame[transport + CHECKSUM..][..2].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
     len
 }
@@ -383,7 +405,7 @@ pub(crate) fn write_incomplete(
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     match payload {
         Payload::Zeros(_) => (len, Deferred::Zeros),
-        Payload::Bytes(..) => {
+        Payload::Bytes(..) | Payload::Chunks(..) => {
             payload.write(&mut frame[place..len]);
             (len, Deferred::Checksum)
         }

@@ -54,6 +54,16 @@ impl Pages {
         }
     }
 
+    /// The bytes from `offset` on, which were written, to the end of their page.
+    pub(super) fn page_from(&self, offset: u64) -> &[u8] {
+        let page = (self.held.as_ref()).and_then(|held| {
+            held.pages
+                .get((offset / PAGE - self.first) as usize)?
+                .as_deref()
+        });
+        page.map_or(&[], |page| &page[(offset % PAGE) as usize..])
+    }
+
     /// Nothing below `offset` is needed any more.
     pub(super) fn release_below(&mut self, offset: u64) {
         let first = offset / PAGE;

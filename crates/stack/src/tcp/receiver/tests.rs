@@ -11,6 +11,14 @@ const BOUNDS: Bounds = Bounds {
     rto: Duration::ZERO,
 };
 
+impl Receiver {
+    fn read(&mut self, out: &mut [u8]) -> usize {
+        let count = self.peek(out);
+        self.consume(count);
+        count
+    }
+}
+
 /// Merged segments count as the segments they are: the unit of acknowledgments and windows
 /// stays one of them, and one acknowledgment answers for all.
 #[test]

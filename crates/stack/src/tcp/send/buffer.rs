@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use tautline_base::Bytes;
 
+use crate::chunks::{Chunks, halves};
 use crate::config::TcpConfig;
 use crate::wire::Payload;
 
@@ -23,7 +24,10 @@ pub(in crate::tcp) struct SendBuffer {
 enum Data {
     /// A number of zeros, which take no memory.
     Zeros(usize),
+    /// Copied.
     Bytes(VecDeque<u8>),
+    /// Some of them owned.
+    Chunks(Chunks),
 }
 
 impl Data {
@@ -48,10 +52,26 @@ impl SendBuffer {
         if let Data::Zeros(count) = self.data {
             self.data = Data::Bytes(std::iter::repeat_n(0, count).collect());
         }
-        if let Data::Bytes(bytes) = &mut self.data {
-            bytes.extend(&data[..taken]);
+        match &mut self.data {
+            Data::Zeros(_) => {}
+            Data::Bytes(bytes) => bytes.extend(&data[..taken]),
+            Data::Chunks(chunks) => chunks.copy(data[..taken].iter().copied()),
         }
         taken
+    }
+
+    /// Takes as much of `data` as fits, at most `most` bytes, without a copy. The rest stays.
+    pub(in crate::tcp) fn write_owned(&mut self, data: &mut bytes::Bytes, most: usize) -> usize {
+        let taken = data.split_to(data.len().min(most).min(self.room()));
+        let len = taken.len();
+        let mut chunks = match std::mem::replace(&mut self.data, Data::EMPTY) {
+            Data::Zeros(count) => Chunks::of_copied(std::iter::repeat_n(0, count).collect()),
+            Data::Bytes(bytes) => Chunks::of_copied(bytes),
+            Data::Chunks(chunks) => chunks,
+        };
+        chunks.own(taken);
+        self.data = Data::Chunks(chunks);
+        len
     }
 
     /// Takes as many of `count` zeros as fit.
@@ -60,6 +80,7 @@ impl SendBuffer {
         match &mut self.data {
             Data::Zeros(held) => *held += taken,
             Data::Bytes(bytes) => bytes.extend(std::iter::repeat_n(0, taken)),
+            Data::Chunks(chunks) => chunks.copy(std::iter::repeat_n(0, taken)),
         }
         taken
     }
@@ -99,6 +120,7 @@ impl SendBuffer {
         match &self.data {
             Data::Zeros(count) => *count,
             Data::Bytes(bytes) => bytes.len(),
+            Data::Chunks(chunks) => chunks.len(),
         }
     }
 
@@ -110,6 +132,7 @@ impl SendBuffer {
             Data::Bytes(bytes) => {
                 bytes.drain(..gone as usize);
             }
+            Data::Chunks(chunks) => chunks.drain(gone as usize),
         }
         self.start += gone;
     }
@@ -121,13 +144,10 @@ impl SendBuffer {
         match &self.data {
             Data::Zeros(_) => Payload::Zeros(to.saturating_sub(from)),
             Data::Bytes(bytes) => {
-                let (front, back) = bytes.as_slices();
-                let split = front.len();
-                Payload::Bytes(
-                    &front[from.min(split)..to.min(split)],
-                    &back[from.max(split) - split..to.max(split) - split],
-                )
+                let [front, back] = halves(bytes, from..to.max(from));
+                Payload::Bytes(front, back)
             }
+            Data::Chunks(chunks) => Payload::Chunks(chunks, from, to.max(from)),
         }
     }
 
@@ -136,6 +156,7 @@ impl SendBuffer {
         match &self.data {
             Data::Zeros(_) => 0,
             Data::Bytes(bytes) => bytes.capacity(),
+            Data::Chunks(chunks) => chunks.memory(),
         }
     }
 
@@ -158,9 +179,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn bytes(payload: Payload<'_>) -> Vec<u8> {
+    fn contents(payload: Payload<'_>) -> Vec<u8> {
         match payload {
             Payload::Bytes(front, back) => [front, back].concat(),
+            Payload::Chunks(chunks, from, to) => {
+                chunks.parts(from..to).collect::<Vec<_>>().concat()
+            }
             Payload::Zeros(count) => vec![0; count],
         }
     }
@@ -168,21 +192,35 @@ mod tests {
     proptest! {
         #[test]
         fn gives_back_what_was_written_at_every_offset(
-            writes in prop::collection::vec((1usize..50, 0usize..50, any::<bool>()), 1..60)
+            writes in prop::collection::vec((1usize..50, 0usize..50, 0..3), 1..60)
         ) {
             let mut buffer = SendBuffer::new(&TcpConfig { send_buffer: Bytes::new(128), ..TcpConfig::default() });
             let mut stream = vec![0u8];
             let mut acknowledged = 1u64;
-            for (write, acknowledge, zeros) in writes {
-                let data: Vec<u8> = (0..write).map(|i| if zeros { 0 } else { (stream.len() + i) as u8 }).collect();
-                let taken = if zeros { buffer.write_zeros(write) } else { buffer.write(&data) };
+            for (write, acknowledge, way) in writes {
+                let data: Vec<u8> = (0..write).map(|i| if way == 0 { 0 } else { (stream.len() + i) as u8 }).collect();
+                let taken = match way {
+                    0 => buffer.write_zeros(write),
+                    1 => buffer.write(&data),
+                    _ => {
+                        let mut owned = bytes::Bytes::from(data.clone());
+                        let taken = buffer.write_owned(&mut owned, usize::MAX);
+                        prop_assert_eq!(&owned, &data[taken..]);
+                        taken
+                    }
+                };
                 prop_assert!(buffer.len() <= 128);
                 stream.extend(&data[..taken]);
                 for start in acknowledged..buffer.end() {
-                    prop_assert_eq!(bytes(buffer.payload(start..buffer.end())), &stream[start as usize..]);
+                    prop_assert_eq!(contents(buffer.payload(start..buffer.end())), &stream[start as usize..]);
                 }
                 acknowledged = (acknowledged + acknowledge as u64).min(buffer.end());
                 buffer.acknowledge(acknowledged);
+                let middle = acknowledged.midpoint(buffer.end());
+                prop_assert_eq!(
+                    contents(buffer.payload(acknowledged..middle)),
+                    &stream[acknowledged as usize..middle as usize]
+                );
             }
         }
     }

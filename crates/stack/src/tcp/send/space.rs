@@ -18,9 +18,11 @@ const DESCRIPTOR: u64 = 256;
 const LEAST_WINDOW: u64 = 10;
 
 /// Data that the application writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum AppData<'a> {
     Bytes(&'a [u8]),
+    /// Taken without a copy; what is not taken stays.
+    Owned(&'a mut bytes::Bytes),
     /// This many zeros.
     Zeros(usize),
 }
@@ -29,9 +31,10 @@ impl SendHalf {
     /// The application writes. Accepts as much as fits the send buffer with its segments' overhead,
     /// at most `TCP_NOTSENT_LOWAT` unsent, and little when memory is short.
     pub(in crate::tcp) fn write(&mut self, data: AppData<'_>, memory_pressure: bool) -> usize {
-        let wanted = match data {
+        let wanted = match &data {
             AppData::Bytes(bytes) => bytes.len(),
-            AppData::Zeros(count) => count,
+            AppData::Owned(bytes) => bytes.len(),
+            AppData::Zeros(count) => *count,
         };
         let (segment, overhead) = (
             u128::from(self.flight.mss().max(1)),
@@ -51,6 +54,7 @@ impl SendHalf {
         }
         let taken = match data {
             AppData::Bytes(bytes) => self.stream.buffer.write(&bytes[..most]),
+            AppData::Owned(bytes) => self.stream.buffer.write_owned(bytes, most),
             AppData::Zeros(_) => self.stream.buffer.write_zeros(most),
         };
         self.stream.buffer.wants_room = taken < wanted;

@@ -1,0 +1,137 @@
+//! Owned buffers are sent without a copy, and received data are lent.
+
+#[expect(dead_code, reason = "of what tests share, these need little")]
+mod pair;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pair::Pair;
+use proptest::prelude::*;
+use tautline_base::SocketId;
+use tautline_stack::{Recv, TcpConfig};
+
+/// An application's buffer that counts its drops.
+struct Buffer {
+    data: Vec<u8>,
+    drops: Arc<AtomicUsize>,
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn owned(data: Vec<u8>) -> (Bytes, Arc<AtomicUsize>) {
+    let drops = Arc::<AtomicUsize>::default();
+    let buffer = Buffer {
+        data,
+        drops: drops.clone(),
+    };
+    (Bytes::from_owner(buffer), drops)
+}
+
+/// Reads all there is, at most `step` bytes at a time.
+fn read_lent(pair: &mut Pair, server: SocketId, step: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let mut socket = pair.hosts[1].tcp(server).expect("the socket exists");
+        let read = socket.recv_with(|lent| {
+            let part = &lent[..lent.len().min(step)];
+            all.extend(part);
+            part.len()
+        });
+        if !matches!(read, Ok(Recv::Data(_))) {
+            return all;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Also with losses: retransmissions are read from the same buffers.
+    #[test]
+    fn copied_and_owned_writes_arrive_in_order(
+        writes in prop::collection::vec((1usize..9000, any::<bool>()), 1..20),
+        (loses_one_in, step) in (5usize..40, 1usize..6000),
+    ) {
+        let (mut pair, client, server) = Pair::connected(1, TcpConfig::default());
+        let mut frames = 0;
+        pair.filter = Box::new(move |side, _| {
+            frames += 1;
+            side == 1 || frames % loses_one_in != 0
+        });
+        let (mut sent, mut received, mut buffers) = (Vec::new(), Vec::new(), Vec::new());
+        for (len, is_owned) in writes {
+            let data: Vec<u8> = (sent.len()..sent.len() + len).map(|at| (at % 251) as u8).collect();
+            let taken = if is_owned {
+                let (mut bytes, drops) = owned(data.clone());
+                buffers.push(drops);
+                pair.hosts[0].tcp(client).expect("open").send_owned(&mut bytes)
+            } else {
+                pair.hosts[0].send(client, &data)
+            };
+            sent.extend(&data[..taken.expect("open")]);
+            pair.run_for(Duration::from_millis(3));
+            received.extend(read_lent(&mut pair, server, step));
+        }
+        for _ in 0..100 {
+            pair.run_for(Duration::from_secs(1));
+            received.extend(read_lent(&mut pair, server, step));
+            if received.len() == sent.len() {
+                break;
+            }
+        }
+        prop_assert!(received == sent, "{} of {} bytes", received.len(), sent.len());
+        pair.run_for(Duration::from_secs(1));
+        prop_assert!(buffers.iter().all(|drops| drops.load(Ordering::Relaxed) == 1));
+    }
+}
+
+#[test]
+fn an_owned_buffer_is_dropped_once_and_only_when_all_of_it_is_acknowledged() {
+    let (mut pair, client, server) = Pair::connected(1, TcpConfig::default());
+    let passes = Rc::new(Cell::new(false));
+    let is_open = passes.clone();
+    // The data arrive, but no acknowledgment returns.
+    pair.filter = Box::new(move |side, _| side == 0 || is_open.get());
+    let (mut bytes, drops) = owned(vec![7; 5000]);
+    let taken = pair.hosts[0]
+        .tcp(client)
+        .and_then(|mut socket| socket.send_owned(&mut bytes));
+    assert_eq!((taken, bytes.len()), (Ok(5000), 0));
+    drop(bytes);
+    pair.run_for(Duration::from_millis(500));
+    assert_eq!(read_lent(&mut pair, server, usize::MAX), [7; 5000]);
+    assert_eq!(drops.load(Ordering::Relaxed), 0, "it may be needed again");
+    passes.set(true);
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn an_owned_buffer_is_dropped_with_its_connection() {
+    let (mut pair, client, _) = Pair::connected(1, TcpConfig::default());
+    pair.filter = Box::new(|_, _| false);
+    let (mut bytes, drops) = owned(vec![7; 5000]);
+    let taken = pair.hosts[0]
+        .tcp(client)
+        .and_then(|mut socket| socket.send_owned(&mut bytes));
+    assert_eq!(taken, Ok(5000));
+    drop(bytes);
+    pair.hosts[0].abort(client).expect("open");
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
