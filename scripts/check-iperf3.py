@@ -29,7 +29,9 @@ for direction in directions:
         continue
     sent, received = end[f"sum_sent{direction}"], end[f"sum_received{direction}"]
     require(0 < received["bytes"] <= sent["bytes"] * 1.02 + 1e6, "more was received than sent")
-    require(received["bytes"] > 0.8 * sent["bytes"] - 4e6, "too little was received")
+    # Debian's server counts what has arrived when the client has written its last byte; ours waits for the rest.
+    if "-n" not in words or "tautline" in server["start"]["version"]:
+        require(received["bytes"] > 0.8 * sent["bytes"] - 4e6, "too little was received")
     if "-n" in words:
         require(20 << 20 <= sent["bytes"] < 21 << 20, "bytes sent")
     elif rate:

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -13,6 +14,8 @@ use super::test::Test;
 use super::{Iperf3, failed};
 use crate::net::{Net, PATIENCE, TcpListener, TcpStream};
 
+/// Longest wait for data in flight once the client has sent its amount.
+const LAST_DATA: Duration = Duration::from_secs(1);
 const RULE: &str = "-----------------------------------------------------------";
 
 /// Serves tests until the process ends; one with `-1`.
@@ -72,8 +75,17 @@ impl Server<'_> {
         test.report.begin(&head, client);
         State::TestStart.send(&control).await?;
         State::TestRunning.send(&control).await?;
+        let (budget, amount) = (Arc::clone(&test.budget), test.params.amount());
+        let ended = async {
+            let state = State::recv(&control).await?;
+            // An amount that the client has sent may still be in flight.
+            if state == State::TestEnd && amount.is_some() {
+                let _incomplete = timeout(LAST_DATA, budget.reached.notified()).await;
+            }
+            Ok(state)
+        };
         let state = tokio::select! {
-            state = test.run(self.args.interval, State::recv(&control)) => state?,
+            state = test.run(self.args.interval, ended) => state?,
             error = self.refuse() => return Err(error),
         };
         if state != State::TestEnd {
