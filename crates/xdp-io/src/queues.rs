@@ -36,7 +36,8 @@ pub struct XdpQueues {
 
 impl XdpQueues {
     /// Attaches the XDP program and opens all queues that exist afterwards, or `only` the one.
-    /// `config.queue` is ignored. Each queue has `config.receive_frames`.
+    /// `config.queue` is ignored. The first queue has `config.receive_frames`; each other one has as many
+    /// as its receive ring holds, if that is fewer, so that a NIC with many queues pins less memory.
     ///
     /// Returns the frames for sending, as [`XdpDevice::open`] does.
     ///
@@ -51,17 +52,15 @@ impl XdpQueues {
         };
         let (mut queues, mut frames) = (Vec::new(), Vec::new());
         for queue in numbers {
-            // The other queues only receive.
-            let transmit_frames = if queues.is_empty() {
-                config.transmit_frames
-            } else {
-                1
-            };
-            let config = Config {
+            let mut config = Config {
                 queue,
-                transmit_frames,
                 ..config.clone()
             };
+            if !queues.is_empty() {
+                // The other queues only receive.
+                config.transmit_frames = 1;
+                config.receive_frames = config.receive_frames.min(config.receive_ring);
+            }
             let (device, spare) = XdpDevice::open_on(Arc::clone(&attachment), config)?;
             if queues.is_empty() {
                 frames = spare;
