@@ -231,6 +231,8 @@ fn no_feature_changes_behavior() {
             _ if MAY_LINK_XDP.contains(&name.as_str()) => &["af-xdp", "default"],
             // Randomness for hash keys.
             "base" | "qdisc" | "smoltcp" | "tc" => &["std", "default"],
+            // `AsFd` of the device below.
+            "offload" => &["std"],
             // The facade re-exports a crate for each.
             "tautline" => &[
                 "bql", "cc", "default", "qdisc", "rt", "sim", "smoltcp", "stack", "std", "tc",

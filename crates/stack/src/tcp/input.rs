@@ -242,7 +242,10 @@ impl Connection {
     /// Answers an unacceptable segment with an acknowledgment: always if it carried data, else at a
     /// limited rate (RFC 5961 §5).
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
-        if self.liveness.challenge(!segment.payload.is_empty(), now) {
+        if self
+            .liveness
+            .challenge(!segment.payload.is_empty() && !segment.syn, now)
+        {
             self.receiver.acks.owe_now();
             if self.state == State::TimeWait {
                 self.enter_time_wait(now);
