@@ -4,8 +4,15 @@
 //! size and byte order do not change the result, except for its own byte order (RFC 1071 §2 (B),
 //! (C)).
 
-#[cfg_attr(target_arch = "x86_64", path = "checksum/avx2.rs")]
-#[cfg_attr(not(target_arch = "x86_64"), path = "checksum/portable.rs")]
+// A target without vector registers in its calling convention (x86_64-unknown-none) cannot enable AVX2 in a function.
+#[cfg_attr(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    path = "checksum/avx2.rs"
+)]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_feature = "sse2")),
+    path = "checksum/portable.rs"
+)]
 mod vectors;
 
 /// Fewer bytes than this are faster without vectors.

@@ -29,12 +29,17 @@
 //! use tautline::prelude::*;
 //! use tautline::qdisc::{FqCodel, fq_codel};
 //!
-//! // A fixed hash key makes runs repeatable; by default each queue draws a random one. let config
-//! = fq_codel::Config { perturbation: Some(0), ..Default::default() }; let mut qdisc =
-//! FqCodel::new(config)?; let (mut drops, now) = (Drops::new(), Instant::ZERO); for flow in [1, 1,
-//! 1, 1, 1, 1, 1, 1, 1, 1, 2] { qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), now,
-//! &mut drops); } let order: Vec<u64> = std::iter::from_fn(|| qdisc.dequeue(now, &mut drops))
-//! .map(|packet| packet.flow_hash()) .collect(); assert_eq!(order[..3], [1, 2, 1]);
+//! // A fixed hash key makes runs repeatable; by default each queue draws a random one.
+//! let config = fq_codel::Config { perturbation: Some(0), ..Default::default() };
+//! let mut qdisc = FqCodel::new(config)?;
+//! let (mut drops, now) = (Drops::new(), Instant::ZERO);
+//! for flow in [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2] {
+//!     qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), now, &mut drops);
+//! }
+//! let order: Vec<u64> = std::iter::from_fn(|| qdisc.dequeue(now, &mut drops))
+//!     .map(|packet| packet.flow_hash())
+//!     .collect();
+//! assert_eq!(order[..3], [1, 2, 1]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

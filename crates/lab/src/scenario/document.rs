@@ -41,7 +41,7 @@ pub struct Document {
     /// Other rows, or figures of the papers, that this shows too.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The paper's number. Default [`OWN`].
+    /// The paper's number. Default `own`, for an experiment of one's own.
     #[serde(default = "own")]
     pub paper: String,
     /// The paper's finding in our words, with its numbers. Default none.
