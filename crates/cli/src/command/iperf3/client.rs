@@ -78,7 +78,7 @@ impl Client<'_> {
                 }
                 State::ExchangeResults => {
                     let test = test.as_mut().ok_or_else(out_of_turn)?;
-                    let ours = test.results().await;
+                    let ours = test.results();
                     control.send_json(&ours).await?;
                     let theirs: Results = control.recv_json().await?;
                     test.report.end(&ours, &theirs);

@@ -91,7 +91,7 @@ impl Server<'_> {
         if state != State::TestEnd {
             return Err(failed("the client has terminated"));
         }
-        let ours = test.results().await;
+        let ours = test.results();
         // The client may wait for the end of the data connections.
         test.flows.clear();
         State::ExchangeResults.send(&control).await?;

@@ -24,6 +24,8 @@ pub(super) struct Test {
     pub(super) params: Params,
     pub(super) flows: Vec<Flow>,
     pub(super) budget: Arc<Budget>,
+    /// Asked at the start: at the end the peer may have closed.
+    congestion: Option<String>,
     pub(super) report: Report,
     clock: Clock,
     /// When the counted part began.
@@ -44,9 +46,14 @@ impl Test {
         let begun = clock.now();
         let budget = Arc::new(Budget::new(params.amount()));
         let base = samples(&flows).await;
+        let congestion = match flows.first().map(|flow| &flow.carrier) {
+            Some(Carrier::Tcp(stream)) => stream.congestion().await,
+            _ => None,
+        };
         Self {
             report: Report::new(args, &params, &flows),
             budget,
+            congestion,
             clock,
             begun,
             cpu: Cpu::now(begun),
@@ -146,7 +153,7 @@ impl Test {
     }
 
     /// This end's results.
-    pub(super) async fn results(&self) -> Results {
+    pub(super) fn results(&self) -> Results {
         let Some((after, time)) = &self.after else {
             return Results::default();
         };
@@ -169,16 +176,12 @@ impl Test {
             })
             .collect();
         let counts = streams.iter().any(|stream| stream.retransmits >= 0.0);
-        let congestion_used = match self.flows.first().map(|flow| &flow.carrier) {
-            Some(Carrier::Tcp(stream)) => stream.congestion().await,
-            _ => None,
-        };
         Results {
             cpu_util_total: cpu_util_user + cpu_util_system,
             cpu_util_user,
             cpu_util_system,
             sender_has_retransmits: if counts { 1.0 } else { -1.0 },
-            congestion_used,
+            congestion_used: self.congestion.clone(),
             streams,
         }
     }
