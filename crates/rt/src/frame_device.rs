@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Medium, Offload, Packet, Received, Segmentation, Tso,
+    Device, Frame, HeapFrame, Instant, Item, Medium, Offload, Packet, Received, Segmentation, Tso,
 };
 
 /// A non-blocking descriptor whose unit is one frame.
@@ -33,6 +33,12 @@ pub trait FrameIo: AsFd {
     /// it](Packet::leave_checksum).
     fn tso(&self) -> Option<Tso> {
         None
+    }
+
+    /// True if the kernel may refuse a packet of several segments as if its queue were full, and take
+    /// its segments one by one. Default: false.
+    fn refuses_segments(&self) -> bool {
+        false
     }
 
     /// Writes one packet, possibly of several segments.
@@ -85,6 +91,8 @@ pub struct Counters {
     pub refused: u64,
     /// Frames received, TCP segments that came as one counted once.
     pub received: u64,
+    /// Packets of several segments that the kernel refused whole, and took segment by segment.
+    pub cut: u64,
 }
 
 /// Datagrams that arrived as one.
@@ -107,7 +115,54 @@ pub struct FrameDevice<S> {
     done: Vec<Packet<HeapFrame>>,
     spare: Vec<HeapFrame>,
     datagrams: Option<Datagrams>,
+    cutter: Cutter,
     counters: Counters,
+}
+
+/// Packets refused whole in a row after which whole packets are tried only now and then.
+const REFUSALS: u32 = 8;
+/// Packets that are cut between two trials.
+const BETWEEN_TRIALS: u32 = 1024;
+
+/// Cuts packets for an interface that takes no packets of several segments, such as one whose TSO is
+/// off or was switched off by an XDP program on the veth peer.
+#[derive(Debug, Default)]
+struct Cutter {
+    /// Packets in a row that were refused whole and taken in segments.
+    refusals: u32,
+    /// Segments of the first waiting packet that are written.
+    written: usize,
+    segment: Vec<u8>,
+}
+
+impl Cutter {
+    /// Writes `packet`, or the segments of it that are not written yet.
+    fn write(&mut self, io: &impl FrameIo, packet: &Packet<HeapFrame>) -> io::Result<()> {
+        if packet.segments() == 1 || !io.refuses_segments() {
+            return io.write_packet(packet).map(drop);
+        }
+        let trial = self.refusals < REFUSALS || self.refusals.is_multiple_of(BETWEEN_TRIALS);
+        if self.written == 0 && trial {
+            match io.write_packet(packet) {
+                // Full, or unable to take it whole: the first segment shows which.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                answer => {
+                    self.refusals = 0;
+                    return answer.map(drop);
+                }
+            }
+        }
+        let whole = Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments());
+        let whole = whole.ok_or(ErrorKind::InvalidData)?;
+        while self.written < whole.count() {
+            self.segment.resize(whole.len_of(self.written), 0);
+            whole.write(self.written, &mut self.segment);
+            io.write_frame(&self.segment)?;
+            self.written += 1;
+        }
+        self.refusals = self.refusals.saturating_add(1);
+        Ok(())
+    }
 }
 
 impl<S: FrameIo> FrameDevice<S> {
@@ -121,6 +176,7 @@ impl<S: FrameIo> FrameDevice<S> {
             done: Vec::new(),
             spare: Vec::new(),
             datagrams: None,
+            cutter: Cutter::default(),
             counters: Counters::default(),
         }
     }
@@ -168,8 +224,8 @@ impl<S: FrameIo> FrameDevice<S> {
     /// Writes waiting packets until the descriptor would block.
     fn flush(&mut self) {
         while let Some(packet) = self.waiting.pop_front() {
-            match self.io.write_packet(&packet) {
-                Ok(_) => self.counters.transmitted += 1,
+            match self.cutter.write(&self.io, &packet) {
+                Ok(()) => self.counters.transmitted += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.waiting.push_front(packet);
                     return;
@@ -177,6 +233,8 @@ impl<S: FrameIo> FrameDevice<S> {
                 // The packet is lost, as on an unplugged cable; TCP retransmits it.
                 Err(_) => self.counters.refused += 1,
             }
+            self.counters.cut += u64::from(self.cutter.written > 0);
+            self.cutter.written = 0;
             self.done.push(packet);
         }
     }
@@ -266,6 +324,7 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.append(&mut self.done);
         lost.extend(self.waiting.drain(..));
+        self.cutter.written = 0;
     }
 }
 

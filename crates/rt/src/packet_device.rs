@@ -63,6 +63,12 @@ impl FrameIo for PacketIo {
         Some(Tso::MOST)
     }
 
+    /// Past the kernel's qdisc, the kernel does not segment for an interface without TSO: `writev`
+    /// fails with ENOBUFS (`__dev_direct_xmit` in net/core/dev.c).
+    fn refuses_segments(&self) -> bool {
+        true
+    }
+
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
         let mut header = [0; HEADER_LEN];
         header_of(packet).encode(&mut header)?;

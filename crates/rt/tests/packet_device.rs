@@ -207,6 +207,33 @@ fn two_hosts_of_ours_exchange_packets_of_several_segments() {
     right.stop().expect("ran to its end");
 }
 
+/// Switches TSO off at one end, as an XDP program at the other end does.
+fn switch_off_tso(pair: &Pair, side: usize) {
+    let (ns, interface) = (pair.namespace(side), format!("v{side}"));
+    let off = [
+        "netns", "exec", &ns, "ethtool", "-K", &interface, "tso", "off",
+    ];
+    let status = Command::new("ip").args(off).status();
+    assert!(status.is_ok_and(|status| status.success()), "ethtool runs");
+}
+
+#[test]
+fn packets_of_several_segments_are_cut_where_the_interface_has_no_tso() {
+    let Some(pair) = Pair::new() else { return };
+    switch_off_tso(&pair, 0);
+    let listener = pair.inside(1, || std::net::TcpListener::bind(("10.77.0.102", 0)));
+    let listener = listener.expect("free");
+    let remote = listener.local_addr().expect("bound");
+    let (thread, stack) = pair.host(0);
+    let before = pair.packets(1);
+    thread::scope(|threads| {
+        threads.spawn(|| echo(listener.accept().expect("accepted").0));
+        there_and_back(&stack, remote);
+    });
+    assert!(pair.packets(1)[0] - before[0] >= SEGMENTS);
+    thread.stop().expect("ran to its end");
+}
+
 fn poll_for(device: &PacketDevice, flags: PollFlags) -> bool {
     let mut fds = [PollFd::new(device, PollFlags::IN)];
     let second = Timespec {
