@@ -78,6 +78,12 @@ pub trait Device {
         false
     }
 
+    /// True if the device works again only after a [`reset`](Self::reset): its driver completes
+    /// nothing, or its queues have changed. May cost a system call. Default false.
+    fn needs_reset(&mut self) -> bool {
+        false
+    }
+
     /// Stops transmission and appends every packet in flight to `lost`. Afterwards
     /// [`in_flight`](Self::in_flight) is zero.
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);

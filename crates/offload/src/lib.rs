@@ -142,6 +142,10 @@ impl<D: Device> Device for SoftwareOffload<D> {
         self.inner.is_gone()
     }
 
+    fn needs_reset(&mut self) -> bool {
+        self.inner.needs_reset()
+    }
+
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         self.gso.reset(&mut self.inner, lost);
     }

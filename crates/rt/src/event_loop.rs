@@ -161,6 +161,9 @@ impl EventLoop {
                 if host.device_mut().is_gone() {
                     return Ok(Ended::DeviceFailed);
                 }
+                if host.device_mut().needs_reset() {
+                    host.reset_device(now);
+                }
                 check_at = now + CHECK;
             }
             let mut received = host.receive(now);

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpOptionsFlags;
 use tautline_base::headers::ETHERNET_HEADER;
-use tautline_base::{Device, Instant, Packet, Received};
+use tautline_base::{Device, Frame, Instant, Packet, Received};
 use xsk_rs::config::BindFlags;
 use xsk_rs::umem::UmemCreateError;
 
@@ -57,6 +57,8 @@ pub struct XdpDevice {
     waiting_at: Instant,
     /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
+    /// Frames for packets in frames of the device that this one replaced.
+    spare: Vec<UmemFrame>,
     mtu: usize,
     mode: Mode,
     copy_reason: Option<CopyReason>,
@@ -124,6 +126,7 @@ impl XdpDevice {
             progress_at: Instant::ZERO,
             waiting_at: Instant::ZERO,
             runts: Vec::new(),
+            spare: Vec::new(),
             mtu,
             mode,
             copy_reason: (!mode.zero_copy).then(|| copying.unwrap_or(CopyReason::Driver)),
@@ -167,11 +170,24 @@ impl XdpDevice {
         self.failure
     }
 
+    /// Takes the place of a closed device: each packet in a frame of that one is copied into one of
+    /// `frames`, which then circulates in its place.
+    pub(crate) fn succeed(&mut self, frames: Vec<UmemFrame>) {
+        self.spare = frames;
+    }
+
+    /// Appends every packet to `lost` and closes the socket, though frames are outside.
+    pub(crate) fn close(mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        self.reset(lost);
+        // The kernel can refuse only what is closed already.
+        let _ = self.rings.close();
+    }
+
     /// As seen from the network namespace of the calling thread.
     ///
     /// A link without carrier may keep packets for as long as it likes; the time counts from the last
     /// call that found it so.
-    fn has_stalled(&mut self) -> bool {
+    pub(crate) fn has_stalled(&mut self) -> bool {
         if self.rings.in_flight() == 0 || self.waiting_at <= self.progress_at {
             return false;
         }
@@ -242,8 +258,16 @@ impl Device for XdpDevice {
         self.rings.room()
     }
 
-    fn put(&mut self, packet: Packet<UmemFrame>, now: Instant) {
+    fn put(&mut self, mut packet: Packet<UmemFrame>, now: Instant) {
         assert!(self.rings.room() > 0, "put without room");
+        if !self.spare.is_empty()
+            && !self.rings.owns(packet.frame())
+            && let Some(mut frame) = self.spare.pop()
+        {
+            let bytes = packet.bytes();
+            frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            packet.replace_frame(frame);
+        }
         if self.rings.in_flight() == 0 {
             self.progress_at = now;
         }

@@ -37,6 +37,19 @@ pub enum OpenError {
         /// Number of receive queues.
         queues: u32,
     },
+    /// The interface has another number of queues than there are devices for.
+    #[error(
+        "`{interface}` has {queues} queues, not {count}: packets of a queue without a socket are lost; \
+         `ethtool -L {interface} combined {count}` (or `rx`, `tx`), or ask for {queues}"
+    )]
+    Queues {
+        /// Name of the interface.
+        interface: String,
+        /// The requested number of queues.
+        count: u32,
+        /// Number of receive queues.
+        queues: u32,
+    },
     /// The interface is down.
     #[error("`{interface}` is down: `ip link set {interface} up`")]
     InterfaceDown {
@@ -158,6 +171,11 @@ pub enum Failure {
     /// as after a reset of the NIC that the driver did not notice.
     #[error("the driver completes no packets: `ip link set IFACE down` and `up` restart the NIC")]
     Stalled,
+    /// After a stall the sockets were closed, and could not be opened again for ten seconds.
+    #[error(
+        "its sockets cannot be opened again: `ip link set IFACE down` and `up` restart the NIC, then start again"
+    )]
+    Closed,
     /// The kernel refused to send, with this error number.
     #[error("the kernel refused to send: {}", io::Error::from_raw_os_error(*.0))]
     Os(i32),

@@ -49,7 +49,7 @@ pub use config::{Bind, Config, CopyReason, Driver, Mode, Take};
 pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};
-pub use queues::XdpQueues;
+pub use queues::{Rebinds, XdpQueues};
 pub use statistics::{Counters, Statistics};
 pub use umem::UmemFrame;
 

@@ -4,18 +4,19 @@
 //! socket per queue: a program that serves one queue misses the packets of the others. Some drivers
 //! change the number of queues when a program attaches (virtio_net), so they are counted afterwards.
 
-use std::io;
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll;
+use rustix::io::Errno;
 use tautline_base::{Device, Instant, Packet, Received};
 
 use crate::attach::Attachment;
 use crate::config::{Config, CopyReason, Mode};
 use crate::device::XdpDevice;
 use crate::error::{Failure, OpenError};
-use crate::interface::queues_or_one;
+use crate::interface::{interface_queues, queues_or_one};
 use crate::umem::UmemFrame;
 
 /// Most packets received from one queue before the next has its turn.
@@ -23,15 +24,104 @@ const BULK: usize = 64;
 
 /// The AF_XDP sockets of all queues of an interface, served by one thread. It receives on every
 /// queue and sends on the first, so that the packets of a connection keep their order.
+///
+/// When the driver completes nothing, or the number of queues changes, [`Device::needs_reset`] is true
+/// and the next reset closes all sockets and opens them anew ([`rebinds`](Self::rebinds)).
 #[derive(Debug)]
 pub struct XdpQueues {
-    /// At least one.
+    config: Config,
+    only: Option<u32>,
+    /// An attachment that other devices use too: it outlasts a reset.
+    shared: Option<Arc<Attachment>>,
+    /// Empty after a reset that could not open them.
     queues: Vec<XdpDevice>,
-    /// Readable if one of several sockets is.
-    readiness: Option<OwnedFd>,
+    /// Readable if one of the sockets is.
+    readiness: OwnedFd,
     turn: usize,
     /// Packets received in this turn.
     bulk: usize,
+    /// Of the first queue: mode, reason to copy, MTU.
+    opened: (Mode, Option<CopyReason>, usize),
+    /// Queues of the interface when the sockets were opened.
+    count: u32,
+    /// The reset that is necessary.
+    cause: Option<Cause>,
+    rebinds: Rebinds,
+}
+
+/// Why sockets are closed and opened anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Stalled,
+    Queues,
+}
+
+/// Resets that closed the sockets and opened them anew. Displayed as one line about the last.
+#[derive(Debug, Default)]
+pub struct Rebinds {
+    /// Number of resets after which the sockets were open again.
+    pub count: u64,
+    /// Packets in flight that they dropped.
+    pub dropped: u64,
+    cause: Option<Cause>,
+    /// Why the sockets could not be opened, and how often in a row.
+    failed: Option<(OpenError, u32)>,
+}
+
+/// Attempts to open sockets anew, one a second.
+const ATTEMPTS: u32 = 10;
+
+impl fmt::Display for Rebinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.cause {
+            Some(Cause::Stalled) => "the driver completed no packet for 5 s",
+            Some(Cause::Queues) => "the number of its queues changed",
+            None => return f.write_str("its sockets are the first"),
+        })?;
+        match &self.failed {
+            Some((error, _)) => write!(f, "; its sockets are closed: {error}; trying again"),
+            None => write!(
+                f,
+                "; its sockets were closed and opened anew ({} so far, {} packets dropped)",
+                self.count, self.dropped
+            ),
+        }
+    }
+}
+
+/// The sockets of the queues in `config` or of `only` one, and the frames for sending on the first.
+fn open_queues(
+    config: &Config,
+    only: Option<u32>,
+    shared: Option<&Arc<Attachment>>,
+) -> Result<(Vec<XdpDevice>, Vec<UmemFrame>, u32), OpenError> {
+    let attachment = match shared {
+        Some(shared) => Arc::clone(shared),
+        None => Arc::new(Attachment::carrying(config)?),
+    };
+    let count = queues_or_one(&config.interface);
+    let numbers = match only {
+        Some(queue) => queue..queue.saturating_add(1),
+        None => 0..count,
+    };
+    let (mut queues, mut frames) = (Vec::new(), Vec::new());
+    for queue in numbers {
+        let mut config = Config {
+            queue,
+            ..config.clone()
+        };
+        if !queues.is_empty() {
+            // The other queues only receive.
+            config.transmit_frames = 1;
+            config.receive_frames = config.receive_frames.min(config.receive_ring);
+        }
+        let (device, spare) = XdpDevice::open_on(Arc::clone(&attachment), config)?;
+        if queues.is_empty() {
+            frames = spare;
+        }
+        queues.push(device);
+    }
+    Ok((queues, frames, count))
 }
 
 impl XdpQueues {
@@ -44,58 +134,117 @@ impl XdpQueues {
     /// # Errors
     /// Those of [`XdpDevice::open`].
     pub fn open(config: Config, only: Option<u32>) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        Self::open_with(config, only, None)
+    }
+
+    /// Attaches the XDP program and opens the first `count` queues that exist afterwards, each as a
+    /// device of its own, for a thread of its own.
+    ///
+    /// # Errors
+    /// Those of [`XdpDevice::open`]; also if the interface has fewer or more queues.
+    pub fn open_each(
+        config: &Config,
+        count: u32,
+    ) -> Result<Vec<(Self, Vec<UmemFrame>)>, OpenError> {
         config.check()?;
-        let attachment = Arc::new(Attachment::carrying(&config)?);
-        let numbers = match only {
-            Some(queue) => queue..queue.saturating_add(1),
-            None => 0..queues_or_one(&config.interface),
-        };
-        let (mut queues, mut frames) = (Vec::new(), Vec::new());
-        for queue in numbers {
-            let mut config = Config {
-                queue,
-                ..config.clone()
-            };
-            if !queues.is_empty() {
-                // The other queues only receive.
-                config.transmit_frames = 1;
-                config.receive_frames = config.receive_frames.min(config.receive_ring);
-            }
-            let (device, spare) = XdpDevice::open_on(Arc::clone(&attachment), config)?;
-            if queues.is_empty() {
-                frames = spare;
-            }
-            queues.push(device);
+        let attachment = Arc::new(Attachment::carrying(config)?);
+        let queues = queues_or_one(&config.interface);
+        if count != queues {
+            return Err(OpenError::Queues {
+                interface: config.interface.clone(),
+                count,
+                queues,
+            });
         }
-        let readiness = watch(&queues)
-            .map_err(|error| OpenError::os("wait for several AF_XDP sockets", error))?;
+        (0..count)
+            .map(|queue| {
+                Self::open_with(config.clone(), Some(queue), Some(Arc::clone(&attachment)))
+            })
+            .collect()
+    }
+
+    fn open_with(
+        config: Config,
+        only: Option<u32>,
+        shared: Option<Arc<Attachment>>,
+    ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        config.check()?;
+        let (queues, frames, count) = open_queues(&config, only, shared.as_ref())?;
+        let readiness = watch(&queues)?;
+        let first = &queues[0];
         let device = Self {
+            config,
+            only,
+            shared,
+            opened: (first.mode(), first.copy_reason(), first.mtu()),
             queues,
             readiness,
             turn: 0,
             bulk: 0,
+            count,
+            cause: None,
+            rebinds: Rebinds::default(),
         };
         Ok((device, frames))
     }
 
-    /// The queues, each with its statistics. The first one sends.
+    /// The queues, each with its statistics. The first one sends. None after a reset that could not open
+    /// them.
     pub fn queues(&self) -> &[XdpDevice] {
         &self.queues
     }
 
+    /// The resets that opened the sockets anew.
+    pub fn rebinds(&self) -> &Rebinds {
+        &self.rebinds
+    }
+
     /// The mode in which the kernel bound the sending socket.
     pub fn mode(&self) -> Mode {
-        self.queues[0].mode()
+        self.opened.0
     }
 
     /// The reason why packets are copied; `None` in zero copy.
     pub fn copy_reason(&self) -> Option<CopyReason> {
-        self.queues[0].copy_reason()
+        self.opened.1
     }
 
-    /// Like [`XdpDevice::failure`].
+    /// Like [`XdpDevice::failure`], of the first queue that has one.
     pub fn failure(&mut self) -> Option<Failure> {
-        self.queues[0].failure()
+        match &self.rebinds.failed {
+            Some((OpenError::NoSuchInterface { .. }, _)) => Some(Failure::Removed),
+            Some((OpenError::InterfaceDown { .. }, _)) => Some(Failure::LinkDown),
+            Some(_) => Some(Failure::Closed),
+            None => self.queues.iter_mut().find_map(XdpDevice::failure),
+        }
+    }
+
+    /// Closes all sockets, and opens them on the queues that there are now.
+    fn rebind(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        let before = lost.len();
+        for queue in self.queues.drain(..) {
+            queue.close(lost);
+        }
+        self.rebinds.dropped += (lost.len() - before) as u64;
+        let opened = open_queues(&self.config, self.only, self.shared.as_ref())
+            .and_then(|opened| Ok((watch(&opened.0)?, opened)));
+        match opened {
+            Ok((readiness, (mut queues, frames, count))) => {
+                queues[0].succeed(frames);
+                (self.queues, self.readiness, self.count) = (queues, readiness, count);
+                (self.turn, self.bulk) = (0, 0);
+                self.rebinds.count += 1;
+                (self.rebinds.failed, self.cause) = (None, None);
+            }
+            Err(error) => {
+                let before = self
+                    .rebinds
+                    .failed
+                    .take()
+                    .map_or(0, |(_, attempts)| attempts);
+                self.rebinds.failed = Some((error, before + 1));
+            }
+        }
     }
 
     fn next_queue(&mut self) {
@@ -103,28 +252,28 @@ impl XdpQueues {
     }
 }
 
-/// An epoll instance over several sockets.
-fn watch(queues: &[XdpDevice]) -> io::Result<Option<OwnedFd>> {
-    if queues.len() < 2 {
-        return Ok(None);
-    }
-    let readiness = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for queue in queues {
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&readiness, queue.poll_fd(), data, epoll::EventFlags::IN)?;
-    }
-    Ok(Some(readiness))
+/// An epoll instance over all sockets.
+fn watch(queues: &[XdpDevice]) -> Result<OwnedFd, OpenError> {
+    let watch = || {
+        let readiness = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for queue in queues {
+            let data = epoll::EventData::new_u64(0);
+            epoll::add(&readiness, queue.poll_fd(), data, epoll::EventFlags::IN)?;
+        }
+        Ok(readiness)
+    };
+    watch().map_err(|error: Errno| OpenError::os("wait for several AF_XDP sockets", error))
 }
 
 impl Device for XdpQueues {
     type Frame = UmemFrame;
 
     fn mtu(&self) -> usize {
-        self.queues[0].mtu()
+        self.opened.2
     }
 
     fn room(&self) -> usize {
-        self.queues[0].room()
+        self.queues.first().map_or(0, Device::room)
     }
 
     fn put(&mut self, packet: Packet<UmemFrame>, now: Instant) {
@@ -132,15 +281,19 @@ impl Device for XdpQueues {
     }
 
     fn doorbell(&mut self, now: Instant) {
-        self.queues[0].doorbell(now);
+        if let Some(first) = self.queues.first_mut() {
+            first.doorbell(now);
+        }
     }
 
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
-        self.queues[0].reap(now, done);
+        if let Some(first) = self.queues.first_mut() {
+            first.reap(now, done);
+        }
     }
 
     fn in_flight(&self) -> usize {
-        self.queues[0].in_flight()
+        self.queues.first().map_or(0, Device::in_flight)
     }
 
     fn receive(&mut self, now: Instant) -> Option<Received<UmemFrame>> {
@@ -159,23 +312,53 @@ impl Device for XdpQueues {
 
     fn recycle(&mut self, frame: UmemFrame) {
         let owner = self.queues.iter().position(|queue| queue.owns(&frame));
-        self.queues[owner.unwrap_or(0)].recycle(frame);
+        // A frame of a socket that was closed meanwhile has no queue.
+        if let Some(owner) = owner {
+            self.queues[owner].recycle(frame);
+        }
     }
 
     fn is_gone(&mut self) -> bool {
-        self.queues[0].is_gone()
+        match self.failure() {
+            Some(Failure::Removed) => true,
+            Some(Failure::Closed) => {
+                let attempts = |(_, attempts): &(_, u32)| *attempts;
+                self.rebinds.failed.as_ref().map_or(0, attempts) >= ATTEMPTS
+            }
+            _ => false,
+        }
     }
 
+    fn needs_reset(&mut self) -> bool {
+        let stalled = |first: &mut XdpDevice| first.failure() == Some(Failure::Stalled);
+        if self.queues.first_mut().is_some_and(stalled) {
+            self.cause = Some(Cause::Stalled);
+        } else if self.only.is_none()
+            && interface_queues(&self.config.interface).is_ok_and(|count| count != self.count)
+        {
+            self.cause = Some(Cause::Queues);
+        }
+        self.cause.is_some()
+    }
+
+    /// Also opens the sockets anew if [`needs_reset`](Device::needs_reset) has found that necessary. It
+    /// waits a second per step for a busy interface.
     fn reset(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
-        self.queues[0].reset(lost);
+        if self.cause.is_some() {
+            self.rebinds.cause = self.cause;
+            return self.rebind(lost);
+        }
+        for queue in &mut self.queues {
+            queue.reset(lost);
+        }
     }
 }
 
 impl AsFd for XdpQueues {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.readiness {
-            Some(readiness) => readiness.as_fd(),
-            None => self.queues[0].as_fd(),
+        match self.queues.as_slice() {
+            [only] => only.as_fd(),
+            _ => self.readiness.as_fd(),
         }
     }
 }

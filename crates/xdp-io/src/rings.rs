@@ -144,6 +144,23 @@ impl Rings {
         sys::borrow_fd(&self.transmit, self.transmit.fd().as_raw_fd())
     }
 
+    /// Closes the socket at once. Frames outside keep their memory mapped and, by libxdp, the number of
+    /// the descriptor open, so the file behind it is closed.
+    pub(crate) fn close(self) -> Result<(), Errno> {
+        let Self {
+            transmit,
+            completion,
+            fill,
+            receive,
+            umem,
+            ..
+        } = self;
+        let fd = transmit.fd().as_raw_fd();
+        // The mappings of the rings keep the file open, too.
+        drop((transmit, completion, fill, receive));
+        sys::close_behind(sys::borrow_fd(&umem, fd))
+    }
+
     /// True if `frame` belongs to this UMEM.
     pub(crate) fn owns(&self, frame: &UmemFrame) -> bool {
         self.umem.index(frame).is_some()

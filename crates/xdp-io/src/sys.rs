@@ -63,6 +63,19 @@ fn interface_request(name: &CStr, number: c_ulong) -> Result<ifreq> {
     Ok(request)
 }
 
+/// Closes the file behind `fd` and keeps the number occupied by another one, for an owner that closes
+/// it later.
+pub(crate) fn close_behind(fd: BorrowedFd<'_>) -> Result<()> {
+    let other = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
+    // SAFETY: both descriptors are open; no memory is involved.
+    let answer = unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) };
+    if answer < 0 {
+        Err(last_error())
+    } else {
+        Ok(())
+    }
+}
+
 /// SIOCGIFHWADDR.
 pub(crate) fn interface_mac(name: &CStr) -> Result<[u8; 6]> {
     let answer = interface_request(name, libc::SIOCGIFHWADDR as c_ulong)?;

@@ -37,8 +37,8 @@ macro_rules! pair_or_skip {
 }
 
 /// A device with its transmit reserve.
-struct Port {
-    device: XdpDevice,
+struct Port<D = XdpDevice> {
+    device: D,
     pool: Pool<UmemFrame>,
 }
 
@@ -54,7 +54,9 @@ impl Port {
     fn new(end: &End) -> Self {
         Self::open(end, end.config()).expect("nobody else has this interface")
     }
+}
 
+impl<D: Device<Frame = UmemFrame>> Port<D> {
     fn put(&mut self, to: &End, mark: u64) {
         let mut frame = self.pool.take().expect("the reserve is large enough");
         write_frame(frame.bytes_mut(), 60, to.address, mark);
@@ -101,7 +103,12 @@ impl Port {
 }
 
 /// Sends `count` marked frames in bursts; checks that all arrive in order.
-fn transfer(from: &mut Port, to: &mut Port, destination: &End, count: u64) {
+fn transfer<D: Device<Frame = UmemFrame>>(
+    from: &mut Port<D>,
+    to: &mut Port<impl Device<Frame = UmemFrame>>,
+    destination: &End,
+    count: u64,
+) {
     const BURST: u64 = 500;
     for start in (0..count).step_by(BURST as usize) {
         let burst = start..count.min(start + BURST);
@@ -268,6 +275,130 @@ fn all_queues_are_one_device() {
     );
     drop((all, frames));
     assert_eq!(open(Some(1)).0.queues().len(), 1);
+}
+
+/// All queues of `end` as one device.
+fn queues(end: &End) -> Port<XdpQueues> {
+    let opened = end.inside(|| XdpQueues::open(end.config(), None));
+    let (device, frames) = opened.expect("nobody else has this interface");
+    Port {
+        device,
+        pool: Pool::new(frames),
+    }
+}
+
+/// Lets six seconds pass without a completion, while the kernel knows that the link is up.
+fn stall(end: &End, port: &mut Port<XdpQueues>) {
+    let state = || end.ip(&["link", "show", &end.interface]);
+    while !state().contains("state UP") {
+        sleep(Duration::from_millis(10));
+    }
+    let later = NOW + Duration::from_secs(6);
+    port.device.reap(later, &mut Vec::new());
+}
+
+/// Resets a device that needs it, from inside the namespace of `end`. Returns the packets it lost.
+fn reset(end: &End, port: &mut Port<XdpQueues>) -> usize {
+    let mut lost = Vec::new();
+    end.inside(|| {
+        assert!(!port.device.is_gone());
+        assert!(port.device.needs_reset());
+        port.device.reset(&mut lost);
+        assert!(!port.device.needs_reset());
+    });
+    let count = lost.len();
+    for packet in lost {
+        let _ = port.pool.settle(packet);
+    }
+    count
+}
+
+#[test]
+fn a_stalled_device_is_opened_anew_and_carries_frames_of_the_old_one() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
+    transfer(&mut left, &mut right, &pair.right, 100);
+    // A frame that the program holds meanwhile.
+    right.put(&pair.left, 1);
+    right.device.doorbell(NOW);
+    sleep(Duration::from_millis(50));
+    let received = left.device.receive(NOW).expect("it arrived");
+    right.settle();
+    for round in 1..=3 {
+        // Staged and never submitted: nothing completes them, while the link is up.
+        (0..5).for_each(|mark| left.put(&pair.right, mark));
+        stall(&pair.left, &mut left);
+        assert_eq!(reset(&pair.left, &mut left), 5);
+        let rebinds = left.device.rebinds();
+        assert_eq!((rebinds.count, rebinds.dropped), (round, 5 * round));
+        assert!(
+            rebinds
+                .to_string()
+                .starts_with("the driver completed no packet")
+        );
+        // More frames than the new device has of its own.
+        transfer(&mut left, &mut right, &pair.right, 10_000);
+        transfer(&mut right, &mut left, &pair.left, 1000);
+    }
+    left.device.recycle(received.frame);
+}
+
+#[test]
+fn queues_that_appear_while_the_device_is_open_are_served() {
+    let pair = pair_or_skip!(2);
+    let (left, right) = (&pair.left, &pair.right);
+    // The driver wants as many queues that receive as the peer has queues that send.
+    let set = |end: &End, way, count| end.exec(&["ethtool", "-L", &end.interface, way, count]);
+    set(left, "tx", "1");
+    set(right, "rx", "1");
+    let mut all = queues(right);
+    assert_eq!(all.device.queues().len(), 1);
+    assert!(right.inside(|| !all.device.needs_reset()));
+    set(right, "rx", "2");
+    set(left, "tx", "2");
+    assert_eq!(reset(right, &mut all), 0);
+    assert_eq!(all.device.queues().len(), 2);
+    assert!(all.device.rebinds().to_string().contains("queues changed"));
+    for queue in [0, 1] {
+        let config = Config {
+            queue,
+            ..left.config()
+        };
+        let mut sender = Port::open(left, config).unwrap();
+        transfer(&mut sender, &mut all, right, 100);
+    }
+}
+
+#[test]
+fn each_queue_is_a_device_of_its_own() {
+    let pair = pair_or_skip!(2);
+    let (left, right) = (&pair.left, &pair.right);
+    let refused = right.inside(|| XdpQueues::open_each(&right.config(), 3));
+    assert!(matches!(
+        refused,
+        Err(OpenError::Queues {
+            count: 3,
+            queues: 2,
+            ..
+        })
+    ));
+    let devices = right.inside(|| XdpQueues::open_each(&right.config(), 2));
+    for (queue, (device, frames)) in (0..).zip(devices.expect("two queues")) {
+        let config = Config {
+            queue,
+            ..left.config()
+        };
+        let mut sender = Port::open(left, config).unwrap();
+        let mut receiver = Port {
+            device,
+            pool: Pool::new(frames),
+        };
+        transfer(&mut sender, &mut receiver, right, 100);
+        receiver.put(left, 1);
+        stall(right, &mut receiver);
+        assert_eq!(reset(right, &mut receiver), 1);
+        transfer(&mut sender, &mut receiver, right, 100);
+    }
 }
 
 fn readable(device: &XdpQueues) -> rustix::event::PollFd<'_> {
