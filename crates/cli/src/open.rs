@@ -26,6 +26,17 @@ pub struct Opened<D: Device> {
     pub mode: String,
     /// Asks a device why it does not work any more.
     pub failure: fn(&mut D) -> Option<String>,
+    /// Asks a device what happened to it.
+    pub condition: fn(&D) -> Condition,
+}
+
+/// Events of a device that the user should know of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// Resets after which the device works again.
+    pub rebinds: u64,
+    /// One line about the last event.
+    pub notice: Option<String>,
 }
 
 /// Work that can be done on any device.
@@ -94,7 +105,8 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
             device,
             pool,
             path: "af_xdp",
-            failure: |device| device.failure().map(|failure| failure.to_string()),
+            failure: queues_failure,
+            condition: queues_condition,
         });
     }
     let device = SoftwareOffload::new(device, pool, Default::default());
@@ -104,13 +116,35 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         device,
         path: "af_xdp",
         mode: format!("{mode}, packets of several segments cut and merged in software"),
-        failure: |device| {
-            device
-                .inner_mut()
-                .failure()
-                .map(|failure| failure.to_string())
-        },
+        failure: |device| queues_failure(device.inner_mut()),
+        condition: |device| queues_condition(device.inner()),
     })
+}
+
+/// Why AF_XDP queues do not work any more.
+#[cfg(feature = "af-xdp")]
+pub fn queues_failure(device: &mut tautline_xdp_io::XdpQueues) -> Option<String> {
+    device.failure().map(|failure| failure.to_string())
+}
+
+/// The rebinds of AF_XDP queues.
+#[cfg(feature = "af-xdp")]
+pub fn queues_condition(device: &tautline_xdp_io::XdpQueues) -> Condition {
+    let rebinds = device.rebinds();
+    Condition {
+        rebinds: rebinds.count,
+        notice: rebinds.any().then(|| rebinds.to_string()),
+    }
+}
+
+/// Whether a packet socket had to cut large packets.
+pub fn packet_condition(device: &PacketDevice) -> Condition {
+    let notice = "it takes no packets of several segments, so they are cut in software: \
+                  `ethtool -K IFACE tx on tso on`, and no XDP program on the other end of a veth pair";
+    Condition {
+        notice: (device.counters().cut > 0).then(|| notice.to_owned()),
+        ..Condition::default()
+    }
 }
 
 #[cfg(not(feature = "af-xdp"))]
@@ -135,6 +169,7 @@ fn with_packet(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         path: "packet",
         mode: "a packet socket, packets of several segments".to_owned(),
         failure: |device| device.failure().map(|failure| failure.to_string()),
+        condition: packet_condition,
     })
 }
 
@@ -161,6 +196,7 @@ fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         path: "tap",
         mode: mode.to_owned(),
         failure: |_| None,
+        condition: |_| Condition::default(),
     })
 }
 

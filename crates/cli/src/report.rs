@@ -34,7 +34,7 @@ Output with --json: one object per line. Every second and at the end, \"event\":
 At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
 tsq_throttles, path_mtu (longest packet, if known), qdisc_sojourn_us (99th percentile over all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments that the peer reports as marked), ce_received (marked segments received), ce_reductions (window reductions for
-marks), frames_in, bad_frames, bad_checksums.
+marks), rebinds (resets of the device after a stall or a change of its queues), frames_in, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
 the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
 bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
@@ -107,6 +107,8 @@ pub struct Summary {
     pub ce_received: u64,
     /// Reductions of the window for marks.
     pub ce_reductions: u64,
+    /// Resets of the device after which it works again.
+    pub rebinds: u64,
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that were malformed.

@@ -3,16 +3,16 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use tautline_base::{Device, Frame, Packet, SocketId};
+use tautline_base::{Device, Frame, Instant, Packet, SocketId};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::Stats;
-use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
-use tautline_stack::{Host, HostConfig, NoTrace, Route, TcpInfo};
+use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, Next, stop_on_signals, system_seed};
+use tautline_stack::{Event, Host, HostConfig, NoTrace, Route, TcpInfo};
 use tautline_tc::DynQdisc;
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
-use crate::open::Opened;
+use crate::open::{Condition, Opened};
 use crate::report::{Summary, gbit_per_s, limited, micros, rounded};
 
 /// The qdisc of a session: any, counted.
@@ -31,6 +31,47 @@ pub struct Session<D: Device> {
     mode: String,
     qdisc: &'static str,
     failure: fn(&mut D) -> Option<String>,
+    condition: fn(&D) -> Condition,
+}
+
+/// An application, and the lines about its device.
+struct Watched<'a, A, D> {
+    application: &'a mut A,
+    condition: fn(&D) -> Condition,
+    check_at: Instant,
+    said: Option<String>,
+}
+
+/// Interval between checks of the device's condition.
+const CHECK: Duration = Duration::from_secs(1);
+
+impl<A, D: Device> Watched<'_, A, D> {
+    /// Prints the last event of the device, unless it was printed.
+    fn check(&mut self, device: &D) {
+        let notice = (self.condition)(device).notice;
+        if let Some(line) = notice.as_ref().filter(|_| notice != self.said) {
+            eprintln!("note: the device: {line}");
+            self.said = notice;
+        }
+    }
+}
+
+impl<A, D> Application<SessionHost<D>> for Watched<'_, A, D>
+where
+    D: Device,
+    A: Application<SessionHost<D>>,
+{
+    fn on_event(&mut self, host: &mut SessionHost<D>, event: Event, now: Instant) {
+        self.application.on_event(host, event, now);
+    }
+
+    fn turn(&mut self, host: &mut SessionHost<D>, now: Instant) -> Next {
+        if now >= self.check_at {
+            self.check_at = now + CHECK;
+            self.check(host.port().ring().device());
+        }
+        self.application.turn(host, now)
+    }
 }
 
 /// One end's counters of a transfer.
@@ -67,6 +108,7 @@ where
             path,
             mode,
             failure,
+            condition,
         } = opened;
         let idle = if args.busy_poll {
             Idle::Spin
@@ -98,6 +140,7 @@ where
             mode,
             qdisc,
             failure,
+            condition,
         })
     }
 
@@ -114,7 +157,7 @@ where
     where
         A: Application<SessionHost<D>>,
     {
-        let ended = self.event_loop.run(&mut self.host, application)?;
+        let ended = self.drive(application)?;
         if ended != Ended::Application
             && let Some(socket) = socket(application)
         {
@@ -137,6 +180,25 @@ where
                 }
             }
         }
+    }
+
+    /// Runs `application` until the loop ends, and prints what happens to the device meanwhile.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    pub fn drive<A>(&mut self, application: &mut A) -> std::io::Result<Ended>
+    where
+        A: Application<SessionHost<D>>,
+    {
+        let mut watched = Watched {
+            application,
+            condition: self.condition,
+            check_at: Instant::ZERO,
+            said: None,
+        };
+        let ended = self.event_loop.run(&mut self.host, &mut watched);
+        watched.check(self.host.port().ring().device());
+        ended
     }
 
     /// A connection that failed may have failed because the device did.
@@ -194,6 +256,7 @@ where
             ce_delivered: info.delivered_ce,
             ce_received: info.received_ce,
             ce_reductions: info.ce_reductions,
+            rebinds: (self.condition)(self.host.port().ring().device()).rebinds,
             frames_in: stats.frames_in,
             bad_frames: stats.malformed,
             bad_checksums: stats.bad_checksum,

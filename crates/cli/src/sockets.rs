@@ -91,7 +91,7 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
             let _ = tell.send(program(Sockets { stack, addresses }));
             stopper.stop();
         });
-        let ended = session.event_loop.run(&mut session.host, &mut sockets)?;
+        let ended = session.drive(&mut sockets)?;
         let now = session.event_loop.clock().now();
         sockets.abort_all(&mut session.host, now);
         // Pending socket operations fail with "host gone", and the program ends.

@@ -20,8 +20,10 @@ pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 
 /// Most frames taken from a device in one turn.
 const BATCH: usize = 64;
-/// Interval between polls for completions while frames are in a ring that does not announce them.
+/// Shortest and longest interval between polls for completions while frames are in a ring that does not
+/// announce them. It grows with the time since the last completion: a link that is down completes none.
 const REAP: Duration = Duration::from_micros(50);
+const LONGEST_REAP: Duration = Duration::from_millis(10);
 
 /// One side: a device and its transmit path.
 pub struct Side<D: Device, T: Tracer = NoTrace> {
@@ -30,10 +32,12 @@ pub struct Side<D: Device, T: Tracer = NoTrace> {
     pool: Pool<D::Frame>,
     drops: Drops<Packet<D::Frame>>,
     done: Vec<Packet<D::Frame>>,
+    /// The last completion, or the last turn with an empty ring.
+    progress_at: Instant,
     received: Received,
 }
 
-/// Receive counters of a side.
+/// Receive counters of a side. A frame that is cut counts as its segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Frames received.
@@ -61,6 +65,7 @@ impl<D: Device> Side<D> {
             pool: Pool::new(frames),
             drops: Drops::new(),
             done: Vec::new(),
+            progress_at: Instant::ZERO,
             received: Received::default(),
         }
     }
@@ -78,6 +83,7 @@ impl<D: Device, T: Tracer> Side<D, T> {
             pool,
             drops,
             done,
+            progress_at,
             received,
         } = self;
         Side {
@@ -86,6 +92,7 @@ impl<D: Device, T: Tracer> Side<D, T> {
             pool,
             drops,
             done,
+            progress_at,
             received,
         }
     }
@@ -134,6 +141,13 @@ impl<D: Device, T: Tracer> Side<D, T> {
         })
     }
 
+    /// Resets the device if it needs that to work again, and drops the packets in it.
+    pub fn reset_if_needed(&mut self) {
+        if self.port.ring_mut().device_mut().needs_reset() {
+            self.port.reset(&mut self.drops);
+        }
+    }
+
     /// Frames in the qdisc or the device.
     pub fn outstanding(&self) -> usize {
         self.pool.outstanding()
@@ -142,6 +156,9 @@ impl<D: Device, T: Tracer> Side<D, T> {
     /// Reaps completed frames, then transmits.
     fn transmit(&mut self, now: Instant) {
         self.port.reap(now, &mut self.done);
+        if !self.done.is_empty() || self.port.ring().in_flight() == 0 {
+            self.progress_at = now;
+        }
         for packet in self.done.drain(..) {
             trace(&mut self.tracer, now, What::Completed, packet.bytes());
             let _no_owner = self.pool.settle(packet);
@@ -180,7 +197,8 @@ impl<D: Device, T: Tracer> Side<D, T> {
     fn wake(&self, now: Instant) -> Option<Wake> {
         let ring = self.port.ring();
         let unannounced = ring.in_flight() > 0 && !ring.device().announces_completions();
-        let reap = unannounced.then(|| Wake::new(now + REAP, Reason::Reap));
+        let pause = ((now - self.progress_at) / 2).clamp(REAP, LONGEST_REAP);
+        let reap = unannounced.then(|| Wake::new(now + pause, Reason::Reap));
         self.port
             .ready_at()
             .map(|at| Wake::new(at, Reason::Qdisc))
@@ -251,14 +269,15 @@ where
             return forwarded;
         };
         let bytes = received.bytes();
-        from.received.frames += 1;
         from.received.bytes += bytes.len() as u64;
         trace(&mut from.tracer, now, What::Received, bytes);
         let known = key.parse(bytes);
         let whole = segments(bytes, medium, received.offload);
         let count = whole.as_ref().map_or(1, Segmentation::count);
         let cut = whole.filter(|_| to.port.ring().device().tso().is_none());
-        for index in 0..cut.as_ref().map_or(1, Segmentation::count) {
+        let pieces = cut.as_ref().map_or(1, Segmentation::count);
+        from.received.frames += pieces as u64;
+        for index in 0..pieces {
             let write = |out: &mut [u8]| match &cut {
                 Some(cut) => cut.write(index, out),
                 None => {

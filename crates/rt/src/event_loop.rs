@@ -32,7 +32,7 @@ pub trait Forwarder {
 /// Result of [`Forwarder::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More frames may be ready.
+    /// Frames were forwarded, and more may be ready.
     Again,
     /// No frame is ready before this deadline or the next reception.
     Wait(Option<Instant>),
@@ -68,7 +68,7 @@ pub struct EventLoop {
     idle: Idle,
     gather: Duration,
     waiter: Waiter,
-    /// Idle turns of a spinning loop.
+    /// Turns that forwarded or received nothing.
     turns: Cell<u32>,
     event_fd: Arc<EventFd>,
     stopped: Arc<AtomicBool>,
@@ -86,6 +86,9 @@ const GATHER: Duration = Duration::from_micros(20);
 /// Idle turns of a spinning loop between two checks of the device's descriptor: a few per
 /// millisecond.
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
+/// How long a sleeping loop polls after it has forwarded a frame: the answer often follows at once, and
+/// to sleep and be woken takes longer.
+const SPIN: Duration = Duration::from_micros(20);
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 /// Interval between checks that the device still exists: its descriptor may not report that.
@@ -192,24 +195,34 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives `forwarder` until it is done, the loop is stopped or a device fails. Sleeps between
-    /// turns until the deadline that `turn` returned or until a device is readable.
+    /// Drives `forwarder` until it is done, the loop is stopped or a device fails. After a turn that
+    /// forwarded frames it polls for 20 µs, then sleeps until the deadline that `turn` returned or
+    /// until a device is readable. With [`Idle::Spin`] it never sleeps.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
     pub fn run_forwarder<W: Forwarder>(&self, forwarder: &mut W) -> io::Result<Ended> {
+        let mut spin_until = self.clock.now();
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
             let until = match forwarder.turn(now) {
-                Progress::Again => continue,
+                Progress::Again => {
+                    spin_until = now + SPIN;
+                    continue;
+                }
                 Progress::Wait(until) => until,
                 Progress::Done => return Ok(Ended::Application),
             };
-            let now = self.clock.now();
-            let time = if self.idle == Idle::Spin {
-                Some(Duration::ZERO)
-            } else {
-                until.map(|until| until - now)
+            let turn = self.turns.get();
+            self.turns.set(turn.wrapping_add(1));
+            let is_check_due = turn.is_multiple_of(TURNS_BETWEEN_CHECKS);
+            if !is_check_due && (self.idle == Idle::Spin || now < spin_until) {
+                std::hint::spin_loop();
+                continue;
+            }
+            let time = match until {
+                _ if self.idle == Idle::Spin => Some(Duration::ZERO),
+                until => until.map(|until| until - self.clock.now()),
             };
             let ready = self
                 .waiter

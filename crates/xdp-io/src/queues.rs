@@ -68,6 +68,13 @@ pub struct Rebinds {
     failed: Option<(OpenError, u32)>,
 }
 
+impl Rebinds {
+    /// True if the sockets were closed at least once, though perhaps not opened anew yet.
+    pub fn any(&self) -> bool {
+        self.cause.is_some()
+    }
+}
+
 /// Attempts to open sockets anew, one a second.
 const ATTEMPTS: u32 = 10;
 

@@ -25,6 +25,7 @@ use crate::args::{DeviceKind, one_line, seconds};
 use crate::check::Unusable;
 use crate::control::{Answer, Control, Request, State, Way};
 use crate::failure::Failure;
+use crate::open::{Condition, packet_condition};
 use crate::report::{limited, micros, print_json, rounded};
 
 const EXAMPLES: &str = "\
@@ -126,12 +127,15 @@ impl MiddleboxArgs {
             DeviceKind::AfXdp => with_af_xdp(self),
             DeviceKind::Packet => {
                 let left = open_packet(self, &self.left)?;
-                let why = |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
-                run(self, left, open_packet(self, &self.right)?, why)
+                let failure =
+                    |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
+                let right = open_packet(self, &self.right)?;
+                run(self, left, right, (failure, packet_condition))
             }
             DeviceKind::Tap => {
                 let left = open_tap(self, &self.left)?;
-                run(self, left, open_tap(self, &self.right)?, |_| None)
+                let right = open_tap(self, &self.right)?;
+                run(self, left, right, (|_| None, |_| Condition::default()))
             }
         }
     }
@@ -208,6 +212,8 @@ struct StatusLine<'a> {
     ring_bytes: u64,
     no_memory: u64,
     too_long: u64,
+    /// Resets of the device that the way leaves at, since the start.
+    rebinds: u64,
 }
 
 impl StatusLine<'_> {
@@ -257,7 +263,13 @@ struct Middlebox<D: Device> {
     control: Control,
     /// Interfaces that the ways leave at: right, left.
     interfaces: [String; 2],
+    ask: Ask<D>,
+    /// The last line about each device, in the order of `interfaces`.
+    said: [Option<String>; 2],
 }
+
+/// Questions to a device: why it does not work any more, what happened to it.
+type Ask<D> = (fn(&mut D) -> Option<String>, fn(&D) -> Condition);
 
 /// The counters of one way when an interval began.
 #[derive(Default)]
@@ -280,19 +292,33 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         }
     }
 
-    fn devices_are_gone(&mut self) -> bool {
+    /// Frames received on both sides.
+    fn received(&self) -> u64 {
+        let Bridge { left, right, .. } = &self.bridge;
+        left.received().frames + right.received().frames
+    }
+
+    /// Resets each device that needs it, and prints what happened to it.
+    fn check_devices(&mut self) {
         let Bridge { left, right, .. } = &mut self.bridge;
-        [left, right]
-            .into_iter()
-            .any(|side| side.port_mut().ring_mut().device_mut().is_gone())
+        let sides = [right, left].into_iter().zip(&self.interfaces);
+        for ((side, interface), said) in sides.zip(&mut self.said) {
+            self.gone |= side.port_mut().ring_mut().device_mut().is_gone();
+            side.reset_if_needed();
+            let notice = (self.ask.1)(side.port().ring().device()).notice;
+            if let Some(line) = notice.as_ref().filter(|_| notice != *said) {
+                eprintln!("note: {interface}: {line}");
+                *said = notice;
+            }
+        }
     }
 
     /// The failure of one of the devices.
-    fn failure(&mut self, ask: fn(&mut D) -> Option<String>) -> Option<String> {
+    fn failure(&mut self) -> Option<String> {
         let Bridge { left, right, .. } = &mut self.bridge;
         [left, right]
             .into_iter()
-            .find_map(|side| ask(side.port_mut().ring_mut().device_mut()))
+            .find_map(|side| (self.ask.0)(side.port_mut().ring_mut().device_mut()))
     }
 
     /// A line for each way about the interval that ends now.
@@ -311,14 +337,12 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
             ("to_right", left, right, there),
             ("to_left", right, left, back),
         ] {
-            line(
-                event,
-                way,
-                from.received(),
-                to,
-                before,
-                (self.begun, self.since, now),
-            )
+            let times = (self.begun, self.since, now);
+            let condition = (self.ask.1)(to.port().ring().device());
+            StatusLine {
+                rebinds: condition.rebinds,
+                ..line(event, way, from.received(), to, before, times)
+            }
             .print(self.json);
         }
         self.since = now;
@@ -441,6 +465,7 @@ where
         ring_bytes: limit.in_flight().get(),
         no_memory: received.no_memory - then.received.no_memory,
         too_long: received.too_long - then.received.too_long,
+        rebinds: 0,
     }
 }
 
@@ -449,10 +474,11 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D>
         let (bridge, names) = (&mut self.bridge, (&self.names, &self.interfaces));
         self.control
             .serve(|request| handle(bridge, names, request, (self.begun, now)));
-        let more = self.bridge.turn(now);
+        let before = self.received();
+        let more = self.bridge.turn(now) || self.received() > before;
         if now >= self.since + self.interval() {
             self.report("interval", now);
-            self.gone |= self.devices_are_gone();
+            self.check_devices();
         }
         if self.gone || self.end.is_some_and(|end| now >= end) {
             return Progress::Done;
@@ -478,12 +504,7 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D>
 /// A device and its frames.
 type Open<D> = (D, Vec<<D as Device>::Frame>);
 
-fn run<D>(
-    args: &MiddleboxArgs,
-    left: Open<D>,
-    right: Open<D>,
-    failure: fn(&mut D) -> Option<String>,
-) -> Result<(), Failure>
+fn run<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>, ask: Ask<D>) -> Result<(), Failure>
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
@@ -517,6 +538,8 @@ where
         screen,
         control,
         interfaces: [args.right.clone(), args.left.clone()],
+        ask,
+        said: [None, None],
     };
     let ended = event_loop.run_forwarder(&mut middlebox);
     // The terminal is itself again before anything is printed.
@@ -528,7 +551,7 @@ where
     match ended {
         Ended::Application | Ended::Stopped if !middlebox.gone => Ok(()),
         _ => {
-            let why = middlebox.failure(failure);
+            let why = middlebox.failure();
             Err(Failure::Device(
                 why.unwrap_or_else(|| "it receives no more".to_owned()),
             ))
@@ -587,8 +610,11 @@ fn open_tap(args: &MiddleboxArgs, interface: &str) -> Result<Open<Tap>, Failure>
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
-    use tautline_xdp_io::{Config, Take, XdpDevice};
-    let open = |interface: &str, own: &Option<String>| -> Result<Open<XdpDevice>, Failure> {
+    use tautline_xdp_io::{Config, Take, XdpQueues};
+
+    use crate::open::{queues_condition, queues_failure};
+
+    let open = |interface: &str, own: &Option<String>| -> Result<Open<XdpQueues>, Failure> {
         let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
         let config = Config {
             interface: interface.to_owned(),
@@ -597,7 +623,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
             ..Config::default()
         };
         let config = config.holding(qdisc.report().packet_limit())?;
-        Ok(XdpDevice::open(config)?)
+        Ok(XdpQueues::open(config, None)?)
     };
     let words = [
         Some(&args.qdisc),
@@ -613,9 +639,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
     }
     let left = open(&args.left, &args.to_left)?;
     let right = open(&args.right, &args.to_right)?;
-    run(args, left, right, |device| {
-        device.failure().map(|failure| failure.to_string())
-    })
+    run(args, left, right, (queues_failure, queues_condition))
 }
 
 #[cfg(not(feature = "af-xdp"))]
