@@ -5,19 +5,19 @@
 # number, so runs do not meet.
 # shellcheck shell=bash
 
+. scripts/build.sh
+
 a=tl-$(basename "$0")-a-$$ b=tl-$(basename "$0")-b-$$
 
 die() { echo "$(basename "$0"): $*" >&2; exit 1; }
 say() { printf '* %s\n' "$*"; }
 
-build() { # FEATURES BINARY...: leaves the directory of the binaries in $bin
-    say 'building (the first time takes minutes)'
+build_examples() { # FEATURES BINARY...: leaves the directory of the binaries in $bin
     local features=$1 arguments=()
     shift
     for binary in "$@"; do arguments+=(--bin "$binary"); done
     # shellcheck disable=SC2086 # features may be no word at all
-    cargo build --release --quiet -p tautline-examples $features "${arguments[@]}"
-    bin=${CARGO_TARGET_DIR:-target}/release
+    build release tautline-examples $features "${arguments[@]}"
 }
 
 need_af_xdp() {

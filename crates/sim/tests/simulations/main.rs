@@ -27,7 +27,6 @@ mod effect_tsq;
 mod endings;
 mod load;
 mod local_drops;
-mod profiles;
 mod recovery_grid;
 mod ring_bursts;
 mod ring_fq_codel;
