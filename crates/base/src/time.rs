@@ -4,70 +4,82 @@
 //! runs in virtual time.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign, Sub};
 use core::time::Duration;
 
-/// A point in time: nanoseconds since an arbitrary epoch (584 years fit).
+/// A point in time: nanoseconds since an arbitrary epoch (584 years fit, but for the last nanosecond).
 ///
 /// Arithmetic saturates: a clock that steps back yields zero durations, never a panic or a wrap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+///
+/// `Option<Instant>` takes eight bytes, too: a connection has a dozen of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant {
+    /// Nanoseconds since the epoch, and one.
+    after: NonZeroU64,
+}
 
 impl Instant {
     /// The epoch; as a departure time, immediately.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self {
+        after: NonZeroU64::MIN,
+    };
 
     /// The point `nanos` nanoseconds after the epoch.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self::ZERO.after_nanos(nanos)
     }
 
     /// The point `micros` microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros * 1_000)
+        Self::from_nanos(micros * 1_000)
     }
 
     /// The point `millis` milliseconds after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
-        Self(millis * 1_000_000)
+        Self::from_nanos(millis * 1_000_000)
     }
 
     /// The point `secs` seconds after the epoch.
     pub const fn from_secs(secs: u64) -> Self {
-        Self(secs * 1_000_000_000)
+        Self::from_nanos(secs * 1_000_000_000)
     }
 
     /// Nanoseconds since the epoch.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.after.get() - 1
     }
 
     /// Whole microseconds since the epoch.
     pub const fn as_micros(self) -> u64 {
-        self.0 / 1_000
+        self.as_nanos() / 1_000
     }
 
     /// Whole milliseconds since the epoch.
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1_000_000
+        self.as_nanos() / 1_000_000
     }
 
     /// The point `nanos` nanoseconds later, saturating; cheaper than adding a [`Duration`].
     #[inline]
     #[must_use]
     pub const fn after_nanos(self, nanos: u64) -> Self {
-        Self(self.0.saturating_add(nanos))
+        Self {
+            after: self.after.saturating_add(nanos),
+        }
     }
 
     /// Nanoseconds since `earlier`; zero if `earlier` is later.
     #[inline]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
+        self.after.get().saturating_sub(earlier.after.get())
     }
 
     /// Seconds since the epoch, for printing and plotting.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.as_nanos() as f64 / 1e9
     }
 }
 
@@ -80,7 +92,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(nanos(duration)))
+        self.after_nanos(nanos(duration))
     }
 }
 
@@ -94,7 +106,7 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(nanos(duration)))
+        Self::from_nanos(self.as_nanos().saturating_sub(nanos(duration)))
     }
 }
 
@@ -103,18 +115,26 @@ impl Sub for Instant {
 
     /// The time since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.nanos_since(earlier))
     }
 }
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{:09}s",
-            self.0 / 1_000_000_000,
-            self.0 % 1_000_000_000
-        )
+        let nanos = self.as_nanos();
+        write!(f, "{}.{:09}s", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Instant").field(&self.as_nanos()).finish()
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ZERO
     }
 }
 

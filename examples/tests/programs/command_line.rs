@@ -78,7 +78,10 @@ fn defect_16_17_addresses_that_no_host_has_are_refused() {
             "the second of its family",
         ),
         ("--ip 10.7.0.1/24 --silence 0", "above 0"),
-        ("--ip 10.7.0.1/24 --offload", "an option of --device tap"),
+        (
+            "--ip 10.7.0.1/24 --device packet --offload",
+            "an option of --device tap or af_xdp",
+        ),
         (
             "--ip 10.7.0.1/24 --device tap --queue 3",
             "an option of --device af_xdp",
