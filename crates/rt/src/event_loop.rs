@@ -32,7 +32,7 @@ pub trait Forwarder {
 /// Result of [`Forwarder::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Frames were forwarded, and more may be ready.
+    /// More frames may be ready.
     Again,
     /// No frame is ready before this deadline or the next reception.
     Wait(Option<Instant>),
@@ -86,9 +86,6 @@ const GATHER: Duration = Duration::from_micros(20);
 /// Idle turns of a spinning loop between two checks of the device's descriptor: a few per
 /// millisecond.
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
-/// How long a sleeping loop polls after it has forwarded a frame: the answer often follows at once, and
-/// to sleep and be woken takes longer.
-const SPIN: Duration = Duration::from_micros(20);
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 /// Interval between checks that the device still exists: its descriptor may not report that.
@@ -195,28 +192,26 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives `forwarder` until it is done, the loop is stopped or a device fails. After a turn that
-    /// forwarded frames it polls for 20 µs, then sleeps until the deadline that `turn` returned or
-    /// until a device is readable. With [`Idle::Spin`] it never sleeps.
+    /// Drives `forwarder` until it is done, the loop is stopped or a device fails. Sleeps between
+    /// turns until the deadline that `turn` returned or until a device is readable; with
+    /// [`Idle::Spin`] it polls instead.
+    ///
+    /// To poll for 20 µs before each sleep costs 15 % of the TCP throughput on two processors and
+    /// shortens no round trip.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
     pub fn run_forwarder<W: Forwarder>(&self, forwarder: &mut W) -> io::Result<Ended> {
-        let mut spin_until = self.clock.now();
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
             let until = match forwarder.turn(now) {
-                Progress::Again => {
-                    spin_until = now + SPIN;
-                    continue;
-                }
+                Progress::Again => continue,
                 Progress::Wait(until) => until,
                 Progress::Done => return Ok(Ended::Application),
             };
             let turn = self.turns.get();
             self.turns.set(turn.wrapping_add(1));
-            let is_check_due = turn.is_multiple_of(TURNS_BETWEEN_CHECKS);
-            if !is_check_due && (self.idle == Idle::Spin || now < spin_until) {
+            if self.idle == Idle::Spin && !turn.is_multiple_of(TURNS_BETWEEN_CHECKS) {
                 std::hint::spin_loop();
                 continue;
             }
