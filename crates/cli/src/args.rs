@@ -63,6 +63,10 @@ pub struct StackArgs {
     /// AF_XDP: serve this hardware queue only, instead of all
     #[arg(long)]
     pub queue: Option<u32>,
+    /// AF_XDP, send and receive: serve each of this many hardware queues in a thread of its own, with its
+    /// own host, qdisc and connection. All queues that the interface has
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "queue")]
+    pub queues: Option<u32>,
     /// Queueing discipline (qdisc), in tc's words: 'fq_codel limit 1000 target 5ms'; or a tree:
     /// 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]

@@ -50,6 +50,8 @@ impl StackArgs {
             ))
         } else if let Some(queue) = self.queue.filter(|_| kernel) {
             Some(("queue", queue.to_string(), "af_xdp"))
+        } else if let Some(queues) = self.queues.filter(|_| kernel) {
+            Some(("queues", queues.to_string(), "af_xdp"))
         } else if kernel && self.mode != Mode::Auto {
             Some(("mode", format!("{:?}", self.mode).to_lowercase(), "af_xdp"))
         } else {

@@ -11,6 +11,8 @@ pub mod introspection;
 pub mod net;
 pub mod open;
 pub mod path;
+#[cfg(feature = "af-xdp")]
+pub mod queues;
 pub mod receive;
 pub mod report;
 pub mod send;

@@ -10,6 +10,7 @@ use tautline_rt::packet_device::{Config, PacketDevice, Take};
 #[cfg(feature = "af-xdp")]
 use crate::args::{BindKind, Mode};
 use crate::args::{DeviceKind, StackArgs};
+use crate::check::Unusable;
 use crate::failure::Failure;
 
 /// An open device.
@@ -56,6 +57,10 @@ pub trait Job {
 /// If the options cannot work, the device cannot be opened, or the job fails.
 pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     args.check()?;
+    if let Some(queues) = args.queues {
+        let problem = "this command serves all queues in one thread; leave it out";
+        return Err(Unusable::new("queues", queues, problem).into());
+    }
     match args.device {
         DeviceKind::AfXdp => with_af_xdp(args, job),
         DeviceKind::Tap => with_tap(args, job),
@@ -63,10 +68,10 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     }
 }
 
+/// The AF_XDP sockets that `args` describe.
 #[cfg(feature = "af-xdp")]
-fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    use tautline_offload::SoftwareOffload;
-    use tautline_xdp_io::{Bind, Config, Driver, Take, XdpQueues, interface_mac, interface_mtu};
+pub(crate) fn xdp_config(args: &StackArgs) -> Result<tautline_xdp_io::Config, Failure> {
+    use tautline_xdp_io::{Bind, Config, Driver, Take, interface_mtu};
 
     let driver = match args.mode {
         Mode::Auto => Driver::Auto,
@@ -89,11 +94,26 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     .holding(qdisc.report().packet_limit())?;
     // An interface that does not exist is explained by `open`.
     interface_mtu(&args.iface).map_or(Ok(()), |mtu| args.check_mtu(mtu))?;
-    let (device, frames) = XdpQueues::open(config, args.queue)?;
-    let mut mode = device.mode().to_string();
-    if let Some(reason) = device.copy_reason() {
-        mode = format!("{mode} ({reason})");
+    Ok(config)
+}
+
+/// The mode in which `device` was opened.
+#[cfg(feature = "af-xdp")]
+pub(crate) fn mode_of(device: &tautline_xdp_io::XdpQueues) -> String {
+    let mode = device.mode().to_string();
+    match device.copy_reason() {
+        Some(reason) => format!("{mode} ({reason})"),
+        None => mode,
     }
+}
+
+#[cfg(feature = "af-xdp")]
+fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    use tautline_offload::SoftwareOffload;
+    use tautline_xdp_io::{XdpQueues, interface_mac};
+
+    let (device, frames) = XdpQueues::open(xdp_config(args)?, args.queue)?;
+    let mut mode = mode_of(&device);
     if device.queues().len() > 1 {
         mode = format!("{mode}, {} queues", device.queues().len());
     }

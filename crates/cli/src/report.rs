@@ -31,10 +31,10 @@ Output with --json: one object per line. Every second and at the end, \"event\":
   drops                 packets dropped by the qdisc so far
   dql_limit_bytes       limit on the bytes in the device ring (--limit), null without one
   ring_bytes            bytes in the ring
-At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
+At the end \"event\":\"summary\" with role, queue (of --queues, with a summary each), path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
 tsq_throttles, path_mtu (longest packet, if known), qdisc_sojourn_us (99th percentile over all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments that the peer reports as marked), ce_received (marked segments received), ce_reductions (window reductions for
-marks), rebinds (resets of the device after a stall or a change of its queues), frames_in, bad_frames, bad_checksums.
+marks), rebinds (resets of the device after a stall or a change of its queues), frames_in, frames_out, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
 the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
 bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
@@ -69,6 +69,8 @@ pub struct Summary {
     pub event: &'static str,
     /// `sender` or `receiver`.
     pub role: &'static str,
+    /// Hardware queue of a host that serves one.
+    pub queue: Option<u32>,
     /// `af_xdp`, `tap`, `packet` or `in-process`.
     pub path: &'static str,
     /// Mode in which the device was opened.
@@ -111,6 +113,8 @@ pub struct Summary {
     pub rebinds: u64,
     /// Frames that arrived.
     pub frames_in: u64,
+    /// Frames that left.
+    pub frames_out: u64,
     /// Frames that were malformed.
     pub bad_frames: u64,
     /// Frames with a wrong checksum.
@@ -279,15 +283,26 @@ impl Summary {
     /// # Errors
     /// If standard output cannot be written.
     pub fn publish(&self, output: &TransferArgs) -> Result<(), Failure> {
-        if output.json {
-            print_json(self)
-        } else {
-            self.print()
+        Self::publish_all(std::slice::from_ref(self), output)
+    }
+
+    /// The same for several, one per line.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_all(all: &[Self], output: &TransferArgs) -> Result<(), Failure> {
+        for summary in all {
+            if output.json {
+                print_json(summary);
+            } else {
+                summary.print();
+            }
         }
         let Some(path) = &output.summary else {
             return Ok(());
         };
-        std::fs::write(path, json_line(self) + "\n").map_err(Failure::file(path))
+        let lines: String = all.iter().map(|each| json_line(each) + "\n").collect();
+        std::fs::write(path, lines).map_err(Failure::file(path))
     }
 
     fn print(&self) {
@@ -316,6 +331,12 @@ impl Summary {
             self.qdisc_sojourn_us,
             limit
         );
+        if let Some(queue) = self.queue {
+            println!(
+                "{role}: queue {queue}: {} frames in, {} out, {} resets of the device",
+                self.frames_in, self.frames_out, self.rebinds
+            );
+        }
         if self.ecn != "off" {
             println!(
                 "{role}: ECN {}: {} marks delivered, {} received, {} reductions",
@@ -340,7 +361,7 @@ pub fn print_json(value: &impl Serialize) {
     println!("{}", json_line(value));
 }
 
-fn json_line(value: &impl Serialize) -> String {
+pub(crate) fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("numbers and text are valid JSON")
 }
 

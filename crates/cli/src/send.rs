@@ -53,14 +53,14 @@ enum Stage {
 }
 
 impl Sending {
-    /// Begins to connect. A peer that says nothing for `patience` ends the transfer; when it has
+    /// Begins to connect, `local` being as in [`Host::connect_from`]. A peer that says nothing for `patience` ends the transfer; when it has
     /// nothing to acknowledge, it is asked (keepalive).
     ///
     /// # Errors
     /// If the connection cannot be opened.
     pub fn start<Q, D, T, L>(
         host: &mut Host<Q, D, T, L>,
-        remote: SocketAddr,
+        (local, remote): (Option<SocketAddr>, SocketAddr),
         mut config: TcpConfig,
         (source, json, patience): (Source, bool, Duration),
         now: Instant,
@@ -76,7 +76,7 @@ impl Sending {
             interval: patience / 4,
             ..Keepalive::default()
         });
-        let socket = host.connect(remote, config, now)?;
+        let socket = host.connect_from(local, remote, config, now)?;
         Ok(Self {
             socket,
             source,

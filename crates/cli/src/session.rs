@@ -237,6 +237,7 @@ where
         Summary {
             event: "summary",
             role,
+            queue: None,
             path: self.path,
             mode: self.mode.clone(),
             cc: info.congestion,
@@ -258,6 +259,7 @@ where
             ce_reductions: info.ce_reductions,
             rebinds: (self.condition)(self.host.port().ring().device()).rebinds,
             frames_in: stats.frames_in,
+            frames_out: stats.completed,
             bad_frames: stats.malformed,
             bad_checksums: stats.bad_checksum,
         }

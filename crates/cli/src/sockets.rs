@@ -77,31 +77,49 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
     {
         let Self { args, program } = self;
         let mut session = Session::new(opened, &args)?;
-        let config = many_sockets(args.tcp.config());
-        let (stack, mut sockets) =
-            StackHandle::new(config, Waker::from(session.event_loop.event_fd()));
         session.announce("sockets");
         let (stopper, addresses) = (
             session.event_loop.stopper(),
             args.ip.iter().map(|own| own.address()).collect(),
         );
         let (tell, told) = channel();
-        std::thread::spawn(move || {
-            // Nobody listens if a signal came first.
-            let _ = tell.send(program(Sockets { stack, addresses }));
-            stopper.stop();
-        });
-        let ended = session.drive(&mut sockets)?;
-        let now = session.event_loop.clock().now();
-        sockets.abort_all(&mut session.host, now);
-        // Pending socket operations fail with "host gone", and the program ends.
-        drop(sockets);
-        session.event_loop.drain(&mut session.host, LAST_WORDS)?;
-        match ended {
-            Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
-            Ended::Application | Ended::Stopped => told
-                .try_recv()
-                .map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os)),
-        }
+        serve(&mut session, &args, move |stack| {
+            std::thread::spawn(move || {
+                // Nobody listens if a signal came first.
+                let _ = tell.send(program(Sockets { stack, addresses }));
+                stopper.stop();
+            });
+        })?;
+        told.try_recv()
+            .map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os))
+    }
+}
+
+/// Drives the host of `session`, whose sockets `ready` takes, until the loop is stopped; then resets
+/// the connections that are still open.
+///
+/// # Errors
+/// If the device fails.
+pub fn serve<D>(
+    session: &mut Session<D>,
+    args: &StackArgs,
+    ready: impl FnOnce(StackHandle),
+) -> Result<(), Failure>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    let config = many_sockets(args.tcp.config());
+    let waker = Waker::from(session.event_loop.event_fd());
+    let (stack, mut sockets) = StackHandle::new(config, waker);
+    ready(stack);
+    let ended = session.drive(&mut sockets)?;
+    let now = session.event_loop.clock().now();
+    sockets.abort_all(&mut session.host, now);
+    // Pending socket operations fail with "host gone", and the program ends.
+    drop(sockets);
+    session.event_loop.drain(&mut session.host, LAST_WORDS)?;
+    match ended {
+        Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
+        Ended::Application | Ended::Stopped => Ok(()),
     }
 }

@@ -28,6 +28,8 @@ pub mod host_thread;
 pub mod packet_device;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod signals;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod steer;
 #[cfg(target_os = "linux")]
 pub mod tap;
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -46,6 +46,8 @@ pub struct XdpQueues {
     count: u32,
     /// The reset that is necessary.
     cause: Option<Cause>,
+    /// Rebinds in a row that did not make the driver complete a packet.
+    vain: u32,
     rebinds: Rebinds,
 }
 
@@ -77,6 +79,8 @@ impl Rebinds {
 
 /// Attempts to open sockets anew, one a second.
 const ATTEMPTS: u32 = 10;
+/// Rebinds without a completion after which the driver is beyond help.
+const VAIN: u32 = 3;
 
 impl fmt::Display for Rebinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,6 +194,7 @@ impl XdpQueues {
             bulk: 0,
             count,
             cause: None,
+            vain: 0,
             rebinds: Rebinds::default(),
         };
         Ok((device, frames))
@@ -228,6 +233,12 @@ impl XdpQueues {
 
     /// Closes all sockets, and opens them on the queues that there are now.
     fn rebind(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        if self.cause == Some(Cause::Stalled)
+            && let Some(first) = self.queues.first()
+        {
+            let is_vain = self.rebinds.count > 0 && first.statistics().device.completed == 0;
+            self.vain = if is_vain { self.vain + 1 } else { 0 };
+        }
         let before = lost.len();
         for queue in self.queues.drain(..) {
             queue.close(lost);
@@ -328,6 +339,7 @@ impl Device for XdpQueues {
     fn is_gone(&mut self) -> bool {
         match self.failure() {
             Some(Failure::Removed) => true,
+            Some(Failure::Stalled) => self.vain >= VAIN,
             Some(Failure::Closed) => {
                 let attempts = |(_, attempts): &(_, u32)| *attempts;
                 self.rebinds.failed.as_ref().map_or(0, attempts) >= ATTEMPTS

@@ -3,6 +3,7 @@
 mod command_line;
 mod middlebox;
 mod namespaces;
+mod queues;
 mod transfer;
 
 use std::process::{Command, Output};

@@ -22,6 +22,11 @@ pub(crate) fn ip(words: &str) {
 impl Pair {
     /// `None`, with the reason on standard error, where namespaces or AF_XDP cannot be had.
     pub(crate) fn new() -> Option<Self> {
+        Self::with_queues(1)
+    }
+
+    /// The same, with so many queues at both ends.
+    pub(crate) fn with_queues(queues: u32) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let protocols = std::fs::read_to_string("/proc/net/protocols").unwrap_or_default();
         let root = std::fs::metadata("/proc/self")
@@ -39,7 +44,8 @@ impl Pair {
         let pair = Self { namespaces };
         let [a, b] = &pair.namespaces;
         ip(&format!(
-            "link add v netns {a} type veth peer name v netns {b}"
+            "link add v netns {a} numtxqueues {queues} numrxqueues {queues} type veth \
+             peer name v netns {b} numtxqueues {queues} numrxqueues {queues}"
         ));
         for end in [a, b] {
             ip(&format!("-n {end} link set v up"));

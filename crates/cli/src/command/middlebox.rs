@@ -41,7 +41,7 @@ TAP interfaces that do not exist are created and removed with the middlebox. Ove
 UMEM has no spare frame for a copy; use --device tap.";
 
 /// Forwards every frame between two interfaces, through a queueing discipline in each direction.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(version, after_help = EXAMPLES, args_override_self = true)]
 pub struct MiddleboxArgs {
     /// First interface
@@ -91,6 +91,13 @@ pub struct MiddleboxArgs {
     /// Poll without sleeping; uses a whole core
     #[arg(long)]
     busy_poll: bool,
+    /// AF_XDP: forward each of this many hardware queues in a thread of its own, with its own qdiscs;
+    /// queue N leaves at queue N
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["live", "control", "http"])]
+    queues: Option<u32>,
+    /// The queue that this thread forwards.
+    #[arg(skip)]
+    queue: Option<u32>,
     /// Socket for `tautline ctl` and `tautline top`, which only this user may open
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -122,6 +129,10 @@ impl MiddleboxArgs {
             if name.is_empty() {
                 return Err(Unusable::new(option, "", "name an interface").into());
             }
+        }
+        if let Some(queues) = self.queues.filter(|_| self.device != DeviceKind::AfXdp) {
+            let problem = "it is an option of --device af_xdp; leave it out";
+            return Err(Unusable::new("queues", queues, problem).into());
         }
         match self.device {
             DeviceKind::AfXdp => with_af_xdp(self),
@@ -199,6 +210,8 @@ struct StatusLine<'a> {
     time_s: f64,
     /// `to_right` or `to_left`.
     way: &'a str,
+    /// Hardware queue of a thread that forwards one.
+    queue: Option<u32>,
     mbit_per_s: f64,
     received: u64,
     packets: u64,
@@ -220,6 +233,9 @@ impl StatusLine<'_> {
     fn print(&self, json: bool) {
         if json {
             return print_json(self);
+        }
+        if let Some(queue) = self.queue {
+            print!("queue {queue} ");
         }
         println!(
             "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
@@ -264,6 +280,7 @@ struct Middlebox<D: Device> {
     /// Interfaces that the ways leave at: right, left.
     interfaces: [String; 2],
     ask: Ask<D>,
+    queue: Option<u32>,
     /// The last line about each device, in the order of `interfaces`.
     said: [Option<String>; 2],
 }
@@ -334,6 +351,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
             let times = (self.begun, self.since, now);
             let condition = (self.ask.1)(to.port().ring().device());
             StatusLine {
+                queue: self.queue,
                 rebinds: condition.rebinds,
                 ..line(event, way, from.received(), to, before, times)
             }
@@ -446,6 +464,7 @@ where
         event,
         time_s: rounded((now - begun).as_secs_f64()),
         way,
+        queue: None,
         mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
         received: received.frames - then.received.frames,
         packets: stats.dequeued.packets - then.queue.dequeued.packets,
@@ -514,7 +533,7 @@ where
     let before = [Box::default(), Box::default()];
     let http = args.http.zip(Some(args.token()?));
     let control = Control::listen(args.control.as_deref(), http, &event_loop.event_fd())?;
-    eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
+    announce(args);
     let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {
         bridge,
@@ -532,6 +551,7 @@ where
         control,
         interfaces: [args.right.clone(), args.left.clone()],
         ask,
+        queue: args.queue,
         said: [None, None],
     };
     let ended = event_loop.run_forwarder(&mut middlebox);
@@ -575,6 +595,14 @@ where
     ))
 }
 
+/// One line about what is forwarded, on standard error.
+fn announce(args: &MiddleboxArgs) {
+    let of_queue = args.queue.map(|queue| format!(" (queue {queue})"));
+    let of_queue = of_queue.unwrap_or_default();
+    let (left, right) = (&args.left, &args.right);
+    eprintln!("listening: {left} <-> {right}{of_queue}; Ctrl-C ends");
+}
+
 /// The live view, if requested.
 fn open_screen(
     args: &MiddleboxArgs,
@@ -607,7 +635,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
 
     use crate::open::{queues_condition, queues_failure};
 
-    let open = |interface: &str, own: &Option<String>| -> Result<Open<XdpQueues>, Failure> {
+    let config = |interface: &str, own: &Option<String>| -> Result<Config, Failure> {
         let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
         let config = Config {
             interface: interface.to_owned(),
@@ -615,8 +643,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
             transmit_frames: args.frames,
             ..Config::default()
         };
-        let config = config.holding(qdisc.report().packet_limit())?;
-        Ok(XdpQueues::open(config, None)?)
+        Ok(config.holding(qdisc.report().packet_limit())?)
     };
     let words = [
         Some(&args.qdisc),
@@ -630,9 +657,31 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
     {
         eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
     }
-    let left = open(&args.left, &args.to_left)?;
-    let right = open(&args.right, &args.to_right)?;
-    run(args, left, right, (queues_failure, queues_condition))
+    let left = config(&args.left, &args.to_left)?;
+    let right = config(&args.right, &args.to_right)?;
+    let ask: Ask<XdpQueues> = (queues_failure, queues_condition);
+    let Some(count) = args.queues else {
+        let left = XdpQueues::open(left, None)?;
+        return run(args, left, XdpQueues::open(right, None)?, ask);
+    };
+    let left = XdpQueues::open_each(&left, count)?;
+    let right = XdpQueues::open_each(&right, count)?;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = left.into_iter().zip(right).zip(0..).collect();
+        let threads = threads.into_iter().map(|((left, right), queue)| {
+            let args = MiddleboxArgs {
+                queue: Some(queue),
+                ..args.clone()
+            };
+            scope.spawn(move || run(&args, left, right, ask))
+        });
+        let threads: Vec<_> = threads.collect();
+        let ended = threads.into_iter().map(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        ended.collect()
+    })
 }
 
 #[cfg(not(feature = "af-xdp"))]

@@ -1,4 +1,8 @@
-//! Receives one TCP stream, from our sender or any other, and prints its SHA-256.
+//! Receives one TCP stream, from our sender or any other, and prints its SHA-256; with `--queues`, one
+//! stream for each queue.
+
+#[cfg(feature = "af-xdp")]
+mod streams;
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -43,7 +47,37 @@ impl ReceiveArgs {
     /// If an option cannot work, the device fails or the transfer ends early.
     pub fn run(self) -> Result<(), Failure> {
         let stack = self.stack.clone();
+        #[cfg(feature = "af-xdp")]
+        if let Some(count) = stack.queues {
+            return self.run_queues(count);
+        }
         with_device(&stack, self)
+    }
+
+    /// Receives as many streams as there are queues, at the hosts to which RSS assigns them.
+    #[cfg(feature = "af-xdp")]
+    fn run_queues(self, count: u32) -> Result<(), Failure> {
+        use std::sync::mpsc::channel;
+
+        use crate::check::Unusable;
+        use crate::queues::with_queues;
+        use streams::{Part, receive_streams, serve_queue};
+
+        if self.out.is_some() {
+            return Err(Unusable::new("queues", count, "it needs to do without --out").into());
+        }
+        let (ready, hosts) = channel();
+        std::thread::scope(|scope| {
+            let streams = scope.spawn(|| receive_streams(&self, hosts, count));
+            let queues = with_queues(&self.stack, count, {
+                |queue, opened| serve_queue(&self.stack, queue, opened, ready.clone())
+            });
+            drop(ready);
+            let streams = streams.join();
+            let streams = streams.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let parts = [queues?, streams?].concat();
+            Part::publish(&parts, &self.transfer)
+        })
     }
 
     fn sink(&self) -> Result<Sink, Failure> {

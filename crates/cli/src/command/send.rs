@@ -13,14 +13,14 @@ use tautline_stack::TcpConfig;
 use crate::args::{Size, StackArgs, TransferArgs, seconds};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
-use crate::report;
+use crate::report::{self, Summary};
 use crate::send::Sending;
 use crate::session::{Outcome, Session};
 use crate::source::{Limit, Source};
 use crate::trace::Trace;
 
 /// Sends a file, or generated data, to a TCP receiver.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(version, after_help = report::HELP, group(ArgGroup::new("data").required(true)))]
 pub struct SendArgs {
     #[command(flatten)]
@@ -55,12 +55,84 @@ impl SendArgs {
     pub fn run(self) -> Result<(), Failure> {
         let stack = self.stack.clone();
         stack.check_peer(self.to)?;
+        #[cfg(feature = "af-xdp")]
+        if let Some(count) = stack.queues {
+            return self.run_queues(count);
+        }
         let sender = Sender {
             source: self.source()?,
             trace: self.cc_trace.as_deref().map(Trace::create).transpose()?,
             args: self,
         };
         with_device(&stack, sender)
+    }
+
+    /// Sends an equal part from each of `count` queues.
+    #[cfg(feature = "af-xdp")]
+    fn run_queues(self, count: u32) -> Result<(), Failure> {
+        use crate::check::Unusable;
+        use crate::queues::{own_address, with_queues};
+
+        if self.file.is_some() || self.cc_trace.is_some() {
+            let problem = "it needs --bytes or --seconds, and no --cc-trace";
+            return Err(Unusable::new("queues", count, problem).into());
+        }
+        let bytes = self.bytes.map(|Size(bytes)| bytes);
+        let summaries = with_queues(&self.stack, count, |queue, opened| {
+            let part = |bytes: u64| {
+                bytes / u64::from(count) + u64::from(u64::from(queue) < bytes % u64::from(count))
+            };
+            let part = Self {
+                bytes: bytes.map(|bytes| Size(part(bytes))),
+                ..self.clone()
+            };
+            let local = own_address(&self.stack, queue, count, self.to.ip())?;
+            let source = part.source()?;
+            let summary = part.send(opened, Some(local), source, None)?;
+            Ok(Summary {
+                queue: Some(queue),
+                ..summary
+            })
+        })?;
+        Summary::publish_all(&summaries, &self.transfer)
+    }
+
+    /// Sends `source` on an open device, from `local` if given.
+    fn send<D>(
+        &self,
+        opened: Opened<D>,
+        local: Option<SocketAddr>,
+        source: Source,
+        trace: Option<Trace>,
+    ) -> Result<Summary, Failure>
+    where
+        D: Device<Frame: Frame + Send + 'static> + AsFd,
+    {
+        let mut session = Session::new(opened, &self.stack)?;
+        session.announce(&format!("sending to {}", self.to));
+        let now = session.event_loop.clock().now();
+        let mut config = TcpConfig {
+            attribution: self.info,
+            ..self.stack.tcp.config()
+        };
+        if let Some(trace) = &trace {
+            config.congestion = trace.trace(config.congestion);
+        }
+        let how = (source, self.transfer.json, self.transfer.silence);
+        let ends = (local, self.to);
+        let mut sending = Sending::start(&mut session.host, ends, config, how, now)?;
+        session.run(&mut sending, |sending| Some(sending.socket()))?;
+        let (bytes, time, info, sha256) = sending
+            .finish()
+            .map_err(|failure| session.explain(failure))?;
+        trace.map_or(Ok(()), Trace::finish)?;
+        Ok(session.summary(Outcome {
+            role: "sender",
+            bytes,
+            time,
+            info,
+            sha256,
+        }))
     }
 
     fn source(&self) -> Result<Source, Failure> {
@@ -89,42 +161,11 @@ impl Job for Sender {
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
         let Self {
-            args:
-                SendArgs {
-                    stack,
-                    transfer,
-                    to,
-                    info: attribution,
-                    ..
-                },
+            args,
             source,
             trace,
         } = self;
-        let mut session = Session::new(opened, &stack)?;
-        session.announce(&format!("sending to {to}"));
-        let now = session.event_loop.clock().now();
-        let mut config = TcpConfig {
-            attribution,
-            ..stack.tcp.config()
-        };
-        if let Some(trace) = &trace {
-            config.congestion = trace.trace(config.congestion);
-        }
-        let how = (source, transfer.json, transfer.silence);
-        let mut sending = Sending::start(&mut session.host, to, config, how, now)?;
-        session.run(&mut sending, |sending| Some(sending.socket()))?;
-        let (bytes, time, info, sha256) = sending
-            .finish()
-            .map_err(|failure| session.explain(failure))?;
-        trace.map_or(Ok(()), Trace::finish)?;
-        session
-            .summary(Outcome {
-                role: "sender",
-                bytes,
-                time,
-                info,
-                sha256,
-            })
-            .publish(&transfer)
+        let summary = args.send(opened, None, source, trace)?;
+        summary.publish(&args.transfer)
     }
 }

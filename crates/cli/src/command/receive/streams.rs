@@ -1,0 +1,198 @@
+//! `--queues`: a host for each hardware queue, and one listener for all of them.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tautline_rt::{Clock, ListenerGroup, StackHandle, Stopper, TcpStream};
+use tokio::io::AsyncReadExt;
+use tokio::time::{sleep, timeout};
+
+use crate::args::{StackArgs, TransferArgs};
+use crate::command::receive::ReceiveArgs;
+use crate::failure::Failure;
+use crate::open::Opened;
+use crate::queues::QueueDevice;
+use crate::report::{gbit_per_s, json_line, limited, print_json, rounded};
+use crate::session::Session;
+use crate::sink::hex;
+use crate::sockets::serve;
+
+/// Time for the last acknowledgments and FINs.
+const FAREWELL: Duration = Duration::from_millis(300);
+const BLOCK: usize = 64 << 10;
+
+/// A host's sockets, and what ends it.
+pub(super) type Ready = (StackHandle, Stopper);
+
+/// A part of the report.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(super) enum Part {
+    /// A queue and its host.
+    Queue {
+        queue: u32,
+        mode: String,
+        frames_in: u64,
+        frames_out: u64,
+        dql_limit_bytes: Option<u64>,
+        drops: u64,
+        rebinds: u64,
+    },
+    /// A stream.
+    Stream {
+        from: SocketAddr,
+        bytes: u64,
+        seconds: f64,
+        gbit_per_s: f64,
+        sha256: Option<String>,
+    },
+}
+
+impl Part {
+    fn print(&self) {
+        match self {
+            Self::Queue {
+                queue,
+                mode: _,
+                frames_in,
+                frames_out,
+                dql_limit_bytes,
+                drops,
+                rebinds,
+            } => {
+                let limit =
+                    dql_limit_bytes.map_or("its ring".to_owned(), |limit| format!("{limit} bytes"));
+                println!(
+                    "receiver: queue {queue}: {frames_in} frames in, {frames_out} out, {drops} drops in the qdisc, \
+                     device limited to {limit}, {rebinds} resets of the device"
+                );
+            }
+            Self::Stream {
+                from,
+                bytes,
+                seconds,
+                gbit_per_s,
+                sha256,
+            } => println!(
+                "receiver: {bytes} bytes from {from} in {seconds:.3} s = {gbit_per_s:.3} Gbit/s, sha256 {}",
+                sha256.as_deref().unwrap_or("not computed")
+            ),
+        }
+    }
+
+    /// Prints all, and writes them to the file that the options name.
+    pub(super) fn publish(all: &[Self], output: &TransferArgs) -> Result<(), Failure> {
+        for line in all {
+            if output.json {
+                print_json(line);
+            } else {
+                line.print();
+            }
+        }
+        let Some(path) = &output.summary else {
+            return Ok(());
+        };
+        let lines: String = all.iter().map(|line| json_line(line) + "\n").collect();
+        std::fs::write(path, lines).map_err(Failure::file(path))
+    }
+}
+
+/// Drives the host of a queue until it is stopped.
+pub(super) fn serve_queue(
+    args: &StackArgs,
+    queue: u32,
+    opened: Opened<QueueDevice>,
+    ready: Sender<Ready>,
+) -> Result<Part, Failure> {
+    let mode = opened.mode.clone();
+    let mut session = Session::new(opened, args)?;
+    let stopper = session.event_loop.stopper();
+    serve(&mut session, args, move |stack| {
+        // Nobody listens if another queue has failed.
+        let _ = ready.send((stack, stopper));
+    })?;
+    let (host, port) = (session.host.stats(), session.host.port());
+    Ok(Part::Queue {
+        queue,
+        mode,
+        frames_in: host.frames_in,
+        frames_out: host.completed,
+        dql_limit_bytes: limited(port.ring().limit().limit()),
+        drops: port.qdisc().stats().drops(),
+        rebinds: port.ring().device().inner().rebinds().count,
+    })
+}
+
+/// Receives `count` streams at all hosts, then stops them.
+pub(super) fn receive_streams(
+    args: &ReceiveArgs,
+    hosts: Receiver<Ready>,
+    count: u32,
+) -> Result<Vec<Part>, Failure> {
+    let (stacks, stoppers): (Vec<_>, Vec<_>) = hosts.into_iter().take(count as usize).unzip();
+    if stacks.len() < count as usize {
+        // The failure of the other queue is reported.
+        stoppers.iter().for_each(Stopper::stop);
+        return Ok(Vec::new());
+    }
+    let runtime = tokio::runtime::Runtime::new()?;
+    let streams = runtime.block_on(async {
+        let group = ListenerGroup::bind(&stacks, args.listen).await?;
+        eprintln!(
+            "listening on port {} at {count} queues of {}; Ctrl-C ends",
+            args.listen, args.stack.iface
+        );
+        let mut tasks = Vec::new();
+        for _ in 0..count {
+            let (stream, from) = group.accept().await.map_err(|_| Failure::Interrupted)?;
+            let (silence, digest) = (args.transfer.silence, !args.transfer.no_digest);
+            tasks.push(tokio::spawn(receive(stream, from, silence, digest)));
+        }
+        let mut lines = Vec::new();
+        for task in tasks {
+            let line = task.await.map_err(std::io::Error::from)?;
+            lines.push(line?);
+        }
+        sleep(FAREWELL).await;
+        Ok(lines)
+    });
+    stoppers.iter().for_each(Stopper::stop);
+    streams
+}
+
+/// Reads a stream to its end, and confirms it by closing our half.
+async fn receive(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    silence: Duration,
+    digest: bool,
+) -> Result<Part, Failure> {
+    let clock = Clock::start();
+    let begun = clock.now();
+    let mut hasher = digest.then(Sha256::new);
+    let (mut block, mut bytes) = (vec![0; BLOCK], 0);
+    loop {
+        let read = timeout(silence, stream.read(&mut block)).await;
+        let len = read.map_err(|_| Failure::Silent(silence))??;
+        if len == 0 {
+            break;
+        }
+        bytes += len as u64;
+        if let Some(hasher) = &mut hasher {
+            hasher.update(&block[..len]);
+        }
+    }
+    let time = clock.now() - begun;
+    stream.finish();
+    sleep(FAREWELL).await;
+    Ok(Part::Stream {
+        from,
+        bytes,
+        seconds: rounded(time.as_secs_f64()),
+        gbit_per_s: gbit_per_s(bytes, time),
+        sha256: hasher.map(hex),
+    })
+}
