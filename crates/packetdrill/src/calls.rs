@@ -15,6 +15,8 @@ pub(crate) const PEER_PORT: u16 = 8080;
 
 /// `MSG_PEEK`.
 const MSG_PEEK: i64 = 2;
+/// `MSG_MORE`.
+const MSG_MORE: i64 = 0x8000;
 /// `MSG_DONTWAIT` and `MSG_NOSIGNAL`, which change nothing here.
 const MSG_IGNORED: i64 = 0x4040;
 
@@ -213,9 +215,15 @@ impl Application {
     fn write(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
         let id = self.connection(call)?;
         let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24);
-        flags(call, MSG_IGNORED)?;
-        let rest = (len - self.written) as usize;
-        Ok(match world.host.send(id, &vec![0; rest]) {
+        let flags = flags(call, MSG_IGNORED | MSG_MORE)?;
+        let rest = vec![0; (len - self.written) as usize];
+        let sent = if flags & MSG_MORE == 0 {
+            world.host.send(id, &rest)
+        } else {
+            let socket = world.host.tcp(id);
+            socket.and_then(|mut socket| socket.send_more(&rest))
+        };
+        Ok(match sent {
             Ok(count) => {
                 self.written += count as i64;
                 match call.until {
@@ -372,8 +380,30 @@ fn set_open(
     if is_without_effect(name) {
         return Some(Outcome::Value(0));
     }
-    set_before(name, value, config)?;
-    let option = match name {
+    if name == "TCP_CORK" {
+        let is_on = first_number(value)? != 0;
+        return Some(set_option(id, SocketOption::Cork(is_on), world));
+    }
+    let mut changed = config.clone();
+    set_before(name, value, &mut changed)?;
+    let option = option_of(name, &changed)?;
+    let outcome = set_option(id, option, world);
+    if matches!(outcome, Outcome::Value(_)) {
+        *config = changed;
+    }
+    Some(outcome)
+}
+
+fn set_option(id: SocketId, option: SocketOption, world: &mut World) -> Outcome {
+    match world.host.set_option(id, option) {
+        Ok(()) => Outcome::Value(0),
+        Err(_) => Outcome::Error("EINVAL"),
+    }
+}
+
+/// The option `name` of an open connection, with its value in `config`.
+fn option_of(name: &str, config: &TcpConfig) -> Option<SocketOption> {
+    Some(match name {
         "TCP_NODELAY" => SocketOption::Nodelay(!config.nagle),
         "TCP_CONGESTION" => SocketOption::Congestion(config.congestion.clone()),
         "TCP_MAXSEG" => SocketOption::MaxSegment(config.max_segment?),
@@ -388,10 +418,6 @@ fn set_open(
         "SO_SNDBUF" => SocketOption::SendBuffer(config.send_buffer),
         "IP_TOS" | "IPV6_TCLASS" => SocketOption::Tos(config.tos),
         _ => return None,
-    };
-    Some(match world.host.set_option(id, option) {
-        Ok(()) => Outcome::Value(0),
-        Err(_) => Outcome::Error("EINVAL"),
     })
 }
 

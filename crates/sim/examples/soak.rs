@@ -429,10 +429,10 @@ fn change(network: &mut Net<'_>, draw: &mut Draw) {
             let end = network.endpoint_mut(host);
             let sockets: Vec<_> = end.apps.sockets().map(|(_, socket)| socket).collect();
             for socket in sockets {
-                let option = if draw.happens(50) {
-                    SocketOption::Congestion(draw.pick(&Algorithm::ALL).factory())
-                } else {
-                    SocketOption::Nodelay(draw.happens(50))
+                let option = match draw.pick(&[0, 1, 2]) {
+                    0 => SocketOption::Congestion(draw.pick(&Algorithm::ALL).factory()),
+                    1 => SocketOption::Cork(draw.happens(50)),
+                    _ => SocketOption::Nodelay(draw.happens(50)),
                 };
                 let _ = end.host.set_option(socket, option);
             }

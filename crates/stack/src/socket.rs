@@ -186,6 +186,9 @@ pub enum SocketOption {
     /// Replaces the congestion controller; it begins with the window of the one before
     /// (`TCP_CONGESTION`).
     Congestion(Factory),
+    /// True: only full segments leave, so that a message written in parts fills them. What is left
+    /// leaves when it is false again, with a FIN, or after 200 ms without data in flight (`TCP_CORK`).
+    Cork(bool),
     /// Probes of an idle peer, or `None` (`SO_KEEPALIVE`).
     Keepalive(Option<Keepalive>),
     /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)

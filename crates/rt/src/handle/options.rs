@@ -43,6 +43,15 @@ impl TcpStream {
         Ok(self.socket().settings.values().nodelay)
     }
 
+    /// Lets only full segments leave, until it is switched off again (`TCP_CORK`): a message written in
+    /// parts fills them. What is left waits for 200 ms at most once nothing is in flight.
+    ///
+    /// # Errors
+    /// [`Failure::NotOpen`].
+    pub fn set_cork(&self, cork: bool) -> io::Result<()> {
+        self.socket().set(SocketOption::Cork(cork))
+    }
+
     /// Sets how long dropping the stream delivers unacknowledged data (`SO_LINGER`). `None`: without
     /// limit, in the background. Zero: resets the connection at once and discards the data. Another
     /// time: resets the connection if the data is not acknowledged within it. Unlike the kernel's

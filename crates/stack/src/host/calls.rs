@@ -109,7 +109,8 @@ where
     /// # Errors
     /// [`SocketError`]: no such socket, its sending half is shut down, or it is closed.
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
-        self.transport.write(id, AppData::Bytes(data), self.now)
+        let data = AppData::Bytes(data);
+        self.transport.write(id, data, false, self.now)
     }
 
     /// [`send`](Self::send) with `count` zeros, which take no memory while nothing else is queued:
@@ -118,7 +119,8 @@ where
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
-        self.transport.write(id, AppData::Zeros(count), self.now)
+        let data = AppData::Zeros(count);
+        self.transport.write(id, data, false, self.now)
     }
 
     /// The calls on a connection beyond plain sending and receiving.

@@ -43,7 +43,17 @@ impl<'a> TcpSocket<'a> {
     /// As [`send`](crate::Host::send).
     pub fn send_owned(&mut self, data: &mut bytes::Bytes) -> Result<usize, SocketError> {
         self.transport
-            .write(self.id, AppData::Owned(data), self.now)
+            .write(self.id, AppData::Owned(data), false, self.now)
+    }
+
+    /// [`send`](crate::Host::send) that announces more data (`MSG_MORE`): what does not fill a segment waits
+    /// for the next write, for at most 200 ms once nothing is in flight.
+    ///
+    /// # Errors
+    /// As [`send`](crate::Host::send).
+    pub fn send_more(&mut self, data: &[u8]) -> Result<usize, SocketError> {
+        self.transport
+            .write(self.id, AppData::Bytes(data), true, self.now)
     }
 
     /// [`recv`](crate::Host::recv) without the copy out of the receive buffer: lends received data to `read`, which returns how

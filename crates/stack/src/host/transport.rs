@@ -121,16 +121,18 @@ impl Transport {
         Ok(())
     }
 
-    /// The application writes to a connection. Returns how many bytes were taken.
+    /// The application writes to a connection, and may announce `more`. Returns how many bytes were
+    /// taken.
     pub(super) fn write(
         &mut self,
         id: SocketId,
         data: AppData<'_>,
+        more: bool,
         now: Instant,
     ) -> Result<usize, SocketError> {
         let connection = self.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let taken = connection.write(data, now)?;
+        let taken = connection.write(data, more, now)?;
         self.runnable.push(connection);
         self.charge_if_changed(id);
         Ok(taken)

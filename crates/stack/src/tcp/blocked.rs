@@ -40,7 +40,7 @@ impl Connection {
 fn wait_cause(blocked: Option<&Blocked>, wants_room: bool) -> Cause {
     match blocked {
         Some(Blocked::Idle) if wants_room => Cause::SendBuffer,
-        Some(Blocked::Idle) => Cause::Application,
+        Some(Blocked::Idle | Blocked::Cork) => Cause::Application,
         Some(Blocked::Handshake) => Cause::Handshake,
         Some(Blocked::Cwnd) => Cause::Cwnd,
         Some(Blocked::PeerWindow) => Cause::PeerWindow,

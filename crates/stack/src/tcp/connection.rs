@@ -212,6 +212,10 @@ impl Connection {
         let config = Arc::make_mut(&mut self.config);
         match option {
             SocketOption::Congestion(factory) => config.congestion = factory,
+            SocketOption::Cork(is_on) => {
+                self.send.stream.corked = is_on;
+                self.send.stream.more &= is_on;
+            }
             SocketOption::Keepalive(keepalive) => {
                 config.keepalive = keepalive;
                 self.liveness.restart_keepalive(now);
@@ -253,8 +257,13 @@ impl Connection {
     }
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
-    /// `Writable` event will follow.
-    pub(crate) fn write(&mut self, data: AppData<'_>, now: Instant) -> Result<usize, SocketError> {
+    /// `Writable` event will follow. `more`: what does not fill a segment waits for the next write.
+    pub(crate) fn write(
+        &mut self,
+        data: AppData<'_>,
+        more: bool,
+        now: Instant,
+    ) -> Result<usize, SocketError> {
         if self.send.stream.fin().is_some() {
             return Err(SocketError::Shutdown);
         }
@@ -266,6 +275,7 @@ impl Connection {
             .flight
             .note_application_limited(end, self.tsq.charged());
         let taken = self.send.write(data, self.memory_pressure);
+        self.send.stream.more = more;
         if let Some(attribution) = &mut self.attribution {
             attribution.written(self.send.stream.buffer.end(), now);
         }

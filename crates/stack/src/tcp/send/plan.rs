@@ -110,6 +110,8 @@ pub(crate) enum Blocked {
     PeerWindow,
     /// Nagle's algorithm waits for an acknowledgment.
     Nagle,
+    /// The application has announced more data for the last segment (`TCP_CORK`, `MSG_MORE`).
+    Cork,
     /// The qdisc refused the previous segment.
     Refused,
     /// The pacer releases the segment at this time.

@@ -15,6 +15,9 @@ use crate::wire::ETHERNET_HEADER;
 /// 0.1 to 1 s).
 const OVERRIDE: Duration = Duration::from_secs(1);
 
+/// Longest time for which the last segment waits for more data (Linux, tcp(7)).
+const LONGEST_CORK: Duration = Duration::from_millis(200);
+
 /// Everything beside its own state that decides what the sending half may send.
 #[derive(Clone, Copy)]
 pub(in crate::tcp) struct SendContext {
@@ -178,6 +181,12 @@ impl SendHalf {
             } else {
                 Ok(())
             }
+        } else if self.stream.corked || self.stream.more {
+            if self.window_probe_due() {
+                Ok(())
+            } else {
+                Err(Blocked::Cork)
+            }
         } else if self.flight.config().nagle && self.small_end > self.flight.una() {
             Err(Blocked::Nagle)
         } else {
@@ -205,6 +214,10 @@ impl SendHalf {
                     return self.begin_to_probe(context.now);
                 }
             }
+            // Until something is in flight nothing else ends the wait.
+            Blocked::Cork if self.flight.segments.is_empty() => {
+                self.begin_to_probe(context.now);
+            }
             _ => {}
         }
         false
@@ -217,7 +230,12 @@ impl SendHalf {
         let begins = self.persist.is_none();
         let persist = self.persist.get_or_insert_with(|| Persist::new(now, rto));
         if self.flight.nxt() < self.stream.sendable_end() {
-            persist.expire_by(now + rto.min(OVERRIDE));
+            let longest = if self.stream.corked || self.stream.more {
+                LONGEST_CORK
+            } else {
+                OVERRIDE
+            };
+            persist.expire_by(now + rto.min(longest));
         }
         begins
     }

@@ -17,6 +17,10 @@ pub(in crate::tcp) struct Stream {
     pub(in crate::tcp) window: PeerWindow,
     /// Offset of our FIN once the application has closed its half.
     fin: Option<u64>,
+    /// Only full segments leave, until it is switched off (`TCP_CORK`).
+    pub(in crate::tcp) corked: bool,
+    /// The last write announced that more follows (`MSG_MORE`).
+    pub(in crate::tcp) more: bool,
 }
 
 impl Stream {
@@ -25,6 +29,8 @@ impl Stream {
             buffer: SendBuffer::new(config),
             window: PeerWindow::default(),
             fin: None,
+            corked: false,
+            more: false,
         }
     }
 
