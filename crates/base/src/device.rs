@@ -79,7 +79,8 @@ pub trait Device {
     }
 
     /// True if the device works again only after a [`reset`](Self::reset): its driver completes
-    /// nothing, or its queues have changed. May cost a system call. Default false.
+    /// nothing, or its queues have changed. For a call a second; may cost system calls. Default
+    /// false.
     fn needs_reset(&mut self) -> bool {
         false
     }

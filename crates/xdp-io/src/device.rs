@@ -20,7 +20,7 @@ use crate::doorbell::Doorbell;
 use crate::error::{Failure, OpenError};
 use crate::interface::{fitting_mtu, is_running, queues_or_one};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
-use crate::statistics::{Kernel, Statistics};
+use crate::statistics::{Counters, Kernel, Statistics};
 use crate::umem::{Umem, UmemFrame};
 use crate::{memlock, retry, sys};
 
@@ -200,6 +200,11 @@ impl XdpDevice {
     /// True if `frame` belongs to the UMEM of this device.
     pub(crate) fn owns(&self, frame: &UmemFrame) -> bool {
         self.rings.owns(frame)
+    }
+
+    /// The counters of the device.
+    pub(crate) fn counters(&self) -> Counters {
+        self.rings.counters
     }
 
     /// The counters of the device and the kernel. One system call.

@@ -16,7 +16,7 @@ use crate::attach::Attachment;
 use crate::config::{Config, CopyReason, Mode};
 use crate::device::XdpDevice;
 use crate::error::{Failure, OpenError};
-use crate::interface::{interface_queues, queues_or_one};
+use crate::interface::{interface_mtu, interface_queues, is_running, queues_or_one};
 use crate::umem::UmemFrame;
 
 /// Most packets received from one queue before the next has its turn.
@@ -25,8 +25,9 @@ const BULK: usize = 64;
 /// The AF_XDP sockets of all queues of an interface, served by one thread. It receives on every
 /// queue and sends on the first, so that the packets of a connection keep their order.
 ///
-/// When the driver completes nothing, or the number of queues changes, [`Device::needs_reset`] is true
-/// and the next reset closes all sockets and opens them anew ([`rebinds`](Self::rebinds)).
+/// When the driver completes nothing, when the number of queues changes, or when nothing arrives after
+/// the link came back or the MTU changed, [`Device::needs_reset`] is true and the next reset closes
+/// all sockets and opens them anew ([`rebinds`](Self::rebinds)).
 #[derive(Debug)]
 pub struct XdpQueues {
     config: Config,
@@ -48,7 +49,46 @@ pub struct XdpQueues {
     cause: Option<Cause>,
     /// Rebinds in a row that did not make the driver complete a packet.
     vain: u32,
+    silence: Silence,
     rebinds: Rebinds,
+}
+
+/// Detects drivers that deliver nothing to the sockets any more after their interface was reset
+/// (vmxnet3).
+#[derive(Debug, Default)]
+struct Silence {
+    /// Whether the link is up, and the MTU, at the last check.
+    state: Option<(bool, Option<usize>)>,
+    /// Packets received and completed when that changed, and the checks since.
+    changed: Option<(u64, u64, u32)>,
+    /// The sockets were opened anew for it, and nothing has arrived since.
+    was_tried: bool,
+}
+
+/// Checks, one a second, without a reception while packets are sent.
+const SILENT_CHECKS: u32 = 3;
+
+impl Silence {
+    /// True, once, if nothing has arrived since the interface changed, although packets were sent.
+    fn check(&mut self, interface: &str, received: u64, completed: u64) -> bool {
+        let state = Some((is_running(interface), interface_mtu(interface).ok()));
+        let before = std::mem::replace(&mut self.state, state);
+        if before.is_some() && before != state {
+            self.changed = Some((received, completed, 0));
+        }
+        self.was_tried &= received == 0;
+        let Some((heard, sent, checks)) = &mut self.changed else {
+            return false;
+        };
+        if received > *heard {
+            self.changed = None;
+            return false;
+        }
+        *checks += 1;
+        let is_silent = *checks > SILENT_CHECKS && completed > *sent && !self.was_tried;
+        self.was_tried |= is_silent;
+        is_silent
+    }
 }
 
 /// Why sockets are closed and opened anew.
@@ -56,6 +96,7 @@ pub struct XdpQueues {
 enum Cause {
     Stalled,
     Queues,
+    Silent,
 }
 
 /// Resets that closed the sockets and opened them anew. Displayed as one line about the last.
@@ -87,6 +128,7 @@ impl fmt::Display for Rebinds {
         f.write_str(match self.cause {
             Some(Cause::Stalled) => "the driver completed no packet for 5 s",
             Some(Cause::Queues) => "the number of its queues changed",
+            Some(Cause::Silent) => "nothing arrived since its link came back or its MTU changed",
             None => return f.write_str("its sockets are the first"),
         })?;
         match &self.failed {
@@ -195,6 +237,7 @@ impl XdpQueues {
             count,
             cause: None,
             vain: 0,
+            silence: Silence::default(),
             rebinds: Rebinds::default(),
         };
         Ok((device, frames))
@@ -236,7 +279,7 @@ impl XdpQueues {
         if self.cause == Some(Cause::Stalled)
             && let Some(first) = self.queues.first()
         {
-            let is_vain = self.rebinds.count > 0 && first.statistics().device.completed == 0;
+            let is_vain = self.rebinds.count > 0 && first.counters().completed == 0;
             self.vain = if is_vain { self.vain + 1 } else { 0 };
         }
         let before = lost.len();
@@ -253,6 +296,7 @@ impl XdpQueues {
                 (self.turn, self.bulk) = (0, 0);
                 self.rebinds.count += 1;
                 (self.rebinds.failed, self.cause) = (None, None);
+                (self.silence.state, self.silence.changed) = (None, None);
             }
             Err(error) => {
                 let before = self
@@ -263,6 +307,14 @@ impl XdpQueues {
                 self.rebinds.failed = Some((error, before + 1));
             }
         }
+    }
+
+    fn is_silent(&mut self) -> bool {
+        let counters = || self.queues.iter().map(XdpDevice::counters);
+        let received = counters().map(|counters| counters.received).sum();
+        let completed = counters().map(|counters| counters.completed).sum();
+        let interface = &self.config.interface;
+        self.silence.check(interface, received, completed)
     }
 
     fn next_queue(&mut self) {
@@ -356,6 +408,8 @@ impl Device for XdpQueues {
             && interface_queues(&self.config.interface).is_ok_and(|count| count != self.count)
         {
             self.cause = Some(Cause::Queues);
+        } else if self.is_silent() {
+            self.cause = Some(Cause::Silent);
         }
         self.cause.is_some()
     }

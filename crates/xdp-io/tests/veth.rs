@@ -344,6 +344,48 @@ fn a_stalled_device_is_opened_anew_and_carries_frames_of_the_old_one() {
 }
 
 #[test]
+fn a_driver_that_no_reset_helps_is_given_up() {
+    let pair = pair_or_skip!();
+    let mut left = queues(&pair.left);
+    for _ in 0..4 {
+        left.put(&pair.right, 1);
+        stall(&pair.left, &mut left);
+        assert_eq!(reset(&pair.left, &mut left), 1);
+    }
+    left.put(&pair.right, 1);
+    stall(&pair.left, &mut left);
+    let end = pair
+        .left
+        .inside(|| (left.device.is_gone(), left.device.failure()));
+    assert_eq!(end, (true, Some(Failure::Stalled)));
+}
+
+#[test]
+fn silence_after_the_link_came_back_opens_the_sockets_anew_once() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
+    transfer(&mut right, &mut left, &pair.left, 1);
+    let needs_reset = |port: &mut Port<XdpQueues>| pair.left.inside(|| port.device.needs_reset());
+    let mut flap = |port: &mut Port<XdpQueues>| {
+        pair.left.ip(&["link", "set", &pair.left.interface, "down"]);
+        assert!(!needs_reset(port));
+        pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
+        sleep(Duration::from_millis(1500));
+        assert!(!needs_reset(port));
+        // Nobody answers.
+        transfer(port, &mut right, &pair.right, 10);
+    };
+    assert!(!needs_reset(&mut left));
+    flap(&mut left);
+    assert!((0..10).any(|_| needs_reset(&mut left)));
+    assert_eq!(reset(&pair.left, &mut left), 0);
+    assert!(left.device.rebinds().to_string().contains("link came back"));
+    assert!(!needs_reset(&mut left));
+    flap(&mut left);
+    assert!((0..10).all(|_| !needs_reset(&mut left)), "not twice");
+}
+
+#[test]
 fn queues_that_appear_while_the_device_is_open_are_served() {
     let pair = pair_or_skip!(2);
     let (left, right) = (&pair.left, &pair.right);
