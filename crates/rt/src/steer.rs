@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll;
@@ -52,6 +53,8 @@ pub struct Steered<D: Device> {
 #[derive(Debug)]
 struct Inbox {
     packets: Mutex<Packets>,
+    /// Whether there are packets; changed under the lock.
+    is_filled: AtomicBool,
     event_fd: EventFd,
 }
 
@@ -74,6 +77,7 @@ impl Inbox {
             packet.clear();
             packet.extend_from_slice(bytes);
             packets.waiting.push_back(packet);
+            self.is_filled.store(true, Ordering::Release);
             self.event_fd.signal();
         }
     }
@@ -94,6 +98,7 @@ where
     let inbox = |_: &_| {
         Ok(Inbox {
             packets: Mutex::default(),
+            is_filled: AtomicBool::new(false),
             event_fd: EventFd::new()?,
         })
     };
@@ -179,9 +184,13 @@ impl<D: Device> Steered<D> {
     /// The next packet that another device has passed on.
     fn take_passed(&mut self) -> Option<Received<D::Frame>> {
         let inbox = &self.inboxes[self.index];
+        if !inbox.is_filled.load(Ordering::Acquire) {
+            return None;
+        }
         let mut packets = inbox.packets();
         let Some(packet) = packets.waiting.front() else {
             inbox.event_fd.clear();
+            inbox.is_filled.store(false, Ordering::Release);
             return None;
         };
         let mut frame = self.spare.pop()?;

@@ -59,33 +59,56 @@ pub struct XdpQueues {
 struct Silence {
     /// Whether the link is up, and the MTU, at the last check.
     state: Option<(bool, Option<usize>)>,
-    /// Packets received and completed when that changed, and the checks since.
-    changed: Option<(u64, u64, u32)>,
+    /// The last change of that, until something arrives.
+    changed: Option<Change>,
+    /// Packets received until the last check.
+    received: u64,
     /// The sockets were opened anew for it, and nothing has arrived since.
     was_tried: bool,
 }
 
-/// Checks, one a second, without a reception while packets are sent.
+/// A change of an interface.
+#[derive(Debug)]
+struct Change {
+    /// Packets received and completed when it was found.
+    received: u64,
+    completed: u64,
+    /// Packets had arrived in the second before.
+    was_busy: bool,
+    /// Checks since.
+    checks: u32,
+}
+
+/// Checks, one a second, without a reception.
 const SILENT_CHECKS: u32 = 3;
 
 impl Silence {
-    /// True, once, if nothing has arrived since the interface changed, although packets were sent.
+    /// True, once, if nothing has arrived since the interface changed, although packets arrived before or
+    /// were sent since.
     fn check(&mut self, interface: &str, received: u64, completed: u64) -> bool {
         let state = Some((is_running(interface), interface_mtu(interface).ok()));
         let before = std::mem::replace(&mut self.state, state);
         if before.is_some() && before != state {
-            self.changed = Some((received, completed, 0));
+            let earlier = self.changed.take().is_some_and(|change| change.was_busy);
+            self.changed = Some(Change {
+                received,
+                completed,
+                was_busy: earlier || received > self.received,
+                checks: 0,
+            });
         }
+        self.received = received;
         self.was_tried &= received == 0;
-        let Some((heard, sent, checks)) = &mut self.changed else {
+        let Some(change) = self.changed.as_mut() else {
             return false;
         };
-        if received > *heard {
+        if received > change.received {
             self.changed = None;
             return false;
         }
-        *checks += 1;
-        let is_silent = *checks > SILENT_CHECKS && completed > *sent && !self.was_tried;
+        change.checks += 1;
+        let is_expected = change.was_busy || completed > change.completed;
+        let is_silent = change.checks > SILENT_CHECKS && is_expected && !self.was_tried;
         self.was_tried |= is_silent;
         is_silent
     }
@@ -296,7 +319,10 @@ impl XdpQueues {
                 (self.turn, self.bulk) = (0, 0);
                 self.rebinds.count += 1;
                 (self.rebinds.failed, self.cause) = (None, None);
-                (self.silence.state, self.silence.changed) = (None, None);
+                self.silence = Silence {
+                    was_tried: self.silence.was_tried,
+                    ..Silence::default()
+                };
             }
             Err(error) => {
                 let before = self
