@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Ours,
     /// tautline over a TUN, packets of the MTU.
     OursPlain,
+    /// The same on a thread of its own.
+    OursThread,
     /// tautline over the device of packets that the peers use.
     OursPackets,
     Ipstack,
@@ -32,6 +34,7 @@ pub(crate) async fn run(kind: Kind, interface: &str) -> Result<(), Box<dyn Error
     match kind {
         Kind::Ours => ours(Tun::open(interface)?).await?,
         Kind::OursPlain => ours(Tun::open_without_offload(interface)?).await?,
+        Kind::OursThread => ours(Tun::open_without_offload(interface)?.with_thread()).await?,
         Kind::OursPackets => {
             let device = PacketDevice::open(interface)?;
             ours(Packets::new(device, MTU.into())).await?;

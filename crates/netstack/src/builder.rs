@@ -89,8 +89,8 @@ impl<D: Device> Builder<D> {
     }
 
     /// Parameters of every connection. Default: [`TcpConfig::default`] without pacing, since the
-    /// timers of tokio measure milliseconds; over a [`Tun`](crate::device::Tun), whose stack has
-    /// its own thread, pacing is worth enabling.
+    /// timers of tokio measure milliseconds; on a thread of its own
+    /// ([`Tun::with_thread`](crate::device::Tun::with_thread)) pacing is worth enabling.
     #[must_use]
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
         self.sockets.tcp = tcp;

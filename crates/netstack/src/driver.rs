@@ -3,17 +3,20 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use std::{fmt, io};
 
 use atomic_waker::AtomicWaker;
-use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received};
+use tautline_base::{
+    Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received, Wake as Wakeup,
+};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Stats;
 use tautline_rt::application::serve;
+use tautline_rt::handle::Config;
 use tautline_rt::{ByWords, Clock, Next, Sockets, StackHandle};
 use tautline_stack::{Host, NoTrace};
 use tautline_tc::DynQdisc;
@@ -32,7 +35,7 @@ const RING: usize = 256;
 /// Frames received before the task lets others run.
 const BATCH: usize = 64;
 /// Turns before the task lets others run.
-const TURNS: usize = 8;
+pub(crate) const TURNS: usize = 8;
 /// Shorter waits than tokio's timers measure: the task yields instead.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
@@ -92,27 +95,103 @@ pub(crate) fn host<D: Device<Frame = HeapFrame>>(device: D, settings: Settings) 
 
 /// Starts a task that drives a host on `io`.
 pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(StackHandle, Driver)> {
+    let config = settings.sockets.clone();
+    spawn_task(config, |sockets, clock| {
+        let mut turns = Turns {
+            host: host(MemoryRing::new(io.medium(), io.mtu()), settings),
+            sockets,
+            io,
+            clock,
+            has_begun: false,
+        };
+        Ok(move |context: &mut Context<'_>, alarm: &mut Alarm| turns.poll(context, alarm))
+    })
+}
+
+/// Starts a task that calls what `make` returns until it is ready, at each wake-up.
+pub(crate) fn spawn_task<P>(
+    config: Config,
+    make: impl FnOnce(Sockets<ByWords>, Clock) -> io::Result<P>,
+) -> io::Result<(StackHandle, Driver)>
+where
+    P: FnMut(&mut Context<'_>, &mut Alarm) -> Poll<io::Result<()>> + Send + 'static,
+{
     let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
     let waker = Arc::new(TaskWaker::default());
-    let config = settings.sockets.clone();
     let (handle, sockets) = StackHandle::new(config, Waker::from(Arc::clone(&waker)));
-    let mut turns = Turns {
-        host: host(MemoryRing::new(io.medium(), io.mtu()), settings),
-        sockets: sockets.rebuilding(ByWords),
-        io,
-        clock: Clock::start(),
-        has_begun: false,
-    };
+    let clock = Clock::start();
+    let mut poll = make(sockets.rebuilding(ByWords), clock)?;
     let task = runtime.spawn(async move {
-        let mut timer = pin!(sleep(Duration::ZERO));
+        let mut alarm = Alarm::new(clock);
         // An error is the end of the device: the handles report that the host is gone.
         let _ = poll_fn(|context| {
             waker.task.register(context.waker());
-            turns.poll(context, timer.as_mut())
+            poll(context, &mut alarm)
         })
         .await;
     });
     Ok((handle, Driver::Task(task)))
+}
+
+/// Result of [`Alarm::rest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// The deadline has passed: another turn.
+    Again,
+    /// The deadline is too near for a timer: a turn after other tasks have run.
+    Yield,
+    /// The timer or an input wakes the task.
+    Sleep,
+}
+
+/// The earlier deadline of a host and its sockets.
+pub(crate) fn deadline((wake, next): (Option<Wakeup>, Next)) -> Option<Instant> {
+    let next = match next {
+        Next::At(at) => Some(at),
+        Next::Event | Next::Done => None,
+    };
+    wake.map(|wake| wake.at).into_iter().chain(next).min()
+}
+
+/// A task's timer. A deadline that moves later, as the retransmission timeout does with each
+/// acknowledgment, leaves it alone: it then wakes the task once too early.
+pub(crate) struct Alarm {
+    clock: Clock,
+    timer: Pin<Box<Sleep>>,
+    set_for: Option<Instant>,
+}
+
+impl Alarm {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            timer: Box::pin(sleep(Duration::ZERO)),
+            set_for: None,
+        }
+    }
+
+    /// Prepares the task to sleep until `at`.
+    pub(crate) fn rest(&mut self, at: Option<Instant>, context: &mut Context<'_>) -> Rest {
+        let Some(at) = at else {
+            return Rest::Sleep;
+        };
+        let wait = at - self.clock.now();
+        if wait.is_zero() {
+            return Rest::Again;
+        }
+        if wait < SHORTEST_SLEEP {
+            return Rest::Yield;
+        }
+        if self.set_for.is_none_or(|set_for| set_for > at) {
+            self.timer.set(sleep(wait));
+            self.set_for = Some(at);
+        }
+        if self.timer.as_mut().poll(context).is_pending() {
+            return Rest::Sleep;
+        }
+        self.set_for = None;
+        Rest::Again
+    }
 }
 
 /// Wakes the task on behalf of the handles.
@@ -144,11 +223,7 @@ struct Turns<I> {
 
 impl<I: PacketIo> Turns<I> {
     /// Runs until nothing is left to do now. Ready once the device has ended.
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        mut timer: Pin<&mut Sleep>,
-    ) -> Poll<io::Result<()>> {
+    fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
         for _ in 0..TURNS {
             let received = if self.has_begun {
                 self.receive(context)?
@@ -157,7 +232,7 @@ impl<I: PacketIo> Turns<I> {
             };
             let now = self.clock.now();
             let _all = self.host.receive(now);
-            let (wake, next) = serve(&mut self.host, &mut self.sockets, now);
+            let at = deadline(serve(&mut self.host, &mut self.sockets, now));
             let mut is_busy = received == Some(BATCH);
             if !self.has_begun && self.host.socket_count() > 0 {
                 (self.has_begun, is_busy) = (true, true);
@@ -166,24 +241,13 @@ impl<I: PacketIo> Turns<I> {
             if received.is_none() {
                 return Poll::Ready(Ok(()));
             }
-            let at = match next {
-                Next::At(at) => Some(at),
-                Next::Event | Next::Done => None,
-            };
-            let at = wake.map(|wake| wake.at).into_iter().chain(at).min();
-            let wait = at.map(|at| at - self.clock.now());
-            if is_busy || wait.is_some_and(|wait| wait.is_zero()) {
+            if is_busy {
                 continue;
             }
-            match wait {
-                None => return Poll::Pending,
-                Some(wait) if wait < SHORTEST_SLEEP => break,
-                Some(wait) => {
-                    timer.set(sleep(wait));
-                    if timer.as_mut().poll(context).is_pending() {
-                        return Poll::Pending;
-                    }
-                }
+            match alarm.rest(at, context) {
+                Rest::Again => {}
+                Rest::Yield => break,
+                Rest::Sleep => return Poll::Pending,
             }
         }
         context.waker().wake_by_ref();

@@ -32,31 +32,31 @@ fn ip(arguments: &str) {
     );
 }
 
-/// Runs this test again in a namespace, with and without offload.
+/// Runs this test again in a namespace, with and without offload, as a task and on a thread.
 #[test]
 fn the_kernels_sockets_reach_any_destination_through_a_tun_interface() {
-    if let Ok(offloads) = env::var(INSIDE) {
-        return inside(offloads == "true");
+    if let Ok(mode) = env::var(INSIDE) {
+        return inside(mode.contains("offload"), mode.contains("thread"));
     }
     let name = "the_kernels_sockets_reach_any_destination_through_a_tun_interface";
     let can = Command::new("unshare").args(["-n", "true"]).status();
     if !can.is_ok_and(|status| status.success()) || !std::path::Path::new("/dev/net/tun").exists() {
         return println!("skipped: `unshare -n` and /dev/net/tun need root and the TUN driver");
     }
-    for offloads in ["false", "true"] {
+    for mode in ["task", "task, offload", "thread", "thread, offload"] {
         let inner = Command::new("unshare")
             .arg("-n")
             .arg(env::current_exe().expect("it runs"))
             .args(["--exact", name, "--nocapture"])
-            .env(INSIDE, offloads)
+            .env(INSIDE, mode)
             .output()
             .expect("it started before");
         let output = String::from_utf8_lossy(&inner.stderr).into_owned();
-        assert!(inner.status.success(), "offload {offloads}: {output}");
+        assert!(inner.status.success(), "{mode}: {output}");
     }
 }
 
-fn inside(offloads: bool) {
+fn inside(offloads: bool, has_thread: bool) {
     let opened = if offloads {
         Tun::open("tun0")
     } else {
@@ -70,7 +70,12 @@ fn inside(offloads: bool) {
     ip("route add default dev tun0");
     ip("-6 route add default dev tun0");
     let runtime = tokio::runtime::Runtime::new().expect("threads");
-    let stack = Netstack::builder(device).build().expect("a thread");
+    let stack = if has_thread {
+        Netstack::builder(device).build().expect("a thread")
+    } else {
+        let _runtime = runtime.enter();
+        Netstack::builder(device).build().expect("a runtime")
+    };
     runtime.block_on(proxy(&stack));
     for destination in ["192.0.2.77", "2001:db8::77"] {
         echo(at(destination, 8080));

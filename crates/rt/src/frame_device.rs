@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
 use tautline_base::{
     Device, Frame, HeapFrame, Instant, Item, Medium, Offload, Packet, Received, Segmentation, Tso,
 };
@@ -117,6 +118,7 @@ pub struct FrameDevice<S> {
     datagrams: Option<Datagrams>,
     cutter: Cutter,
     counters: Counters,
+    is_gone: bool,
 }
 
 /// Packets refused whole in a row after which whole packets are tried only now and then.
@@ -178,6 +180,7 @@ impl<S: FrameIo> FrameDevice<S> {
             datagrams: None,
             cutter: Cutter::default(),
             counters: Counters::default(),
+            is_gone: false,
         }
     }
 
@@ -310,7 +313,9 @@ impl<S: FrameIo> Device for FrameDevice<S> {
                 });
                 self.next_datagram()
             }
-            Err(_) => {
+            Err(error) => {
+                // The interface of a TUN descriptor was removed (`tun_chr_read_iter`).
+                self.is_gone |= error.raw_os_error() == Some(Errno::BADFD.raw_os_error());
                 self.spare.push(frame);
                 None
             }
@@ -319,6 +324,10 @@ impl<S: FrameIo> Device for FrameDevice<S> {
 
     fn recycle(&mut self, frame: HeapFrame) {
         self.spare.push(frame);
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.is_gone
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {

@@ -54,8 +54,8 @@ pub trait PacketIo: Send + Unpin + 'static {
     }
 }
 
-/// Starts a stack on a device: on a task of tokio for [`PacketIo`], on a thread of its own for a
-/// [`Tun`].
+/// Starts a stack on a device, as a task of tokio or, for a [`Tun`] that wants it, on a thread of its
+/// own.
 pub trait Device: sealed::Start {}
 
 impl<S: sealed::Start> Device for S {}

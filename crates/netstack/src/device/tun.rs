@@ -1,18 +1,41 @@
 //! [`Tun`]: a TUN interface.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tautline_rt::{ByWords, HostThread, Idle, StackHandle, TunFd};
+use tautline_base::{Device, HeapFrame, Instant};
+use tautline_rt::application::serve;
+use tautline_rt::{ByWords, Clock, HostThread, Idle, Sockets, StackHandle, TunFd};
 #[cfg(target_os = "linux")]
 use tautline_rt::{Tap, TapError};
+use tautline_stack::Host;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
 
 use super::sealed;
-use crate::driver::{self, Driver};
+use crate::driver::{self, Alarm, Driver, Queue, Rest, TURNS};
 use crate::settings::Settings;
 
-/// A TUN interface. Its stack has a thread of its own.
-pub struct Tun(Kind);
+/// Frames that one [`Host::receive`] takes at most.
+const BATCH: usize = 64;
+/// Lateness from which a turn receives everything before it lets timers expire.
+const LATE: Duration = Duration::from_millis(1);
+/// Further batches taken by a late turn.
+const CATCH_UP: usize = 32;
+/// Interval between checks that the interface still exists.
+const CHECK: Duration = Duration::from_secs(1);
+/// Turns for the resets of a stack that ends.
+const LAST_TURNS: usize = 8;
+
+/// A TUN interface. Its stack is a task of the current runtime, whose I/O and time drivers must be
+/// enabled, or has a thread of its own if there is no runtime.
+pub struct Tun {
+    kind: Kind,
+    has_thread: bool,
+}
 
 enum Kind {
     #[cfg(target_os = "linux")]
@@ -29,7 +52,7 @@ impl Tun {
     /// [`TapError`], each with its remedy.
     #[cfg(target_os = "linux")]
     pub fn open(interface: &str) -> Result<Self, TapError> {
-        Tap::open_tun(interface, true).map(|tun| Self(Kind::Named(tun)))
+        Tap::open_tun(interface, true).map(|tun| Self::of(Kind::Named(tun)))
     }
 
     /// Like [`open`](Self::open), with single segments only.
@@ -38,7 +61,7 @@ impl Tun {
     /// As [`open`](Self::open).
     #[cfg(target_os = "linux")]
     pub fn open_without_offload(interface: &str) -> Result<Self, TapError> {
-        Tap::open_tun(interface, false).map(|tun| Self(Kind::Named(tun)))
+        Tap::open_tun(interface, false).map(|tun| Self::of(Kind::Named(tun)))
     }
 
     /// A TUN interface that the caller has opened with `IFF_NO_PI` and without `IFF_VNET_HDR`, as
@@ -47,26 +70,144 @@ impl Tun {
     /// # Errors
     /// If the descriptor cannot be made non-blocking.
     pub fn of_descriptor(descriptor: OwnedFd, mtu: usize) -> io::Result<Self> {
-        Ok(Self(Kind::Descriptor(TunFd::of_descriptor(
-            descriptor, mtu,
-        )?)))
+        let device = TunFd::of_descriptor(descriptor, mtu)?;
+        Ok(Self::of(Kind::Descriptor(device)))
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self {
+            kind,
+            has_thread: false,
+        }
+    }
+
+    /// Runs the stack on a thread of its own, whose timers are exact to microseconds, as pacing
+    /// needs. A request and its answer then cost two switches between threads.
+    #[must_use]
+    pub fn with_thread(mut self) -> Self {
+        self.has_thread = true;
+        self
     }
 }
 
 impl sealed::Start for Tun {
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        let (config, idle) = (settings.sockets.clone(), Idle::Sleep);
-        let (thread, handle) = match self.0 {
+        match self.kind {
             #[cfg(target_os = "linux")]
-            Kind::Named(tun) => {
-                let make = move || Ok(driver::host(tun, settings));
-                HostThread::spawn_with(config, idle, ByWords, make)?
-            }
-            Kind::Descriptor(tun) => {
-                let make = move || Ok(driver::host(tun, settings));
-                HostThread::spawn_with(config, idle, ByWords, make)?
-            }
+            Kind::Named(tun) => start(tun, settings, self.has_thread),
+            Kind::Descriptor(tun) => start(tun, settings, self.has_thread),
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "`register` is unsafe for the sake of types other than `OwnedFd`"
+)]
+fn start<D>(device: D, settings: Settings, has_thread: bool) -> io::Result<(StackHandle, Driver)>
+where
+    D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
+{
+    let config = settings.sockets.clone();
+    if has_thread || Handle::try_current().is_err() {
+        let make = move || Ok(driver::host(device, settings));
+        let (thread, handle) = HostThread::spawn_with(config, Idle::Sleep, ByWords, make)?;
+        return Ok((handle, Driver::Thread(Some(thread))));
+    }
+    driver::spawn_task(config, |sockets, clock| {
+        let descriptor = device.as_fd().try_clone_to_owned()?;
+        let mut turns = Turns {
+            readiness: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
+            host: driver::host(device, settings),
+            sockets,
+            clock,
+            has_begun: false,
+            promised: None,
+            check_at: clock.now() + CHECK,
         };
-        Ok((handle, Driver::Thread(Some(thread))))
+        Ok(move |context: &mut Context<'_>, alarm: &mut Alarm| turns.poll(context, alarm))
+    })
+}
+
+/// A host on a TUN interface, its sockets, and the readiness of the interface.
+struct Turns<D: Device<Frame = HeapFrame>> {
+    readiness: AsyncFd<OwnedFd>,
+    host: Host<Queue, D>,
+    sockets: Sockets<ByWords>,
+    clock: Clock,
+    /// True once a socket has existed. Before that nothing is received: the SYN that arrives before
+    /// the application listens would be refused.
+    has_begun: bool,
+    /// Deadline of the last poll.
+    promised: Option<Instant>,
+    check_at: Instant,
+}
+
+impl<D: Device<Frame = HeapFrame>> Turns<D> {
+    /// Runs until nothing is left to do now. Ready once the interface is gone.
+    fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
+        for _ in 0..TURNS {
+            let now = self.clock.now();
+            if now >= self.check_at {
+                // A read reports that the interface is gone; readiness does not.
+                if self.has_begun {
+                    let _ = self.host.receive(now);
+                }
+                if self.host.device_mut().is_gone() {
+                    return Poll::Ready(Ok(()));
+                }
+                self.check_at = now + CHECK;
+            }
+            let mut is_busy = self.has_begun && self.receive(context, now)?;
+            self.promised = driver::deadline(serve(&mut self.host, &mut self.sockets, now));
+            if !self.has_begun && self.host.socket_count() > 0 {
+                (self.has_begun, is_busy) = (true, true);
+            }
+            if is_busy {
+                continue;
+            }
+            let at = self
+                .promised
+                .map_or(self.check_at, |at| at.min(self.check_at));
+            match alarm.rest(Some(at), context) {
+                Rest::Again => {}
+                Rest::Yield => break,
+                Rest::Sleep => return Poll::Pending,
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Receives a batch, or all frames if a deadline was missed: without them, expired timers would
+    /// retransmit data that has been acknowledged since. True if more may be ready.
+    fn receive(&mut self, context: &mut Context<'_>, now: Instant) -> io::Result<bool> {
+        let Poll::Ready(ready) = self.readiness.poll_read_ready(context) else {
+            return Ok(false);
+        };
+        let mut ready = ready?;
+        let is_late = self.promised.is_some_and(|at| now > at + LATE);
+        let batches = if is_late { CATCH_UP } else { 1 };
+        let is_full = (0..batches).all(|_| self.host.receive(now) == BATCH);
+        if is_full {
+            return Ok(true);
+        }
+        ready.clear_ready();
+        // Registers the task for the next readiness.
+        Ok(self.readiness.poll_read_ready(context).is_ready())
+    }
+}
+
+impl<D: Device<Frame = HeapFrame>> Drop for Turns<D> {
+    /// Resets the connections, so that peers notice.
+    fn drop(&mut self) {
+        let now = self.clock.now();
+        self.sockets.abort_all(&mut self.host, now);
+        for _ in 0..LAST_TURNS {
+            let _ = self.host.poll(now);
+            if self.host.outstanding() == 0 {
+                break;
+            }
+        }
     }
 }
