@@ -94,7 +94,7 @@ pub fn spread(flow: u64) -> u64 {
 pub struct Backlogged<Q> {
     queue: Q,
     drops: Drops<Pkt>,
-    now: u64,
+    now: Instant,
     flow: u64,
     flows: u64,
 }
@@ -105,7 +105,7 @@ impl<Q: Qdisc<Pkt>> Backlogged<Q> {
         let mut standing = Self {
             queue,
             drops: Drops::new(),
-            now: 1_000_000,
+            now: Instant::from_millis(1),
             flow: 0,
             flows,
         };
@@ -117,11 +117,9 @@ impl<Q: Qdisc<Pkt>> Backlogged<Q> {
 
     /// One packet in, one out; true if one came out and none was dropped.
     pub fn pair(&mut self) -> bool {
-        self.now += SPACING;
+        self.now = self.now.after_nanos(SPACING);
         self.enqueue();
-        let out = self
-            .queue
-            .dequeue(Instant::from_nanos(self.now), &mut self.drops);
+        let out = self.queue.dequeue(self.now, &mut self.drops);
         out.is_some() && self.drops.is_empty()
     }
 
@@ -133,8 +131,7 @@ impl<Q: Qdisc<Pkt>> Backlogged<Q> {
             1514,
         )
         .with_hashes(spread(self.flow), self.flow as u32, self.flow as u32);
-        self.queue
-            .enqueue(packet, Instant::from_nanos(self.now), &mut self.drops);
+        self.queue.enqueue(packet, self.now, &mut self.drops);
         self.flow = if self.flow + 1 == self.flows {
             0
         } else {

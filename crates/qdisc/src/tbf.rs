@@ -10,7 +10,6 @@ mod tests;
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
@@ -206,7 +205,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         if lacks == 0 {
             Instant::ZERO
         } else {
-            self.filled + Duration::from_nanos(lacks.unsigned_abs())
+            self.filled.after_nanos(lacks.unsigned_abs())
         }
     }
 }
@@ -219,13 +218,11 @@ fn buckets(config: &Config) -> (Bucket, Option<Bucket>) {
     )
 }
 
-impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
-    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        self.opens = None;
+impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
+    /// Splits a packet longer than a bucket, or drops it.
+    #[cold]
+    fn enqueue_pieces(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
         let (len, most) = (packet.len(), self.config.max_size());
-        if len <= most {
-            return self.child.enqueue(packet, now, drops);
-        }
         let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
         let Self { child, stats, .. } = self;
         let whole = packet.split(&mut |piece| {
@@ -248,6 +245,16 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
             }
         }
     }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.opens = None;
+        if packet.len() <= self.config.max_size() {
+            return self.child.enqueue(packet, now, drops);
+        }
+        self.enqueue_pieces(packet, now, drops);
+    }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         // A clock that stepped back fills the buckets from where it is now.
@@ -267,7 +274,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
                 self.opens = Some(opens);
                 return None;
             }
-            let elapsed = i64::try_from((now - self.filled).as_nanos())
+            let elapsed = i64::try_from(now.nanos_since(self.filled))
                 .unwrap_or(i64::MAX)
                 .min(self.lasting.depth);
             self.lasting.pay(len, elapsed);

@@ -134,11 +134,7 @@ impl Aqm {
     /// If the interval is shorter than the law's clock tick.
     pub fn new(params: Params) -> Result<Self, ConfigError> {
         params.check()?;
-        let nanos = |time: Duration| {
-            params
-                .law
-                .tick(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-        };
+        let nanos = |time: Duration| params.law.tick(Instant::ZERO + time);
         Ok(Self {
             target: nanos(params.target),
             interval: nanos(params.interval),
@@ -182,7 +178,7 @@ impl Aqm {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Option<P> {
-        let now = Instant::from_nanos(self.params.law.tick(now.as_nanos()));
+        let now = self.params.law.tick(now);
         // The packet stays in one place, the result: moving it costs more than judging it.
         let mut head = source.pop();
         if self.is_standing(state, head.as_ref(), source.backlog(), now) {
@@ -207,7 +203,7 @@ impl Aqm {
         state: &mut State,
         head: Option<&P>,
         backlog: Bytes,
-        now: Instant,
+        now: u64,
     ) -> bool {
         let Some(packet) = head else {
             self.fall_below(state);
@@ -223,7 +219,7 @@ impl Aqm {
         match state.phase {
             Phase::Below => {
                 state.phase = Phase::Above {
-                    until: self.later(now, self.interval),
+                    until: Instant::from_nanos(now.saturating_add(self.interval)),
                 };
                 false
             }
@@ -236,7 +232,7 @@ impl Aqm {
     #[inline]
     fn fall_below(&self, state: &mut State) {
         if let Phase::Dropping { next, entry } = state.phase {
-            state.resume_before = self.later(next, self.interval.saturating_mul(RESUME_INTERVALS));
+            state.resume_before = next.after_nanos(self.interval.saturating_mul(RESUME_INTERVALS));
             state.count -= entry;
         }
         state.phase = Phase::Below;
@@ -249,17 +245,18 @@ impl Aqm {
         state: &mut State,
         head: &mut Option<P>,
         source: &mut impl Source<P>,
-        now: Instant,
+        now: u64,
         drops: &mut Drops<P>,
     ) {
-        if state.count > 1 && now < state.resume_before {
+        let at = Instant::from_nanos(now);
+        if state.count > 1 && at < state.resume_before {
             state.root = state.root.step(state.count);
         } else {
             state.count = 1;
             state.root = InverseRoot::ONE;
         }
         state.phase = Phase::Dropping {
-            next: self.next_signal(now, state),
+            next: self.next_signal(at, state),
             entry: state.count,
         };
         if self.signal(head, drops) == Signal::Dropped {
@@ -275,11 +272,11 @@ impl Aqm {
         state: &mut State,
         head: &mut Option<P>,
         source: &mut impl Source<P>,
-        now: Instant,
+        now: u64,
         drops: &mut Drops<P>,
     ) {
         while let Phase::Dropping { next, entry } = state.phase
-            && now >= next
+            && now >= next.as_nanos()
         {
             state.count = state.count.saturating_add(1);
             state.root = state.root.step(state.count);
@@ -311,7 +308,7 @@ impl Aqm {
         Signal::Dropped
     }
 
-    fn mark_above<P: Item>(&mut self, threshold: CeThreshold, packet: &mut P, now: Instant) {
+    fn mark_above<P: Item>(&mut self, threshold: CeThreshold, packet: &mut P, now: u64) {
         let delay = Duration::from_nanos(self.delay(packet, now));
         if delay > threshold.delay && threshold.selects(packet.tos()) && packet.set_ce() {
             self.stats.ce_mark += 1;
@@ -320,21 +317,12 @@ impl Aqm {
 
     /// Sojourn time of the packet, in nanoseconds on the law's clock.
     #[inline]
-    fn delay<P: Item>(&self, packet: &P, now: Instant) -> u64 {
-        now.as_nanos()
-            .saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
+    fn delay<P: Item>(&self, packet: &P, now: u64) -> u64 {
+        now.saturating_sub(self.params.law.tick(packet.enqueued()))
     }
 
     /// Time of the signal after one at `from`.
     fn next_signal(&self, from: Instant, state: &State) -> Instant {
-        self.later(
-            from,
-            self.params.law.gap(self.interval, state.count, state.root),
-        )
-    }
-
-    #[inline]
-    fn later(&self, from: Instant, nanos: u64) -> Instant {
-        Instant::from_nanos(from.as_nanos().saturating_add(nanos))
+        from.after_nanos(self.params.law.gap(self.interval, state.count, state.root))
     }
 }

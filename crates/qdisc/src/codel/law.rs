@@ -27,16 +27,16 @@ pub enum Law {
 const TICK_SHIFT: u32 = 10;
 
 impl Law {
-    /// `nanos` on this law's clock: Linux drops the low ten bits.
-    pub(crate) fn tick(self, nanos: u64) -> u64 {
-        match self {
-            Self::Rfc8289 => nanos,
-            Self::Linux => nanos >> TICK_SHIFT << TICK_SHIFT,
-        }
+    /// `time` on this law's clock, in nanoseconds: Linux drops the low ten bits.
+    #[inline]
+    pub(crate) fn tick(self, time: Instant) -> u64 {
+        let coarse = if self == Self::Linux { TICK_SHIFT } else { 0 };
+        time.as_nanos() >> coarse << coarse
     }
 
     /// Whether `until` has been reached; Linux wants it exceeded.
-    pub(crate) fn reached(self, until: Instant, now: Instant) -> bool {
+    pub(crate) fn reached(self, until: Instant, now: u64) -> bool {
+        let until = until.as_nanos();
         match self {
             Self::Rfc8289 => now >= until,
             Self::Linux => now > until,

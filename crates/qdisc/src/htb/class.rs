@@ -186,7 +186,7 @@ impl Class {
 
     /// Nanoseconds of credit earned since the buckets were last filled.
     pub(super) fn earned(&self, now: Instant) -> i64 {
-        i64::try_from((now - self.buckets.filled).as_nanos())
+        i64::try_from(now.nanos_since(self.buckets.filled))
             .unwrap_or(i64::MAX)
             .min(LONGEST)
     }

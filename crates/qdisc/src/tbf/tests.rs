@@ -1,5 +1,7 @@
 //! Worked examples, the envelope, and the ways packets that do not fit take.
 
+use core::time::Duration;
+
 use super::*;
 use crate::bfifo::{self, Bfifo};
 use crate::codel::{self, Codel, Params};
