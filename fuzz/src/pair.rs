@@ -188,6 +188,8 @@ impl Pair {
         let (arrival, _, mut frame) = self.wire.remove(at).expect("the position is in range");
         match fault {
             Fault::Drop => return,
+            // smoltcp, which reads what is not a plain segment, verifies no checksum under cargo-fuzz.
+            Fault::Flip(_) if cfg!(fuzzing) => return,
             Fault::Duplicate => self.wire.push_front((arrival, side, frame.clone())),
             Fault::First => {
                 self.wire.push_front((self.now, side, frame));

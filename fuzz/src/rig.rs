@@ -223,7 +223,8 @@ impl Rig {
                 interval,
                 probes,
             } => {
-                let interval = Duration::from_millis(u64::from(interval) + 1);
+                // With the longest user timeout, fewer probes than the last wakes.
+                let interval = Duration::from_millis(4 * (u64::from(interval) + 1));
                 let keepalive = Keepalive {
                     idle: milliseconds(idle),
                     interval,
