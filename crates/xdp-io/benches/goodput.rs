@@ -1,8 +1,8 @@
-//! Goodput of our TCP over AF_XDP beside raw frames over AF_XDP, on the same veth pair, in the same
-//! run: one thread each side.
+//! Goodput of our TCP over AF_XDP, plain and with packets of 64 KiB that software cuts and merges,
+//! beside raw frames over AF_XDP, on the same veth pair, in the same run: one thread each side.
 //!
 //! The figure of merit is the ratio of the two throughputs (criterion prints bytes on the wire per
-//! second for both: a full segment counts as the 1514 bytes it occupies). Needs root; elsewhere it
+//! second for all: a full segment counts as the 1514 bytes it occupies). Needs root; elsewhere it
 //! prints why it does nothing.
 
 #[path = "../tests/net/mod.rs"]
@@ -16,6 +16,7 @@ use criterion::{Criterion, Throughput};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
+use tautline_offload::SoftwareOffload;
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 use tautline_xdp_io::{UmemFrame, XdpDevice, interface_mac};
@@ -28,9 +29,11 @@ const FRAMES: u64 = 16 << 10;
 const SEGMENT: u64 = 1448;
 const WIRE: u64 = 1514;
 const BURST: usize = 64;
+/// Frames for packets of several segments.
+const LARGE_FRAMES: usize = 256;
 const PORT: u16 = 5001;
 
-type Stack = Host<FqCodel<Packet<UmemFrame>>, XdpDevice>;
+type Stack<D> = Host<FqCodel<Packet<<D as Device>::Frame>>, D>;
 
 fn main() {
     if let Some(reason) = net::blocked_by() {
@@ -44,8 +47,28 @@ fn main() {
     with_raw(&pair, |measure| {
         group.bench_function("raw frames", |bencher| bencher.iter_custom(&mut *measure));
     });
-    with_tcp(&pair, |measure| {
-        group.bench_function("tautline TCP", |bencher| bencher.iter_custom(&mut *measure));
+    let plain = |end: &End| {
+        let (device, frames) = open(end);
+        (device, Pool::new(frames))
+    };
+    with_tcp(
+        &pair,
+        plain,
+        |device| device,
+        |measure| {
+            group.bench_function("tautline TCP", |bencher| bencher.iter_custom(&mut *measure));
+        },
+    );
+    let large = |end: &End| {
+        let (device, frames) = open(end);
+        let device = SoftwareOffload::new(device, Pool::new(frames), Default::default());
+        let pool = Pool::heap(LARGE_FRAMES, device.tso());
+        (device, pool)
+    };
+    with_tcp(&pair, large, SoftwareOffload::inner, |measure| {
+        group.bench_function("tautline TCP, cut and merged in software", |bencher| {
+            bencher.iter_custom(&mut *measure);
+        });
     });
     group.finish();
 }
@@ -104,8 +127,16 @@ fn blast(device: &mut XdpDevice, pool: &mut Pool<UmemFrame>, done: &mut Vec<Pack
 
 /// Runs `bench` with a function that sends so many iterations' worth of data over TCP and waits
 /// until it is acknowledged.
-fn with_tcp(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
-    let (mut sender, mut receiver) = (host(&pair.left, 1), host(&pair.right, 2));
+fn with_tcp<D: Device + Send>(
+    pair: &Pair,
+    open: impl Fn(&End) -> (D, Pool<D::Frame>),
+    socket_of: fn(&D) -> &XdpDevice,
+    bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration),
+) where
+    D::Frame: Send,
+{
+    let [mut sender, mut receiver] =
+        [(&pair.left, 1), (&pair.right, 2)].map(|(end, seed)| host(end, open(end), seed));
     receiver
         .listen(PORT, TcpConfig::default())
         .expect("the port is free");
@@ -120,7 +151,7 @@ fn with_tcp(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
     // The SYN counts as acknowledged, too.
     let mut target = 1;
     std::thread::scope(|scope| {
-        scope.spawn(|| serve(receiver, &stop));
+        scope.spawn(|| serve(receiver, socket_of, &stop));
         bench(&mut |iterations| {
             let start = clock();
             let mut left = iterations * FRAMES * SEGMENT;
@@ -139,7 +170,7 @@ fn with_tcp(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
 }
 
 /// Reads everything that arrives.
-fn serve(mut host: Stack, stop: &AtomicBool) {
+fn serve<D: Device>(mut host: Stack<D>, socket_of: fn(&D) -> &XdpDevice, stop: &AtomicBool) {
     let epoch = clock();
     let mut buffer = vec![0; 256 << 10];
     while !stop.load(Ordering::Relaxed) {
@@ -154,7 +185,7 @@ fn serve(mut host: Stack, stop: &AtomicBool) {
         if taken == 0 && wake.is_none_or(|wake| wake.at > now) {
             let until = wake.map_or(Duration::from_millis(1), |wake| wake.at - now);
             wait(
-                host.port().ring().device(),
+                socket_of(host.port().ring().device()),
                 until.min(Duration::from_millis(1)),
             );
         }
@@ -166,8 +197,7 @@ fn open(end: &End) -> (XdpDevice, Vec<UmemFrame>) {
         .expect("the pair is ours")
 }
 
-fn host(end: &End, seed: u64) -> Stack {
-    let (device, frames) = open(end);
+fn host<D: Device>(end: &End, (device, pool): (D, Pool<D::Frame>), seed: u64) -> Stack<D> {
     let mac = end
         .inside(|| interface_mac(&end.interface))
         .expect("the interface exists");
@@ -176,7 +206,7 @@ fn host(end: &End, seed: u64) -> Stack {
     Host::new(
         config,
         Port::new(qdisc, Ring::new(device, Dql::default())),
-        Pool::new(frames),
+        pool,
         NoTrace,
     )
 }
