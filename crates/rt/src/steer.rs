@@ -5,6 +5,9 @@
 //! ARP replies. Therefore each host opens connections from ports of its own ([`own_port`]), and a device
 //! passes packets to those ports on to the device of their host. It copies to all what every host
 //! needs: ARP replies, neighbor advertisements, ICMP errors.
+//!
+//! RSS goes on to deliver to the queue of a host that has ended. A device that is dropped is therefore
+//! served by another of its group, to whose host its packets then are as if they had arrived there.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::epoll;
+use rustix::io::Errno;
 use tautline_base::headers::u16_at;
 use tautline_base::{Device, Frame, Instant, Medium, Packet, Received, Tso};
 
@@ -22,6 +26,8 @@ use crate::event_fd::EventFd;
 const PORTS: std::ops::Range<u16> = 32_768..61_000;
 /// Frames of each device for packets that other devices pass on.
 const FRAMES: usize = 256;
+/// Why a device cannot be missing.
+const PRESENT: &str = "a device is taken only when it is dropped";
 
 /// A port from which host `index` of `count` may open a connection; `random` selects among them.
 ///
@@ -38,46 +44,86 @@ pub fn own_port(index: usize, count: usize, random: u64) -> u16 {
 
 /// One of several devices on the queues of a NIC.
 #[derive(Debug)]
-pub struct Steered<D: Device> {
-    inner: D,
+pub struct Steered<D: Device + AsFd> {
+    /// Taken when this is dropped.
+    inner: Option<D>,
     index: usize,
-    inboxes: Arc<[Inbox]>,
+    group: Arc<[Member<D>]>,
     spare: Vec<D::Frame>,
-    /// Readable if the device or the inbox is.
-    readiness: OwnedFd,
     /// Packets that this device passed on.
     passed: u64,
 }
 
-/// Packets that other devices have passed on.
+/// The part of a device that the others of its group use.
 #[derive(Debug)]
-struct Inbox {
+struct Member<D> {
     packets: Mutex<Packets>,
     /// Whether there are packets; changed under the lock.
     is_filled: AtomicBool,
     event_fd: EventFd,
+    /// Readable if the device, one that it serves for another, or `event_fd` is.
+    readiness: OwnedFd,
+    /// Devices of hosts that have ended; `None` once this one has.
+    adopted: Mutex<Option<Vec<D>>>,
+    /// Whether there are such devices.
+    has_adopted: AtomicBool,
 }
 
-/// At most [`FRAMES`] packets; more are dropped.
+/// Packets that other devices have passed on: at most [`FRAMES`], more are dropped.
 #[derive(Debug, Default)]
 struct Packets {
     waiting: VecDeque<Vec<u8>>,
     free: Vec<Vec<u8>>,
 }
 
-impl Inbox {
-    fn packets(&self) -> MutexGuard<'_, Packets> {
-        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<D: AsFd> Member<D> {
+    fn new(device: &D) -> io::Result<Self> {
+        let member = Self {
+            packets: Mutex::default(),
+            is_filled: AtomicBool::new(false),
+            event_fd: EventFd::new()?,
+            readiness: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            adopted: Mutex::new(Some(Vec::new())),
+            has_adopted: AtomicBool::new(false),
+        };
+        member.watch(member.event_fd.as_fd())?;
+        member.watch(device.as_fd())?;
+        Ok(member)
+    }
+
+    fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(0);
+        match epoll::add(&self.readiness, fd, data, epoll::EventFlags::IN) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut packets = self.packets();
+        let mut packets = locked(&self.packets);
         if packets.waiting.len() < FRAMES {
             let mut packet = packets.free.pop().unwrap_or_default();
             packet.clear();
             packet.extend_from_slice(bytes);
             packets.waiting.push_back(packet);
             self.is_filled.store(true, Ordering::Release);
+            self.event_fd.signal();
+        }
+    }
+
+    /// Serves `devices` from now on, unless it has ended itself.
+    fn adopt(&self, devices: &mut Vec<D>) {
+        if let Some(adopted) = &mut *locked(&self.adopted) {
+            for device in devices.iter() {
+                // Unwatched, it is still served whenever the host has its turn.
+                let _ = self.watch(device.as_fd());
+            }
+            adopted.append(devices);
+            self.has_adopted.store(true, Ordering::Release);
             self.event_fd.signal();
         }
     }
@@ -95,36 +141,19 @@ pub fn steered<D>(devices: Vec<WithFrames<D>>) -> io::Result<Vec<WithFrames<Stee
 where
     D: Device + AsFd,
 {
-    let inbox = |_: &_| {
-        Ok(Inbox {
-            packets: Mutex::default(),
-            is_filled: AtomicBool::new(false),
-            event_fd: EventFd::new()?,
-        })
-    };
-    let inboxes: Arc<[Inbox]> = devices.iter().map(inbox).collect::<io::Result<_>>()?;
+    let members = devices.iter().map(|(device, _)| Member::new(device));
+    let group: Arc<[Member<D>]> = members.collect::<io::Result<_>>()?;
     let steer = |(index, (inner, mut frames)): (usize, WithFrames<D>)| {
-        let spare = frames.split_off(frames.len().saturating_sub(FRAMES));
         let device = Steered {
-            readiness: watch(&inner, &inboxes[index])?,
-            inner,
+            inner: Some(inner),
             index,
-            inboxes: Arc::clone(&inboxes),
-            spare,
+            group: Arc::clone(&group),
+            spare: frames.split_off(frames.len().saturating_sub(FRAMES)),
             passed: 0,
         };
-        Ok((device, frames))
+        (device, frames)
     };
-    devices.into_iter().enumerate().map(steer).collect()
-}
-
-fn watch(device: &impl AsFd, inbox: &Inbox) -> io::Result<OwnedFd> {
-    let readiness = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for fd in [device.as_fd(), inbox.event_fd.as_fd()] {
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&readiness, fd, data, epoll::EventFlags::IN)?;
-    }
-    Ok(readiness)
+    Ok(devices.into_iter().enumerate().map(steer).collect())
 }
 
 /// The hosts that a packet is for.
@@ -165,15 +194,15 @@ impl Hosts {
     }
 }
 
-impl<D: Device> Steered<D> {
+impl<D: Device + AsFd> Steered<D> {
     /// The device of the queue.
     pub const fn inner(&self) -> &D {
-        &self.inner
+        self.inner.as_ref().expect(PRESENT)
     }
 
     /// The device of the queue, for its own settings.
     pub const fn inner_mut(&mut self) -> &mut D {
-        &mut self.inner
+        self.inner.as_mut().expect(PRESENT)
     }
 
     /// Packets that arrived at this queue and were passed on to another host.
@@ -183,22 +212,42 @@ impl<D: Device> Steered<D> {
 
     /// The next packet that another device has passed on.
     fn take_passed(&mut self) -> Option<Received<D::Frame>> {
-        let inbox = &self.inboxes[self.index];
-        if !inbox.is_filled.load(Ordering::Acquire) {
+        let member = &self.group[self.index];
+        if !member.is_filled.load(Ordering::Acquire) {
             return None;
         }
-        let mut packets = inbox.packets();
+        let mut packets = locked(&member.packets);
         let Some(packet) = packets.waiting.front() else {
-            inbox.event_fd.clear();
-            inbox.is_filled.store(false, Ordering::Release);
+            member.event_fd.clear();
+            member.is_filled.store(false, Ordering::Release);
             return None;
         };
-        let mut frame = self.spare.pop()?;
-        let len = packet.len().min(frame.bytes().len());
-        frame.bytes_mut()[..len].copy_from_slice(&packet[..len]);
+        let received = copied(packet, &mut self.spare)?;
         let packet = packets.waiting.pop_front();
         packets.free.extend(packet);
-        Some(Received::new(frame, 0, len as u32))
+        Some(received)
+    }
+
+    /// The next packet for this host from a device whose host has ended.
+    fn take_adopted(&mut self, now: Instant) -> Option<Received<D::Frame>> {
+        let group = Arc::clone(&self.group);
+        let member = &group[self.index];
+        if !member.has_adopted.load(Ordering::Acquire) {
+            return None;
+        }
+        for device in locked(&member.adopted).iter_mut().flatten() {
+            while !self.spare.is_empty()
+                && let Some(received) = device.receive(now)
+            {
+                let ours = self.is_for_us(received.bytes());
+                let taken = ours.then(|| copied(received.bytes(), &mut self.spare));
+                device.recycle(received.frame);
+                if let Some(Some(taken)) = taken {
+                    return Some(taken);
+                }
+            }
+        }
+        None
     }
 
     /// Passes a packet on. Returns false if it is not for this host.
@@ -206,17 +255,17 @@ impl<D: Device> Steered<D> {
         match Hosts::of(bytes) {
             Hosts::This => true,
             Hosts::Of(port) => {
-                let owner = usize::from(port - PORTS.start) % self.inboxes.len();
+                let owner = usize::from(port - PORTS.start) % self.group.len();
                 if owner != self.index {
-                    self.inboxes[owner].push(bytes);
+                    self.group[owner].push(bytes);
                     self.passed += 1;
                 }
                 owner == self.index
             }
             Hosts::All => {
-                for (index, inbox) in self.inboxes.iter().enumerate() {
+                for (index, member) in self.group.iter().enumerate() {
                     if index != self.index {
-                        inbox.push(bytes);
+                        member.push(bytes);
                     }
                 }
                 true
@@ -229,55 +278,55 @@ impl<D: Device + AsFd> Device for Steered<D> {
     type Frame = D::Frame;
 
     fn mtu(&self) -> usize {
-        self.inner.mtu()
+        self.inner().mtu()
     }
 
     fn medium(&self) -> Medium {
-        self.inner.medium()
+        self.inner().medium()
     }
 
     fn tso(&self) -> Option<Tso> {
-        self.inner.tso()
+        self.inner().tso()
     }
 
     fn completes(&self) -> bool {
-        self.inner.completes()
+        self.inner().completes()
     }
 
     fn room(&self) -> usize {
-        self.inner.room()
+        self.inner().room()
     }
 
     fn put(&mut self, packet: Packet<D::Frame>, now: Instant) {
-        self.inner.put(packet, now);
+        self.inner_mut().put(packet, now);
     }
 
     fn doorbell(&mut self, now: Instant) {
-        self.inner.doorbell(now);
+        self.inner_mut().doorbell(now);
     }
 
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
-        self.inner.reap(now, done);
+        self.inner_mut().reap(now, done);
     }
 
     fn announces_completions(&self) -> bool {
-        self.inner.announces_completions()
+        self.inner().announces_completions()
     }
 
     fn in_flight(&self) -> usize {
-        self.inner.in_flight()
+        self.inner().in_flight()
     }
 
     fn receive(&mut self, now: Instant) -> Option<Received<D::Frame>> {
-        if let Some(passed) = self.take_passed() {
-            return Some(passed);
+        if let Some(taken) = self.take_passed().or_else(|| self.take_adopted(now)) {
+            return Some(taken);
         }
         loop {
-            let received = self.inner.receive(now)?;
+            let received = self.inner_mut().receive(now)?;
             if self.is_for_us(received.bytes()) {
                 return Some(received);
             }
-            self.inner.recycle(received.frame);
+            self.inner_mut().recycle(received.frame);
         }
     }
 
@@ -285,31 +334,53 @@ impl<D: Device + AsFd> Device for Steered<D> {
         if self.spare.len() < FRAMES {
             self.spare.push(frame);
         } else {
-            self.inner.recycle(frame);
+            self.inner_mut().recycle(frame);
         }
     }
 
     fn is_gone(&mut self) -> bool {
-        self.inner.is_gone()
+        self.inner_mut().is_gone()
     }
 
     fn needs_reset(&mut self) -> bool {
-        self.inner.needs_reset()
+        self.inner_mut().needs_reset()
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<D::Frame>>) {
-        self.inner.reset(lost);
-        // The descriptor may be another one.
-        if let Ok(readiness) = watch(&self.inner, &self.inboxes[self.index]) {
-            self.readiness = readiness;
+        self.inner_mut().reset(lost);
+        // The descriptor may be another one. Unwatched, it is still served when the host has its turn.
+        let _ = self.group[self.index].watch(self.inner().as_fd());
+    }
+}
+
+impl<D: Device + AsFd> AsFd for Steered<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.group[self.index].readiness.as_fd()
+    }
+}
+
+/// The device goes to the next one whose host lives, and closes after the last host.
+impl<D: Device + AsFd> Drop for Steered<D> {
+    fn drop(&mut self) {
+        let adopted = locked(&self.group[self.index].adopted).take();
+        let mut devices: Vec<D> = adopted
+            .into_iter()
+            .flatten()
+            .chain(self.inner.take())
+            .collect();
+        let others = (1..self.group.len()).map(|ahead| (self.index + ahead) % self.group.len());
+        for other in others {
+            self.group[other].adopt(&mut devices);
         }
     }
 }
 
-impl<D: Device> AsFd for Steered<D> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.readiness.as_fd()
-    }
+/// A packet in a frame of `spare`, if there is one.
+fn copied<F: Frame>(packet: &[u8], spare: &mut Vec<F>) -> Option<Received<F>> {
+    let mut frame = spare.pop()?;
+    let len = packet.len().min(frame.bytes().len());
+    frame.bytes_mut()[..len].copy_from_slice(&packet[..len]);
+    Some(Received::new(frame, 0, len as u32))
 }
 
 #[cfg(test)]
@@ -318,7 +389,8 @@ mod tests {
 
     use tautline_base::HeapFrame;
 
-    use crate::cable::cable;
+    use crate::cable::{End, cable};
+    use crate::frame_device::FrameDevice;
 
     #[test]
     fn each_host_has_ports_of_its_own() {
@@ -351,16 +423,23 @@ mod tests {
         frame
     }
 
-    #[test]
-    fn packets_reach_the_host_of_their_port_and_arp_reaches_all() {
-        let now = Instant::ZERO;
+    type Cable = FrameDevice<End>;
+
+    /// The near ends of three cables, and the group at the far ends.
+    fn three() -> (Vec<Cable>, Vec<WithFrames<Steered<Cable>>>) {
         let (mut near, mut devices) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let [one, other] = cable().expect("descriptors");
             near.push(one);
             devices.push((other, (0..300).map(|_| HeapFrame::new()).collect()));
         }
-        let mut group = steered(devices).expect("descriptors");
+        (near, steered(devices).expect("descriptors"))
+    }
+
+    #[test]
+    fn packets_reach_the_host_of_their_port_and_arp_reaches_all() {
+        let now = Instant::ZERO;
+        let (mut near, mut group) = three();
         let mut arrive = |queue: usize, frame| {
             near[queue].put(Packet::new(frame, 60), now);
             near[queue].doorbell(now);
@@ -386,5 +465,37 @@ mod tests {
         }
         assert_eq!(arrive(2, arp_reply()), [1, 1, 1]);
         assert_eq!(group[1].0.passed(), 2);
+    }
+
+    /// RSS does not know that a host has ended: packets for the others still arrive at its queue.
+    #[test]
+    fn the_queue_of_a_host_that_has_ended_is_served_by_another() {
+        let now = Instant::ZERO;
+        let (mut near, mut group) = three();
+        let mut arrive = |group: &mut [WithFrames<Steered<Cable>>], port| {
+            near[0].put(Packet::new(tcp(port), 60), now);
+            near[0].doorbell(now);
+            let mut reached = Vec::new();
+            for _ in 0..2 {
+                for (device, _) in &mut *group {
+                    while let Some(received) = device.receive(now) {
+                        reached.push(device.index);
+                        device.recycle(received.frame);
+                    }
+                }
+            }
+            reached
+        };
+        let to = [0, 1, 2].map(|index| own_port(index, 3, 77));
+        assert_eq!(arrive(&mut group, to[2]), [2]);
+        drop(group.remove(0));
+        assert_eq!(arrive(&mut group, to[1]), [1]);
+        assert_eq!(arrive(&mut group, to[2]), [2]);
+        assert_eq!(arrive(&mut group, 5001), [1], "a listener's");
+        assert_eq!(arrive(&mut group, to[0]), [], "nobody's");
+        drop(group.remove(0));
+        assert_eq!(arrive(&mut group, to[2]), [2]);
+        drop(group.remove(0));
+        assert!(arrive(&mut group, to[2]).is_empty());
     }
 }

@@ -34,6 +34,11 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 /// Time between two wakes after a failed one.
 const BACK_OFF: Duration = Duration::from_millis(10);
 
+/// Time without a completion after which the kernel's sender is woken again: a driver may fall asleep just
+/// after it was seen awake, and a socket that copies sends what the device refused only when it is
+/// asked. Under `poll(2)` on the socket each call does that, under `epoll` none.
+const NUDGE: Duration = Duration::from_millis(1);
+
 /// Time without a completion after which the driver counts as stalled: Linux's `dev_watchdog`
 /// (`watchdog_timeo`) has the same.
 const WATCHDOG: Duration = Duration::from_secs(5);
@@ -55,6 +60,8 @@ pub struct XdpDevice {
     progress_at: Instant,
     /// The last reap without a completion.
     waiting_at: Instant,
+    /// When the kernel's sender is woken again without a doorbell.
+    nudge_at: Instant,
     /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
     /// Frames for packets in frames of the device that this one replaced.
@@ -125,6 +132,7 @@ impl XdpDevice {
             wake_at: Instant::ZERO,
             progress_at: Instant::ZERO,
             waiting_at: Instant::ZERO,
+            nudge_at: Instant::ZERO,
             runts: Vec::new(),
             spare: Vec::new(),
             mtu,
@@ -275,6 +283,7 @@ impl Device for XdpDevice {
         }
         if self.rings.in_flight() == 0 {
             self.progress_at = now;
+            self.nudge_at = now + NUDGE;
         }
         // The kernel refuses empty descriptors without completing them.
         if packet.bytes().len() < ETHERNET_HEADER {
@@ -291,8 +300,10 @@ impl Device for XdpDevice {
     }
 
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
-        if self.doorbell.unfinished() {
+        let waits = self.rings.in_flight() > 0;
+        if self.doorbell.unfinished() || (waits && now >= self.nudge_at) {
             self.wake_patiently(now);
+            self.nudge_at = now + NUDGE;
         }
         let before = self.rings.counters.completed;
         done.append(&mut self.runts);
@@ -300,6 +311,7 @@ impl Device for XdpDevice {
         self.waiting_at = now;
         if self.rings.counters.completed > before || self.failure.is_some() {
             self.progress_at = now;
+            self.nudge_at = now + NUDGE;
         }
     }
 

@@ -290,6 +290,9 @@ impl Rings {
             // checks before use.
             let end = unsafe { self.receive.consume(&mut self.arrived.descriptors) };
             (self.arrived.next, self.arrived.end) = (0, end);
+            if end == 0 {
+                self.wake_receiver();
+            }
         }
         let next = self.arrived.descriptors[..self.arrived.end].get(self.arrived.next)?;
         self.arrived.next += 1;
@@ -325,6 +328,12 @@ impl Rings {
         if unsafe { self.fill.produce(&self.refill[from..]) } == fits {
             self.refill.truncate(from);
         }
+        self.wake_receiver();
+    }
+
+    /// Wakes a driver that stopped for want of frames. It may say so just after the frames came, and `epoll`
+    /// asks a socket only when something happens, where each `poll(2)` would wake the driver.
+    fn wake_receiver(&mut self) {
         if self.fill.needs_wakeup() {
             // A failure shows at the next doorbell or poll; the frames are in the ring already.
             let _ = self.fill.wakeup(self.receive.fd_mut(), 0);
