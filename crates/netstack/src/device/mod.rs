@@ -18,7 +18,7 @@ pub use frames::{FrameDescriptor, FrameSocket};
 pub use messages::Messages;
 pub use packets::Packets;
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub use tun::Tun;
+pub use tun::{Nic, Tun};
 
 use crate::driver::{self, Driver};
 use crate::settings::Settings;

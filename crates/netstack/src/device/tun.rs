@@ -1,4 +1,4 @@
-//! [`Tun`]: a TUN interface.
+//! [`Tun`] and [`Nic`]: interfaces with a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tautline_base::{Device, HeapFrame, Instant};
 use tautline_rt::application::serve;
+#[cfg(target_os = "linux")]
+use tautline_rt::packet_device::{Config, OpenError, PacketDevice};
 use tautline_rt::{ByWords, Clock, HostThread, Idle, Sockets, StackHandle, TunFd};
 #[cfg(target_os = "linux")]
 use tautline_rt::{Tap, TapError};
@@ -87,6 +89,52 @@ impl Tun {
     pub fn with_thread(mut self) -> Self {
         self.has_thread = true;
         self
+    }
+}
+
+/// An Ethernet interface as one end: TAP, a packet socket, or any device of `tautline-rt`. The stack
+/// wants its [address](crate::Builder::address). It is a task, or a thread, as that of a [`Tun`].
+#[derive(Debug)]
+pub struct Nic<D>(D);
+
+impl<D> Nic<D>
+where
+    D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
+{
+    /// A stack on `device`.
+    pub fn new(device: D) -> Self {
+        Self(device)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Nic<Tap> {
+    /// The TAP interface `interface`, or a new one that lives as long as the stack, with offload.
+    ///
+    /// # Errors
+    /// [`TapError`], each with its remedy.
+    pub fn tap(interface: &str) -> Result<Self, TapError> {
+        Tap::open_offloading(interface).map(Self)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Nic<PacketDevice> {
+    /// A packet socket on `interface`, which must not have the addresses of the stack.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with its remedy.
+    pub fn packet_socket(interface: &str) -> Result<Self, OpenError> {
+        PacketDevice::open(&Config::new(interface)).map(Self)
+    }
+}
+
+impl<D> sealed::Start for Nic<D>
+where
+    D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
+{
+    fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
+        start(self.0, settings, false)
     }
 }
 
