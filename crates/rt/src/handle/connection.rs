@@ -35,10 +35,8 @@ pub(super) struct Shared {
     pub(super) writer: Waiters,
     /// A call has returned the reason of the failure.
     reported: AtomicBool,
-    /// Why writing has ended.
-    pub(super) send_end: OnceLock<Failure>,
-    /// End of the stream or failure after the bytes in the receive ring.
-    pub(super) receive_end: OnceLock<Result<(), Failure>>,
+    send_end: OnceLock<Box<Failure>>,
+    receive_end: OnceLock<Result<(), Box<Failure>>>,
 }
 
 impl Notified for Shared {
@@ -50,14 +48,25 @@ impl Notified for Shared {
 impl Shared {
     /// Ends writing. The first reason stays.
     pub(super) fn end_sending(&self, why: Failure) {
-        let _ = self.send_end.set(why);
+        let _ = self.send_end.set(Box::new(why));
         self.writer.wake();
     }
 
     /// Ends receiving after the bytes in the receive ring. The first reason stays.
     fn end_receiving(&self, how: Result<(), Failure>) {
-        let _ = self.receive_end.set(how);
+        let _ = self.receive_end.set(how.map_err(Box::new));
         self.reader.wake();
+    }
+
+    /// Why writing has ended.
+    pub(super) fn send_end(&self) -> Option<Failure> {
+        self.send_end.get().map(|why| **why)
+    }
+
+    /// How receiving ends after the bytes in the receive ring.
+    pub(super) fn receive_end(&self) -> Option<Result<(), Failure>> {
+        let end = self.receive_end.get()?;
+        Some(end.as_ref().copied().map_err(|why| **why))
     }
 
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -88,10 +97,8 @@ impl Shared {
     /// Why the connection failed, unless a call has returned it before.
     pub(super) fn take_failure(&self) -> Option<Failure> {
         let failure = self
-            .send_end
-            .get()
-            .filter(|why| **why != Failure::Closed(CloseReason::Finished))
-            .copied()?;
+            .send_end()
+            .filter(|why| *why != Failure::Closed(CloseReason::Finished))?;
         (!self.reported.swap(true, Ordering::Relaxed)).then_some(failure)
     }
 
@@ -102,9 +109,12 @@ impl Shared {
     }
 }
 
-/// The option values last set through the handles.
+/// The option values last set through the handles; most connections keep those of their parameters.
 #[derive(Debug)]
-pub(super) struct Settings(Mutex<Values>);
+pub(super) struct Settings {
+    tcp: Arc<TcpConfig>,
+    changed: Mutex<Option<Box<Values>>>,
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values {
@@ -114,16 +124,29 @@ pub(super) struct Values {
 }
 
 impl Settings {
-    fn new(tcp: &TcpConfig) -> Self {
-        Self(Mutex::new(Values {
+    pub(super) fn values(&self) -> Values {
+        match &*self.changed() {
+            Some(values) => **values,
+            None => self.initial(),
+        }
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Values)) {
+        let initial = || Box::new(self.initial());
+        change(self.changed().get_or_insert_with(initial));
+    }
+
+    fn initial(&self) -> Values {
+        let tcp = &self.tcp;
+        Values {
             nodelay: !tcp.nagle,
             linger: tcp.linger,
             keepalive: tcp.keepalive,
-        }))
+        }
     }
 
-    pub(super) fn values(&self) -> MutexGuard<'_, Values> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn changed(&self) -> MutexGuard<'_, Option<Box<Values>>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether dropping the connection resets it.
@@ -142,12 +165,19 @@ pub(super) struct AppEnd {
 }
 
 /// Both ends of a new connection to `peer`.
-pub(super) fn pair(stack: &StackHandle, peer: SocketAddr, tcp: &TcpConfig) -> (AppEnd, HostEnd) {
+pub(super) fn pair(
+    stack: &StackHandle,
+    peer: SocketAddr,
+    tcp: &Arc<TcpConfig>,
+) -> (AppEnd, HostEnd) {
     let shared = Arc::new(Shared {
         notify_flag: NotifyFlag::default(),
         peer,
         local: OnceLock::new(),
-        settings: Settings::new(tcp),
+        settings: Settings {
+            tcp: Arc::clone(tcp),
+            changed: Mutex::default(),
+        },
         open: AtomicBool::new(false),
         abort: AtomicBool::new(false),
         full: AtomicBool::new(false),
@@ -264,7 +294,7 @@ impl HostEnd {
         L: Limit,
     {
         let mut moved = false;
-        while self.shared.receive_end.get().is_none() {
+        while self.shared.receive_end().is_none() {
             let space = self.room().min(scratch.len());
             if space == 0 {
                 break;
@@ -277,8 +307,8 @@ impl HostEnd {
                 }
                 Ok(Recv::Empty) => break,
                 Ok(Recv::EndOfStream) => self.shared.end_receiving(Ok(())),
-                Err(_) => match self.shared.send_end.get() {
-                    Some(why) => self.shared.end_receiving(Err(*why)),
+                Err(_) => match self.shared.send_end() {
+                    Some(why) => self.shared.end_receiving(Err(why)),
                     // The `Closed` event with the reason is on its way.
                     None => break,
                 },
@@ -306,13 +336,13 @@ impl HostEnd {
     pub(super) fn fate(&mut self) -> Fate {
         let released = self.outgoing.is_abandoned() && self.incoming.is_abandoned();
         let unread = self.incoming.has_unread();
-        let over = self.shared.send_end.get().is_some();
+        let over = self.shared.send_end().is_some();
         if self.shared.abort.load(Ordering::Acquire)
             || (released && (unread || self.shared.settings.resets()))
         {
             Fate::Reset
         } else if (released && (over || self.outgoing.is_empty()))
-            || (over && self.shared.receive_end.get().is_some())
+            || (over && self.shared.receive_end().is_some())
         {
             Fate::Close
         } else {

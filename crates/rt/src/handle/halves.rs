@@ -171,7 +171,7 @@ impl OwnedReadHalf {
 
     pub(super) fn readiness(&self) -> Ready {
         // Read before the ring: the end is declared after the last byte.
-        let read_closed = self.socket.receive_end.get().is_some();
+        let read_closed = self.socket.receive_end().is_some();
         Ready {
             read: !lock(&self.ring).is_empty(),
             read_closed,
@@ -198,18 +198,18 @@ impl OwnedReadHalf {
 /// Moves bytes from the ring to `out`. `None` if it is empty and has not ended.
 fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
     // Asked before the bytes: the end is declared after the last of them.
-    let end = socket.receive_end.get();
+    let end = socket.receive_end();
     match ring.pop(out) {
-        0 if !out.is_empty() => end.map(|end| socket.report(*end).map(|()| 0)),
+        0 if !out.is_empty() => end.map(|end| socket.report(end).map(|()| 0)),
         count => Some(Ok(count)),
     }
 }
 
 /// Like [`take`], but leaves the bytes in the ring.
 fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
-    let end = socket.receive_end.get();
+    let end = socket.receive_end();
     match ring.peek(out) {
-        0 if !out.is_empty() => end.map(|end| socket.report(*end).map(|()| 0)),
+        0 if !out.is_empty() => end.map(|end| socket.report(end).map(|()| 0)),
         count => Some(Ok(count)),
     }
 }
@@ -256,8 +256,8 @@ impl OwnedWriteHalf {
     /// Waits for the end of the handshake.
     pub(super) async fn opened(&self) -> io::Result<()> {
         let socket = &self.socket;
-        let open = || match socket.send_end.get() {
-            Some(why) => Some(socket.report(Err(*why))),
+        let open = || match socket.send_end() {
+            Some(why) => Some(socket.report(Err(why))),
             None => socket.open.load(Ordering::Acquire).then_some(Ok(())),
         };
         socket.writer.wait(open).await
@@ -350,7 +350,7 @@ impl OwnedWriteHalf {
         };
         Ready {
             write,
-            write_closed: shut || self.socket.send_end.get().is_some(),
+            write_closed: shut || self.socket.send_end().is_some(),
             ..Ready::default()
         }
     }
@@ -376,8 +376,8 @@ fn put(
     let Some(ring) = ring else {
         return Some(Err(Failure::ShutDown.into()));
     };
-    if let Some(why) = socket.send_end.get() {
-        return Some(socket.fail_again(*why));
+    if let Some(why) = socket.send_end() {
+        return Some(socket.fail_again(why));
     }
     let (total, empty) = ring.push_parts(parts);
     (total > 0 || empty).then_some(Ok(total))

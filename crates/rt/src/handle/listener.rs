@@ -104,7 +104,7 @@ impl TcpListener {
             queue: Box::new(Accepted(accepted)),
             stack: stack.clone(),
             at,
-            tcp,
+            tcp: Arc::new(tcp),
         };
         stack.command(Command::Listen(Box::new(end)));
         listener.bound().await?;

@@ -53,7 +53,7 @@ pub(super) struct HostEnd {
     pub(super) queue: Box<dyn AcceptQueue>,
     pub(super) stack: StackHandle,
     pub(super) at: ListenAt,
-    pub(super) tcp: TcpConfig,
+    pub(super) tcp: Arc<TcpConfig>,
 }
 
 impl HostEnd {

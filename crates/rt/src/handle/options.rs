@@ -31,7 +31,7 @@ impl TcpStream {
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         let socket = self.socket();
         socket.set(SocketOption::Nodelay(nodelay))?;
-        socket.settings.values().nodelay = nodelay;
+        socket.settings.change(|values| values.nodelay = nodelay);
         Ok(())
     }
 
@@ -62,7 +62,7 @@ impl TcpStream {
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         let socket = self.socket();
         socket.set(SocketOption::Linger(linger))?;
-        socket.settings.values().linger = linger;
+        socket.settings.change(|values| values.linger = linger);
         Ok(())
     }
 
@@ -90,7 +90,9 @@ impl TcpStream {
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         let socket = self.socket();
         socket.set(SocketOption::Keepalive(keepalive))?;
-        socket.settings.values().keepalive = keepalive;
+        socket
+            .settings
+            .change(|values| values.keepalive = keepalive);
         Ok(())
     }
 

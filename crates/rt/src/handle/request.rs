@@ -4,14 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 
 use tautline_base::SocketId;
-use tautline_stack::{Rejection, TcpConfig};
+use tautline_stack::Rejection;
 
 use super::command::Command;
 use super::connection::pair;
 use super::{StackHandle, TcpStream};
 
-/// A SYN at a listener with [`TcpConfig::deferred_accept`]. Dropping it resets the requested
-/// connection.
+/// A SYN at a listener with [`deferred_accept`](tautline_stack::TcpConfig::deferred_accept). Dropping
+/// it resets the requested connection.
 #[derive(Debug)]
 pub struct TcpRequest {
     id: SocketId,
@@ -55,8 +55,7 @@ impl TcpRequest {
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.is_answered = true;
         // The listener's configuration decides; this one only names the options of the handle.
-        let tcp: &TcpConfig = &self.stack.config().tcp;
-        let (app, end) = pair(&self.stack, self.peer, tcp);
+        let (app, end) = pair(&self.stack, self.peer, &self.stack.0.tcp);
         let stream = TcpStream::new(app, &self.stack);
         self.stack.command(Command::Accept(self.id, Box::new(end)));
         stream.opened().await?;

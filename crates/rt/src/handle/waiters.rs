@@ -5,7 +5,7 @@
 //! a list, whose lock the host's thread takes only if the list has entries.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -18,22 +18,23 @@ pub(super) struct Waiters {
     poller: AtomicWaker,
     /// The list may have entries.
     has_listed: AtomicBool,
-    list: Mutex<List>,
+    /// Boxed, and only while it has entries: an idle connection has none.
+    list: Mutex<Option<Box<List>>>,
 }
 
-#[derive(Debug, Default)]
-struct List {
-    next_ticket: u64,
-    waiting: Vec<(u64, Waker)>,
-}
+type List = Vec<(u64, Waker)>;
+
+/// Names an entry of any list.
+static NEXT_TICKET: AtomicU64 = AtomicU64::new(0);
 
 impl Waiters {
     /// Wakes all of them; call it after the change.
     pub(super) fn wake(&self) {
         self.poller.wake();
         if self.has_listed.swap(false, Ordering::AcqRel) {
-            let waiting = std::mem::take(&mut self.lock().waiting);
-            waiting.into_iter().for_each(|(_, waker)| waker.wake());
+            let waiting = self.lock().take();
+            let waiting = waiting.into_iter().flat_map(|list| *list);
+            waiting.for_each(|(_, waker)| waker.wake());
         }
     }
 
@@ -72,7 +73,7 @@ impl Waiters {
         .await
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, List> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Box<List>>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,13 +87,12 @@ struct ListEntry<'a> {
 impl ListEntry<'_> {
     fn register(&mut self, waker: &Waker) {
         let mut list = self.waiters.lock();
-        let ticket = *self.ticket.get_or_insert_with(|| {
-            list.next_ticket += 1;
-            list.next_ticket
-        });
-        match list.waiting.iter_mut().find(|(other, _)| *other == ticket) {
+        let waiting = list.get_or_insert_default();
+        let next = || NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
+        let ticket = *self.ticket.get_or_insert_with(next);
+        match waiting.iter_mut().find(|(other, _)| *other == ticket) {
             Some((_, old)) => old.clone_from(waker),
-            None => list.waiting.push((ticket, waker.clone())),
+            None => waiting.push((ticket, waker.clone())),
         }
         // Under the lock, so that `wake` finds this entry in the list.
         self.waiters.has_listed.swap(true, Ordering::AcqRel);
@@ -102,10 +102,11 @@ impl ListEntry<'_> {
 impl Drop for ListEntry<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.waiters
-                .lock()
-                .waiting
-                .retain(|(other, _)| *other != ticket);
+            let mut list = self.waiters.lock();
+            if let Some(waiting) = &mut *list {
+                waiting.retain(|(other, _)| *other != ticket);
+            }
+            list.take_if(|waiting| waiting.is_empty());
         }
     }
 }
@@ -156,7 +157,7 @@ mod tests {
                         .is_pending()
                 );
             }
-            assert_eq!(waiters.lock().waiting.len(), 2);
+            assert_eq!(waiters.lock().as_ref().map(|list| list.len()), Some(2));
             waiters.wake();
             waiters.wake();
             assert_eq!(
@@ -172,6 +173,6 @@ mod tests {
                     .is_pending()
             );
         }
-        assert!(waiters.lock().waiting.is_empty());
+        assert!(waiters.lock().is_none());
     }
 }
