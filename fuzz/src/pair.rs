@@ -257,11 +257,16 @@ impl Pair {
     fn deliver(&mut self, side: usize, frame: &[u8]) {
         self.fruitless = 0;
         let host = &mut self.hosts[side];
-        let before = host.stats().births;
+        let before = host.stats();
         host.deliver(frame, self.now);
+        let after = host.stats();
         assert!(
-            host.stats().births <= before + 2,
+            after.births <= before.births + 2,
             "more than two packets written before the poll"
+        );
+        assert!(
+            after.refused() <= before.refused() + 1,
+            "a frame refused for two reasons: {before:?}, {after:?}"
         );
     }
 

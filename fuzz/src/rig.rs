@@ -284,11 +284,16 @@ impl Rig {
 
     /// A frame arrives; the host does all it can do at this instant.
     pub fn deliver(&mut self, frame: &[u8]) {
-        let before = self.host.stats().births;
+        let before = self.host.stats();
         self.host.deliver(frame, self.now);
+        let after = self.host.stats();
         assert!(
-            self.host.stats().births <= before + 1,
+            after.births <= before.births + 1,
             "more than one packet written before the poll"
+        );
+        assert!(
+            after.refused() <= before.refused() + 1 && after.refused() <= after.frames_in,
+            "a frame refused for two reasons: {before:?}, {after:?}"
         );
         self.settle();
     }

@@ -1,4 +1,7 @@
 //! [`HostStats`]: counters of a host.
+//!
+//! Every received frame is either refused, for one reason that is counted, or accepted: given to a
+//! socket or a protocol.
 
 /// Counters of one host since its birth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +28,9 @@ pub struct HostStats {
     pub no_socket: u64,
     /// SYNs that found their listener's backlog full.
     pub backlog_full: u64,
-    /// Those of them answered with a SYN cookie.
+    /// SYNs ignored for that reason, or because too many wait for the application's decision.
+    pub backlog_refused: u64,
+    /// SYNs answered with a SYN cookie.
     pub cookies_sent: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,
@@ -49,4 +54,27 @@ pub struct HostStats {
     /// Answers (ARP, neighbor discovery, echo, errors, resets) not given because no frame was
     /// free.
     pub no_frame: u64,
+}
+
+impl HostStats {
+    /// Received frames that went no further. Each is counted once, in one of: malformed, bad checksum,
+    /// not for us, fragment, disbelieved ICMP error, no socket, backlog refused, accept queue full, too
+    /// many of the peer.
+    pub const fn refused(&self) -> u64 {
+        self.malformed
+            + self.bad_checksum
+            + self.not_for_us
+            + self.fragments
+            + self.icmp_unbelieved
+            + self.no_socket
+            + self.backlog_refused
+            + self.accept_queue_full
+            + self.too_many_of_peer
+    }
+
+    /// Received frames given to a socket or a protocol, which may still ignore them. A SYN that waited
+    /// for the application's decision and is refused then counts as refused from then on.
+    pub const fn accepted(&self) -> u64 {
+        self.frames_in.saturating_sub(self.refused())
+    }
 }

@@ -100,6 +100,7 @@ impl Transport {
     pub(super) fn add_to(&self, stats: HostStats) -> HostStats {
         HostStats {
             backlog_full: self.stats.backlog_full,
+            backlog_refused: self.stats.backlog_refused,
             accept_queue_full: self.stats.accept_queue_full,
             too_many_of_peer: self.stats.too_many_of_peer,
             time_wait_full: self.stats.time_wait_full,

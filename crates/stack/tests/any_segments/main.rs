@@ -262,7 +262,13 @@ impl Conversation {
         match step {
             Step::Arrive(arriving) => {
                 let frame = self.segment(arriving).to_frame();
-                self.peer.pair.hosts[HOST].deliver(&frame, now);
+                let host = &mut self.peer.pair.hosts[HOST];
+                let before = host.stats().refused();
+                host.deliver(&frame, now);
+                assert!(
+                    host.stats().refused() <= before + 1,
+                    "refused for two reasons"
+                );
             }
             Step::Write(len) if self.held => {
                 let data: Vec<u8> = (0..*len as u32)

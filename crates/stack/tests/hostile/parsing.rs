@@ -46,6 +46,50 @@ fn headers_that_lie_are_malformed() {
     }
 }
 
+/// Every value of every byte of the headers, with checksums that are right and without.
+#[test]
+fn a_frame_is_refused_for_one_reason_or_accepted() {
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
+    let frame = peer.data(0, b"hello").to_frame();
+    let (mut refused, mut count) = (0, 0);
+    for at in 0..54 {
+        for value in 0..=u8::MAX {
+            for sealed in [false, true] {
+                let mut frame = frame.clone();
+                frame[at] = value;
+                if sealed {
+                    seal(&mut frame);
+                }
+                let before = peer.pair.hosts[HOST].stats();
+                peer.send_frame(&frame);
+                let after = peer.pair.hosts[HOST].stats();
+                let more = after.refused() - before.refused();
+                assert!(more <= 1, "byte {at} is {value}: {before:?}, {after:?}");
+                assert_eq!(after.refused() + after.accepted(), after.frames_in);
+                (refused, count) = (refused + more, count + 1);
+            }
+        }
+    }
+    assert!(refused > count / 2, "{refused} of {count}");
+}
+
+#[test]
+fn a_fragment_is_counted_and_dropped() {
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
+    // More fragments follow; or this one is not the first.
+    for (at, value) in [(20, 0x20), (21, 1)] {
+        let mut frame = peer.data(0, b"hello").to_frame();
+        frame[at] = value;
+        seal(&mut frame);
+        let before = peer.pair.hosts[HOST].stats();
+        assert_eq!(peer.send_frame(&frame), []);
+        let after = peer.pair.hosts[HOST].stats();
+        assert_eq!(after.fragments, before.fragments + 1);
+        assert_eq!(after.refused(), before.refused() + 1);
+    }
+    peer.still_works_at(0);
+}
+
 #[test]
 fn a_frame_cut_anywhere_is_dropped() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));

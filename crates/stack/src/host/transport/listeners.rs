@@ -119,7 +119,10 @@ impl Transport {
         match listener.config.syn_cookies {
             SynCookies::Always => SynAction::SendCookie,
             SynCookies::WhenFull if is_full => SynAction::SendCookie,
-            SynCookies::Never if is_full => SynAction::Drop,
+            SynCookies::Never if is_full => {
+                self.stats.backlog_refused += 1;
+                SynAction::Drop
+            }
             _ => SynAction::Open,
         }
     }

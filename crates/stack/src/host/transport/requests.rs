@@ -53,6 +53,7 @@ impl Transport {
         let limits = self.memory.limits();
         if self.requests.table.len() >= limits.requests {
             self.stats.backlog_full += 1;
+            self.stats.backlog_refused += 1;
             return;
         }
         let deadline = now + limits.request_deadline;
