@@ -141,6 +141,35 @@ async fn names_are_asked_of_the_hosts_server_and_ports_are_forwarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn datagrams_to_a_forwarded_port_arrive_and_each_client_gets_its_answers() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
+    let server = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:53")).await;
+    let server = server.expect("free");
+    for outside in ["127.0.0.1:0", "[::1]:0"] {
+        let socket = tokio::net::UdpSocket::bind(outside).await.expect("a port");
+        let forwarded = socket.local_addr().expect("bound");
+        tokio::spawn(gateway.forward_datagrams(socket, 0, 53));
+        let mut senders = Vec::new();
+        for question in [b"first", b"other"] {
+            let client = tokio::net::UdpSocket::bind(outside).await.expect("a port");
+            client.send_to(question, forwarded).await.expect("sent");
+            let mut buffer = [0; 2000];
+            let (len, from) = within(server.recv_from(&mut buffer)).await.expect("up");
+            assert_eq!(
+                (&buffer[..len], from.ip()),
+                (&question[..], at("10.0.2.2:0").ip())
+            );
+            let answer = [b"re: ", &buffer[..len]].concat();
+            server.send_to(&answer, from).await.expect("a route");
+            senders.push(from);
+            let (len, from) = within(client.recv_from(&mut buffer)).await.expect("up");
+            assert_eq!((&buffer[..len], from), (&answer[..], forwarded));
+        }
+        assert_ne!(senders[0], senders[1], "a port for each client");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_with_anothers_address_is_not_heard() {
     let config = GatewayConfig {
         host_loopback: true,

@@ -14,7 +14,7 @@ use clap::Parser;
 use tautline_netstack::device::{FrameDescriptor, FrameSocket, FrameStream};
 use tautline_netstack::gateway::{Gateway, GatewayConfig, Subnet};
 use tautline_netstack::{Bytes, RelayLimits};
-use tokio::net::{TcpListener, UnixDatagram, UnixListener};
+use tokio::net::{TcpListener, UdpSocket, UnixDatagram, UnixListener};
 use tokio::task::JoinSet;
 
 use super::tun2socks::signaled;
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   tautline gateway 'run:curl -O http://example.org/'
   tautline gateway --qdisc 'cake bandwidth 50mbit dual-dsthost' stream:/tmp/vm1 stream:/tmp/vm2
-  tautline gateway --forward 127.0.0.1:8080=1:80 dgram:/tmp/vm
+  tautline gateway --forward 127.0.0.1:8080=1:80 --forward udp:[::1]:5353=1:53 dgram:/tmp/vm
 Sandboxes, numbered from 1 in the order given:
   run:COMMAND   a shell command in user, mount and network namespaces of its own, with a TAP interface and an address
   pid:PID       the namespaces of a process; adds the interface tap0 and an address
@@ -52,8 +52,8 @@ pub struct GatewayArgs {
     /// Qdisc toward the sandboxes, in tc's words
     #[arg(long, default_value = "cake dual-dsthost")]
     qdisc: String,
-    /// Forward connections to an address and port of this host to a sandbox and its port, e.g.
-    /// 127.0.0.1:8080=1:80
+    /// Forward connections, or with udp: datagrams, to an address and port of this host to a sandbox and
+    /// its port, e.g. 127.0.0.1:8080=1:80 or udp:[::1]:53=1:53
     #[arg(long)]
     forward: Vec<Forward>,
     /// DNS server [default: the first in /etc/resolv.conf]
@@ -85,6 +85,7 @@ pub struct GatewayArgs {
 /// A forwarded port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Forward {
+    is_udp: bool,
     at: SocketAddr,
     /// Number of the sandbox, from 1.
     sandbox: usize,
@@ -96,15 +97,34 @@ impl FromStr for Forward {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
-            let (at, to) = text.split_once('=')?;
+            let rest = text.strip_prefix("udp:");
+            let (at, to) = rest.unwrap_or(text).split_once('=')?;
             let (sandbox, port) = to.split_once(':')?;
             Some(Self {
+                is_udp: rest.is_some(),
                 at: at.parse().ok()?,
                 sandbox: sandbox.parse().ok()?,
                 port: port.parse().ok()?,
             })
         };
-        parse().ok_or("write ADDRESS:PORT=SANDBOX:PORT, e.g. 127.0.0.1:8080=1:80")
+        parse().ok_or("write [udp:]ADDRESS:PORT=SANDBOX:PORT, e.g. 127.0.0.1:8080=1:80")
+    }
+}
+
+impl Forward {
+    /// Forwards until the process ends.
+    async fn start(self, gateway: Arc<Gateway>) -> io::Result<()> {
+        let sandbox = self.sandbox - 1;
+        if self.is_udp {
+            let socket = UdpSocket::bind(self.at).await?;
+            tokio::spawn(
+                async move { gateway.forward_datagrams(socket, sandbox, self.port).await },
+            );
+        } else {
+            let listener = TcpListener::bind(self.at).await?;
+            tokio::spawn(async move { gateway.forward(listener, sandbox, self.port).await });
+        }
+        Ok(())
     }
 }
 
@@ -159,12 +179,7 @@ impl GatewayArgs {
         });
         let gateway = Arc::new(gateway?);
         for forward in &self.forward {
-            let listener = TcpListener::bind(forward.at).await?;
-            let (gateway, forward) = (Arc::clone(&gateway), *forward);
-            tokio::spawn(async move {
-                let sandbox = forward.sandbox - 1;
-                gateway.forward(listener, sandbox, forward.port).await
-            });
+            forward.start(Arc::clone(&gateway)).await?;
         }
         let running = Arc::clone(&gateway);
         let mut running = tokio::spawn(async move { running.run().await });
@@ -251,6 +266,10 @@ mod tests {
     fn the_words_for_ports_and_sandboxes_are_understood() {
         let forward = "127.0.0.1:8080=2:80".parse::<Forward>().expect("a port");
         assert_eq!((forward.sandbox, forward.port), (2, 80));
+        let datagrams = "udp:[::1]:53=1:5353".parse::<Forward>();
+        let datagrams = datagrams.expect("a port of IPv6");
+        assert_eq!((datagrams.is_udp, forward.is_udp), (true, false));
+        assert!(datagrams.at.is_ipv6() && datagrams.port == 5353);
         for bad in [
             "",
             "8080=1:80",

@@ -10,7 +10,7 @@ use tautline_stack::Rejection;
 use tokio::net::{TcpStream, UdpSocket};
 
 use super::GatewayConfig;
-use crate::relay::{Association, Way};
+use crate::relay::{Associate, Association, Way};
 
 /// Port of servers for names.
 const DOMAIN: u16 = 53;
@@ -50,8 +50,6 @@ fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejectio
 }
 
 impl Way for Direct {
-    type Association = DirectAssociation;
-
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
         let connected = TcpStream::connect(target(&self.0, to)?).await;
         let stream = connected.map_err(|error| match error.kind() {
@@ -66,6 +64,10 @@ impl Way for Direct {
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
+}
+
+impl Associate for Direct {
+    type Association = DirectAssociation;
 
     async fn associate(&self) -> io::Result<DirectAssociation> {
         Ok(DirectAssociation {

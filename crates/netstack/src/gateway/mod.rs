@@ -10,20 +10,23 @@
 
 mod dhcp;
 mod direct;
+mod forward;
 mod subnet;
 mod switch;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::io::copy_bidirectional;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::device::PacketIo;
 use crate::relay::{self, RelayLimits};
 use crate::{Builder, Cidr, Netstack};
 use direct::Direct;
+use forward::{Inside, Outside};
 use switch::Switch;
 
 pub use subnet::Subnet;
@@ -141,5 +144,16 @@ impl Gateway {
                 }
             });
         }
+    }
+    /// Forwards the datagrams that `socket` receives to `port` of a sandbox, and its answers back. Each
+    /// client has a port of the gateway's address, within the bounds of [`GatewayConfig::limits`].
+    pub async fn forward_datagrams(&self, socket: UdpSocket, sandbox: usize, port: u16) {
+        let inside = Inside {
+            stack: self.stack.handle().clone(),
+            gateway: (self.config.subnet.gateway(), 0).into(),
+        };
+        let to = (self.config.subnet.sandbox(sandbox), port).into();
+        let outside = Arc::new(Outside { socket, to });
+        relay::forward(Arc::new(inside), self.config.limits, outside).await;
     }
 }

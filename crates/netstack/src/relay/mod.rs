@@ -18,7 +18,9 @@ use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::Netstack;
+use crate::{Netstack, UdpIncoming};
+
+pub(crate) use udp::forward;
 
 /// Bounds of a relay.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +49,14 @@ impl Default for RelayLimits {
 }
 
 /// A way to the destinations.
-pub(crate) trait Way: Send + Sync + 'static {
-    type Association: Association;
-
+pub(crate) trait Way: Associate {
     /// A connection to `to`.
     fn connect(&self, to: SocketAddr) -> impl Future<Output = Result<TcpStream, Rejection>> + Send;
+}
+
+/// A way for datagrams.
+pub(crate) trait Associate: Send + Sync + 'static {
+    type Association: Association;
 
     /// A way for the datagrams of one sender.
     fn associate(&self) -> impl Future<Output = io::Result<Self::Association>> + Send;
@@ -69,11 +74,46 @@ pub(crate) trait Association: Send + Sync {
     ) -> impl Future<Output = io::Result<(SocketAddr, Range<usize>)>> + Send;
 }
 
+/// The datagrams of many senders to many destinations.
+pub(crate) trait Datagrams: Send + Sync + 'static {
+    /// The next one: its length, sender and destination. Cancel safe.
+    fn recv(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, SocketAddr, SocketAddr)>> + Send;
+
+    /// Sends a datagram from `from` back to `to`.
+    fn send(
+        &self,
+        data: &[u8],
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+impl Datagrams for UdpIncoming {
+    fn recv(
+        &self,
+        buffer: &mut [u8],
+    ) -> impl Future<Output = io::Result<(usize, SocketAddr, SocketAddr)>> + Send {
+        Self::recv(self, buffer)
+    }
+
+    fn send(
+        &self,
+        data: &[u8],
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> impl Future<Output = io::Result<usize>> + Send {
+        Self::send(self, data, from, to)
+    }
+}
+
 /// Relays what arrives at `stack` until that ends.
 pub(crate) async fn run<W: Way>(way: W, limits: RelayLimits, stack: &Netstack) -> io::Result<()> {
     let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
     let way = Arc::new(way);
-    let forwarding = udp::forward(Arc::clone(&way), limits, Arc::new(datagrams));
+    let forwarding = forward(Arc::clone(&way), limits, Arc::new(datagrams));
     let _forwarding = AbortOnDrop(tokio::spawn(forwarding));
     loop {
         let (request, way) = (incoming.next().await?, Arc::clone(&way));

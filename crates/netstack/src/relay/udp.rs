@@ -8,8 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 use tokio::time::timeout;
 
-use super::{Association, RelayLimits, Way};
-use crate::UdpIncoming;
+use super::{Associate, Association, Datagrams, RelayLimits};
 use crate::udp_memory::{Memory, Queued};
 
 /// Datagrams of one sender that wait for its association; the rest is dropped.
@@ -20,8 +19,12 @@ const LONGEST: usize = 65_535;
 /// A datagram and its destination.
 type Outgoing = (SocketAddr, Queued);
 
-/// Forwards until the stack ends.
-pub(super) async fn forward<W: Way>(way: Arc<W>, limits: RelayLimits, datagrams: Arc<UdpIncoming>) {
+/// Forwards until there are no more `datagrams`.
+pub(crate) async fn forward<W: Associate, D: Datagrams>(
+    way: Arc<W>,
+    limits: RelayLimits,
+    datagrams: Arc<D>,
+) {
     let mut senders: HashMap<SocketAddr, Sender<Outgoing>> = HashMap::new();
     let memory = Memory::new(limits.udp_memory);
     let mut buffer = vec![0; LONGEST];
@@ -50,16 +53,16 @@ pub(super) async fn forward<W: Way>(way: Arc<W>, limits: RelayLimits, datagrams:
         let (way, datagrams) = (Arc::clone(&way), Arc::clone(&datagrams));
         tokio::spawn(async move {
             // Datagrams are lost where the way does not take them.
-            let _ = relay(&*way, limits, &datagrams, from, waiting).await;
+            let _ = relay(&*way, limits, &*datagrams, from, waiting).await;
         });
     }
 }
 
 /// Passes the datagrams of `client` on and those for it back, until neither come.
 async fn relay(
-    way: &impl Way,
+    way: &impl Associate,
     limits: RelayLimits,
-    datagrams: &UdpIncoming,
+    datagrams: &impl Datagrams,
     client: SocketAddr,
     mut waiting: Receiver<Outgoing>,
 ) -> io::Result<()> {

@@ -20,7 +20,7 @@ pub use http::{HttpError, HttpProxy};
 pub use socks5::{BadProxy, Socks5, Socks5Error};
 
 use crate::Netstack;
-use crate::relay::{self, Association, RelayLimits, Way};
+use crate::relay::{self, Associate, Association, RelayLimits, Way};
 
 /// A proxy.
 #[derive(Clone, Debug)]
@@ -82,14 +82,16 @@ impl Tun2Socks {
 }
 
 impl Way for Proxy {
-    type Association = SocksAssociation;
-
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
         match self {
             Self::Socks5(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
             Self::Http(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
         }
     }
+}
+
+impl Associate for Proxy {
+    type Association = SocksAssociation;
 
     async fn associate(&self) -> io::Result<SocksAssociation> {
         let Self::Socks5(proxy) = self else {

@@ -1,0 +1,54 @@
+//! Datagrams from sockets of the host to a port of a sandbox.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use tautline_rt::StackHandle;
+use tokio::net::UdpSocket;
+
+use crate::relay::{Associate, Association, Datagrams};
+
+/// A socket of the host, all of whose datagrams are for one port of a sandbox.
+pub(super) struct Outside {
+    pub(super) socket: UdpSocket,
+    pub(super) to: SocketAddr,
+}
+
+impl Datagrams for Outside {
+    async fn recv(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, SocketAddr)> {
+        let (len, client) = self.socket.recv_from(buffer).await?;
+        Ok((len, client, self.to))
+    }
+
+    async fn send(&self, data: &[u8], _: SocketAddr, client: SocketAddr) -> io::Result<usize> {
+        self.socket.send_to(data, client).await
+    }
+}
+
+/// Each client has a port of the gateway's address, by which the sandbox tells it from others.
+pub(super) struct Inside {
+    pub(super) stack: StackHandle,
+    pub(super) gateway: SocketAddr,
+}
+
+impl Associate for Inside {
+    type Association = tautline_rt::UdpSocket;
+
+    async fn associate(&self) -> io::Result<tautline_rt::UdpSocket> {
+        tautline_rt::UdpSocket::bind(&self.stack, self.gateway).await
+    }
+}
+
+impl Association for tautline_rt::UdpSocket {
+    async fn send(&self, to: SocketAddr, data: &[u8]) -> io::Result<()> {
+        // A datagram that the stack refuses is lost, and so is the error that an earlier one met.
+        let _ = self.send_to(data, to).await;
+        Ok(())
+    }
+
+    async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
+        let (len, from) = self.recv_from(buffer).await?;
+        Ok((from, 0..len))
+    }
+}
