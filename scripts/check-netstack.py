@@ -1,7 +1,8 @@
 """Both ends of scripts/check-netstack.
 
-    serve PROXY ADDRESS...   a SOCKS 5 server on PROXY, and the destinations at each ADDRESS
+    serve PROXY ADDRESS...   a SOCKS 5 and HTTP CONNECT server on PROXY, and the destinations at each ADDRESS
     use ADDRESS PID          the clients; PID is the process that must leave nothing behind
+    use ADDRESS PID tcp      the same without datagrams, which an HTTP proxy does not take
 """
 
 import asyncio
@@ -21,6 +22,7 @@ BYTES = 16 << 20
 CONNECTIONS, AT_ONCE = 2000, 100
 DEADLINE = 2.0  # of `--connect-timeout`
 REPLIES = {errno.ECONNREFUSED: 5, errno.EHOSTUNREACH: 4, errno.ENETUNREACH: 3}
+STATUS = {errno.EHOSTUNREACH: 504, errno.ENETUNREACH: 504}
 
 hung = []  # seconds that each hanging request was held
 serving = set()  # asyncio itself holds its tasks weakly
@@ -31,7 +33,7 @@ def body(count):
     return (pattern * (count // len(pattern) + 1))[:count]
 
 
-# The proxy (RFC 1928), without login.
+# The proxy (RFC 1928, RFC 9110 section 9.3.6), without login.
 
 
 def packed(host, port):
@@ -53,12 +55,39 @@ async def copy(reader, writer):
 
 
 async def proxy(reader, writer):
-    assert await reader.readexactly(3) == b"\x05\x01\x00"
+    first = await reader.readexactly(1)
+    if first == b"C":
+        return await http_proxy(reader, writer)
+    assert first + await reader.readexactly(2) == b"\x05\x01\x00"
     writer.write(b"\x05\x00")
     _, command, _ = await reader.readexactly(3)
-    host, port = await read_address(reader.readexactly)
+    to = await read_address(reader.readexactly)
     if command == 3:
         return await relay(reader, writer)
+
+    def answer(number):
+        code = REPLIES.get(number, 1) if number else 0
+        return bytes([5, code, 0]) + packed("0.0.0.0", 0)
+
+    await tunnel(to, reader, writer, answer)
+
+
+async def http_proxy(reader, writer):
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    method, to, _ = head.split("\r\n")[0].split(" ")
+    assert method == "ONNECT", head
+    host, port = to.rsplit(":", 1)
+
+    def answer(number):
+        status = STATUS.get(number, 502) if number else 200
+        return f"HTTP/1.1 {status} As asked\r\n\r\n".encode()
+
+    await tunnel((host.strip("[]"), int(port)), reader, writer, answer)
+
+
+async def tunnel(to, reader, writer, answer):
+    """Connects to `to` and copies both ways; `answer` turns an error number, or 0, into the proxy's words."""
+    host, port = to
     if port == HANGS:
         start = time.monotonic()
         await reader.read(1)
@@ -69,9 +98,9 @@ async def proxy(reader, writer):
             raise OSError(errno.EHOSTUNREACH, "as asked")
         upstream = await asyncio.open_connection(host, port)
     except OSError as error:
-        writer.write(bytes([5, REPLIES.get(error.errno, 1), 0]) + packed("0.0.0.0", 0))
+        writer.write(answer(error.errno))
         return
-    writer.write(b"\x05\x00\x00" + packed("0.0.0.0", 0))
+    writer.write(answer(0))
     try:
         await asyncio.gather(copy(reader, upstream[1]), copy(upstream[0], writer))
         upstream[1].close()
@@ -240,9 +269,10 @@ def wait_until(condition, what):
         time.sleep(0.1)
 
 
-def use(address, process):
+def use(address, process, with_datagrams):
     assert curl(address, "1000") == body(1000)
-    datagrams(address)
+    if with_datagrams:
+        datagrams(address)
     before = descriptors(process)
     expected = hashlib.sha256(body(BYTES)).hexdigest()
     assert hashlib.sha256(curl(address, str(BYTES))).hexdigest() == expected, "a download"
@@ -275,9 +305,11 @@ def use(address, process):
     start = time.monotonic()
     asyncio.run(many(address))
     seconds = time.monotonic() - start
-    datagrams(address)
-    # One association of each sender of datagrams is not idle for long enough yet.
-    associations = 2 * 2
+    associations = 0
+    if with_datagrams:
+        datagrams(address)
+        # One association of each sender of datagrams is not idle for long enough yet.
+        associations = 2 * 2
     wait_until(lambda: descriptors(process) <= before + associations, "connections are left open")
     print(f"{address}: {BYTES >> 20} MiB each way; {CONNECTIONS} short connections in {seconds:.1f} s; a hanging request ended after {last:.1f} s")
 
@@ -286,6 +318,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         asyncio.run(serve(sys.argv[2], sys.argv[3:]))
     elif sys.argv[1] == "use":
-        use(sys.argv[2], sys.argv[3])
+        use(sys.argv[2], sys.argv[3], "tcp" not in sys.argv[4:])
     else:
         sys.stdout.buffer.write(body(BYTES))
