@@ -3,11 +3,14 @@
     serve                          an HTTP server on 127.0.0.1:8799; /N is a body of N bytes
     download ADDRESS FLOWS DONE    fetches on FLOWS connections until the file DONE exists
     measure ADDRESS DIRECTORY      pings and fetches, idle and then after it has made DIRECTORY/go
+    echo PORT                      echoes datagrams and connections until a datagram says so
+    ask PORT                       compares the echoes at PORT of 127.0.0.1 and ::1, and then ends the server
 """
 
 import hashlib
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -85,6 +88,55 @@ def measure(address, directory):
     print(max(0, int(loaded[0] - idle[0])))
 
 
+END = b"end"
+
+
+def echo(port):
+    listener = socket.create_server(("", port))
+
+    def accept():
+        while True:
+            end, _ = listener.accept()
+            with end:
+                while data := end.recv(1 << 16):
+                    end.sendall(data)
+
+    threading.Thread(target=accept, daemon=True).start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+        end.bind(("", port))
+        data = b""
+        while data != END:
+            data, client = end.recvfrom(2000)
+            end.sendto(data, client)
+
+
+def ask_by_datagram(family, address, data):
+    with socket.socket(family, socket.SOCK_DGRAM) as end:
+        end.settimeout(0.2)
+        for _ in range(50):  # until the gateway and the server run
+            end.sendto(data, address)
+            try:
+                received = end.recv(2000)
+            except (TimeoutError, ConnectionRefusedError):
+                continue
+            assert received == data, f"{len(received)} bytes of {len(data)}"
+            return
+    raise AssertionError(f"no answer from {address}")
+
+
+def ask(port):
+    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        for count in (1, 1200):
+            ask_by_datagram(family, (host, port), body(count))
+        with socket.create_connection((host, port), 5) as end:
+            end.settimeout(5)
+            end.sendall(body(BULK // 8))
+            end.shutdown(socket.SHUT_WR)
+            received = b"".join(iter(lambda: end.recv(1 << 16), b""))
+        assert received == body(BULK // 8), f"{len(received)} bytes"
+    ask_by_datagram(family, (host, port), END)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         server = Server(("127.0.0.1", PORT), Bodies)
@@ -92,5 +144,9 @@ if __name__ == "__main__":
         server.serve_forever()
     elif sys.argv[1] == "download":
         download(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    elif sys.argv[1] == "echo":
+        echo(int(sys.argv[2]))
+    elif sys.argv[1] == "ask":
+        ask(int(sys.argv[2]))
     else:
         measure(sys.argv[2], sys.argv[3])

@@ -6,7 +6,8 @@
 //! not reach each other. Toward the clients all of them share one queueing discipline: CAKE with
 //! `dual-dsthost`, or HTB with a class each.
 //!
-//! The gateway has IPv4 only. It answers echo requests itself, whatever their destination.
+//! The sandboxes have IPv4 only; ports of the host of either family are forwarded to them. The gateway
+//! answers echo requests itself, whatever their destination.
 
 mod dhcp;
 mod direct;
