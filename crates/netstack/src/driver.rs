@@ -24,8 +24,6 @@ use tokio::time::{Sleep, sleep};
 
 use crate::device::PacketIo;
 use crate::settings::Settings;
-#[cfg(not(target_family = "wasm"))]
-use crate::short_timer::ShortTimer;
 
 /// The queueing discipline of every stack.
 pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
@@ -38,11 +36,8 @@ const RING: usize = 256;
 const BATCH: usize = 64;
 /// Turns before the task lets others run.
 pub(crate) const TURNS: usize = 8;
-/// Shorter waits than tokio's timers measure: a thread of the stack's own wakes the task.
+/// Shorter waits than tokio's timers measure: the task yields instead.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
-/// For shorter waits the task yields: two switches between threads take about as long.
-#[cfg(not(target_family = "wasm"))]
-const SHORTEST_THREAD_SLEEP: Duration = Duration::from_micros(50);
 
 /// The task or thread of a stack. Dropping it ends the stack.
 pub enum Driver {
@@ -164,9 +159,6 @@ pub(crate) struct Alarm {
     clock: Clock,
     timer: Pin<Box<Sleep>>,
     set_for: Option<Instant>,
-    /// Started for the first short wait; most stacks have no shaper and never need it.
-    #[cfg(not(target_family = "wasm"))]
-    short: Option<ShortTimer>,
 }
 
 impl Alarm {
@@ -175,8 +167,6 @@ impl Alarm {
             clock,
             timer: Box::pin(sleep(Duration::ZERO)),
             set_for: None,
-            #[cfg(not(target_family = "wasm"))]
-            short: None,
         }
     }
 
@@ -190,7 +180,7 @@ impl Alarm {
             return Rest::Again;
         }
         if wait < SHORTEST_SLEEP {
-            return self.rest_shortly(at, wait, context);
+            return Rest::Yield;
         }
         if self.set_for.is_none_or(|set_for| set_for > at) {
             self.timer.set(sleep(wait));
@@ -201,29 +191,6 @@ impl Alarm {
         }
         self.set_for = None;
         Rest::Again
-    }
-
-    #[cfg(not(target_family = "wasm"))]
-    fn rest_shortly(&mut self, at: Instant, wait: Duration, context: &Context<'_>) -> Rest {
-        if wait < SHORTEST_THREAD_SLEEP {
-            return Rest::Yield;
-        }
-        if self.short.is_none() {
-            self.short = ShortTimer::start(self.clock).ok();
-        }
-        match &self.short {
-            Some(short) => {
-                short.arm(at, context.waker());
-                Rest::Sleep
-            }
-            // No thread is left in the process.
-            None => Rest::Yield,
-        }
-    }
-
-    #[cfg(target_family = "wasm")]
-    fn rest_shortly(&mut self, _: Instant, _: Duration, _: &Context<'_>) -> Rest {
-        Rest::Yield
     }
 }
 

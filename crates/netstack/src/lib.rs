@@ -34,8 +34,6 @@ pub mod like;
 mod relay;
 mod report;
 mod settings;
-#[cfg(not(target_family = "wasm"))]
-mod short_timer;
 mod stack;
 #[cfg(not(target_family = "wasm"))]
 pub mod tun2socks;
