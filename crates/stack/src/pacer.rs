@@ -81,6 +81,13 @@ impl Pacer {
             .max(Instant::from_nanos(at.as_nanos().saturating_sub(forgiven)))
     }
 
+    /// A segment that was to depart at `at` is dropped in this host: its time is free again. Otherwise
+    /// each attempt would move the next one further beyond the horizon of FQ (Linux advances
+    /// `tcp_wstamp_ns` only for a segment that the qdisc has taken).
+    pub(crate) fn withdraw(&mut self, at: Instant) {
+        self.next = self.next.min(at);
+    }
+
     /// Records the departure of `len` bytes of payload at `at`, in `segments` segments at `rate`;
     /// lateness of up to `burst` may be made up for.
     pub(crate) fn departed(

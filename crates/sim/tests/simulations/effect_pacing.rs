@@ -102,3 +102,37 @@ fn departure_stamps_are_kept_by_fq_and_by_no_fifo() {
         "{seconds} s, at the rate it takes {ideal}"
     );
 }
+
+/// FQ drops what is to depart after more than 10 s. At 100 bytes a second segments are 14.5 s apart: each is
+/// refused until its time is within the horizon, and no refusal may move the next attempt further away.
+#[test]
+fn a_rate_so_low_that_segments_lie_beyond_the_horizon_still_makes_progress() {
+    let rate = Rate::bytes_per_sec(100);
+    let congestion = Fixed {
+        cwnd: Bytes::new(4 * MSS),
+        pacing_rate: rate,
+    }
+    .factory();
+    let sender = TcpConfig {
+        congestion,
+        pacing: Pacing::Qdisc,
+        ..TcpConfig::default()
+    };
+    let bytes = 10 * MSS;
+    let transfer = Transfer {
+        bytes,
+        qdisc: "fq".parse().expect("fq"),
+        links: long_wire(ms(20)),
+        sender,
+        ..Transfer::default()
+    };
+    let (outcome, _) = run_recorded(&transfer, Departures::default());
+    let (seconds, ideal) = (
+        outcome.duration.as_secs_f64(),
+        (Bytes::new(bytes) / rate).as_secs_f64(),
+    );
+    assert!(
+        outcome.sender.local_drops > 0 && seconds < 3.0 * ideal,
+        "{seconds} s, at the rate {ideal} s"
+    );
+}

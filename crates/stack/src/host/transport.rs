@@ -10,7 +10,7 @@ pub(super) use self::listeners::SynAction;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use tautline_base::{DropReason, Instant, Owner, Settled, SocketId};
+use tautline_base::{DropReason, Frame, Instant, Owner, Packet, Settled, SocketId};
 
 use self::memory::Memory;
 use self::requests::Requests;
@@ -505,15 +505,15 @@ impl Transport {
         }
     }
 
-    /// Notifies a connection of a drop inside the host, if its profile says so.
-    pub(super) fn report_drop(
+    /// Notifies the connection that sent `packet` of its drop inside the host, if its profile says so.
+    pub(super) fn report_drop<F: Frame>(
         &mut self,
-        owner: Owner,
-        segments: u16,
+        packet: &Packet<F>,
         stage: DropStage,
         reason: DropReason,
         now: Instant,
     ) {
+        let Some(owner) = packet.owner() else { return };
         let Some(connection) = self.sockets.connection_mut(owner.socket) else {
             return;
         };
@@ -524,7 +524,7 @@ impl Transport {
             LocalDropReporting::Everything => true,
         };
         if is_reported || reason == DropReason::Reset {
-            connection.on_local_drop(owner.segment, segments, reason, now);
+            connection.on_local_drop(packet, reason, now);
             self.runnable.push(connection);
         }
     }

@@ -173,10 +173,7 @@ where
             self.interface.stats.dropped += 1;
             let tracer = &mut self.interface.tracer;
             Interface::<Q, D, T, L>::trace(tracer, now, What::Dropped(reason), &packet);
-            if let Some(owner) = packet.owner() {
-                self.transport
-                    .report_drop(owner, packet.segments(), stage, reason, now);
-            }
+            self.transport.report_drop(&packet, stage, reason, now);
             self.settle(packet, false);
         }
         self.interface.drops = drops;

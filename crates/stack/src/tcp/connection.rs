@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_base::{Instant, SegmentId, SocketId};
+use tautline_base::{Frame, Instant, Item, Packet, SegmentId, SocketId};
 use tautline_qdisc::DropReason;
 
 use super::deadlines::ORPHAN_RETRIES;
@@ -396,18 +396,20 @@ impl Connection {
         self.send.flight.left_host(segment, count, sent) || self.send.flight.segments.any_lost()
     }
 
-    /// A packet of this connection was dropped in this host, and it is notified.
-    pub(crate) fn on_local_drop(
+    /// `packet` of this connection was dropped in this host, and it is notified.
+    pub(crate) fn on_local_drop<F: Frame>(
         &mut self,
-        segment: Option<SegmentId>,
-        count: u16,
+        packet: &Packet<F>,
         reason: DropReason,
         now: Instant,
     ) {
         let opening = self.state.is_opening();
-        self.send
-            .flight
-            .on_local_drop(segment, count, reason, (opening, now));
+        let flight = &mut self.send.flight;
+        if reason == DropReason::Horizon {
+            flight.congestion.withdraw_departure(packet.departure());
+        }
+        let segment = packet.owner().and_then(|owner| owner.segment);
+        flight.on_local_drop(segment, packet.segments(), reason, (opening, now));
     }
 
     /// Nothing remains to be done for this connection.

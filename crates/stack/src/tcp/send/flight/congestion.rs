@@ -80,6 +80,11 @@ impl Congestion {
         );
     }
 
+    /// The qdisc refuses a segment that was to depart at `at`: that is too far in the future.
+    pub(in crate::tcp) fn withdraw_departure(&mut self, at: Instant) {
+        self.pacer.withdraw(at);
+    }
+
     /// The congestion window is full, all below `nxt` being sent.
     pub(in crate::tcp::send) fn limit(&mut self, nxt: u64) {
         self.usage.limited_until = Some(nxt);
