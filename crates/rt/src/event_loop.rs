@@ -183,7 +183,9 @@ impl EventLoop {
                 Next::At(at) => Some(at),
                 Next::Event => None,
             };
-            promised = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
+            // A wake may name a time that is over: whatever is possible at once.
+            let asked = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
+            promised = asked.map(|at| at.max(now));
             let until = promised.map_or(check_at, |at| at.min(check_at));
             if received < FULL_BATCH && !self.wait(host, Some(until), received > 0)? {
                 return Ok(Ended::DeviceFailed);

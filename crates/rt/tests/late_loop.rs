@@ -1,4 +1,5 @@
-//! A loop whose thread had no processor: what has arrived meanwhile is heard before timers speak.
+//! A loop whose thread had no processor: what has arrived meanwhile is heard before timers speak. A
+//! queue that stands is no such thing.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, Next};
 use tautline_stack::{Cidr, Event, Host, HostConfig, LossRecovery, TcpConfig};
+use tautline_testkit::Ip;
 
 type Machine = Host<Pfifo<Packet<HeapFrame>>, Wire>;
 type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
@@ -95,7 +97,7 @@ fn host(last: u8, inbox: &Queue, outbox: &Queue, descriptor: UnixDatagram) -> Ma
     Host::new(
         config,
         port,
-        Pool::new((0..64).map(|_| HeapFrame::new()).collect()),
+        Pool::new((0..1024).map(|_| HeapFrame::new()).collect()),
         tautline_stack::NoTrace,
     )
 }
@@ -193,4 +195,79 @@ fn an_acknowledgment_behind_a_batch_forestalls_the_probe() {
         "the byte was sent, and heard of"
     );
     assert_eq!(client.probes, 0, "what was acknowledged is not sent again");
+}
+
+/// Keeps the host's inbox full, and looks how much of it each turn takes.
+struct Flood {
+    inbox: Queue,
+    request: Vec<u8>,
+    turns: u32,
+    /// Turns that took a batch and no more.
+    single: u32,
+    /// Turns that began with packets waiting to be sent.
+    standing: u32,
+}
+
+/// Frames in the inbox before each turn, and those of a batch.
+const WAITING: usize = 4 * BATCH;
+const BATCH: usize = 64;
+
+impl Application<Machine> for Flood {
+    fn on_event(&mut self, _: &mut Machine, _: Event, _: Instant) {}
+
+    fn turn(&mut self, host: &mut Machine, _: Instant) -> Next {
+        let mut inbox = self.inbox.borrow_mut();
+        if inbox.len() == WAITING - BATCH {
+            self.single += 1;
+        }
+        self.standing += u32::from(!host.port().backlog().is_empty());
+        self.turns += 1;
+        inbox.resize(WAITING, self.request.clone());
+        if self.turns == 200 {
+            Next::Done
+        } else {
+            Next::Event
+        }
+    }
+}
+
+/// Packets that wait for the device make no turn late: it takes one batch, and then sends.
+#[test]
+fn a_standing_queue_does_not_count_as_lateness() {
+    let (left, right): (Queue, Queue) = Default::default();
+    let (one, _other) = UnixDatagram::pair().expect("descriptors");
+    let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");
+    let mut host = host(1, &left, &right, one);
+    let echo = [
+        &[8, 0][..],
+        &internet_checksum(&[8, 0, 0, 0, 0, 1, 0, 1]),
+        &[0, 1, 0, 1],
+    ]
+    .concat();
+    let (from, to) = (Ipv4Addr::new(10, 7, 0, 2), Ipv4Addr::new(10, 7, 0, 1));
+    let request = Ip::new(from, to, 1).frame([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], &echo);
+    // More answers than a poll transmits.
+    for _ in 0..WAITING {
+        host.deliver(&request, event_loop.clock().now());
+    }
+    let mut flood = Flood {
+        inbox: Rc::clone(&left),
+        request,
+        turns: 0,
+        single: 0,
+        standing: 0,
+    };
+    let ended = event_loop.run(&mut host, &mut flood).expect("poll works");
+    assert_eq!(ended, Ended::Application);
+    assert!(
+        flood.standing > 150,
+        "{} turns with a queue",
+        flood.standing
+    );
+    // The thread may really have been late in some.
+    assert!(flood.single > 20, "{} turns took one batch", flood.single);
+}
+
+fn internet_checksum(bytes: &[u8]) -> [u8; 2] {
+    tautline_testkit::checksum(&[bytes]).to_be_bytes()
 }
