@@ -37,7 +37,15 @@ pub struct Plan {
     pub think: Duration,
 }
 
-/// Opens the conversation and checks the answer.
+impl Plan {
+    /// The first bytes of the conversation.
+    pub fn head(&self) -> Vec<u8> {
+        let numbers = [self.up, self.down, self.seed];
+        numbers.into_iter().flat_map(u64::to_be_bytes).collect()
+    }
+}
+
+/// Goes on with a conversation whose [head](Plan::head) is sent, and checks the answer.
 ///
 /// # Errors
 /// Those of the stream; `InvalidData` if a byte is not what it should be; `TimedOut` if the peer is
@@ -51,11 +59,6 @@ pub async fn call(mut stream: impl AsyncRead + AsyncWrite + Unpin, plan: Plan) -
         think,
     } = plan;
     let mut sent = Sha256::new();
-    let head: Vec<u8> = [up, down, seed]
-        .iter()
-        .flat_map(|number| number.to_be_bytes())
-        .collect();
-    patiently(stream.write_all(&head)).await?;
     sleep(think).await;
     send(&mut stream, up, seed, Some(&mut sent)).await?;
     patiently(stream.shutdown()).await?;
@@ -178,10 +181,15 @@ mod tests {
         think: Duration::ZERO,
     };
 
+    async fn whole_call(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
+        stream.write_all(&PLAN.head()).await?;
+        call(stream, PLAN).await
+    }
+
     #[tokio::test]
     async fn both_sides_agree() {
         let (caller, answerer) = duplex(1000);
-        let (called, answered) = tokio::join!(call(caller, PLAN), answer(answerer));
+        let (called, answered) = tokio::join!(whole_call(caller), answer(answerer));
         called.unwrap();
         assert_eq!(answered.unwrap(), (100_000, 70_001));
     }
@@ -212,7 +220,7 @@ mod tests {
             let ((caller, outside), (inside, answerer)) = (duplex(1000), duplex(1000));
             let ((a, b), (c, d)) = (tokio::io::split(outside), tokio::io::split(inside));
             let relay = async { tokio::try_join!(garble(a, d, up), garble(c, b, down)) };
-            let (called, ..) = tokio::join!(call(caller, PLAN), answer(answerer), relay);
+            let (called, ..) = tokio::join!(whole_call(caller), answer(answerer), relay);
             assert_eq!(called.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }

@@ -37,8 +37,9 @@ pub type Stack = Host<Box<dyn DynQdisc<Packet<HeapFrame>>>, MemoryDevice>;
 #[derive(Clone, Debug)]
 struct End {
     socket: SocketId,
-    /// Port of the connecting end: the name of the connection on both sides.
+    /// Port and family of the connecting end: the name of the connection on both sides.
     port: u16,
+    ipv6: bool,
     /// The side that connected.
     opener: usize,
     written: u32,
@@ -116,8 +117,8 @@ impl Pair {
         }
     }
 
-    /// `side` connects to the other.
-    pub fn connect(&mut self, side: usize, ipv6: bool, tcp: TcpConfig) {
+    /// `side` connects to the other, and writes `len` bytes before the SYN leaves.
+    pub fn connect(&mut self, side: usize, ipv6: bool, tcp: TcpConfig, len: u16) {
         let peer = 1 - side;
         let remote = if ipv6 {
             SocketAddr::new(address_v6(peer).into(), PORT)
@@ -126,9 +127,9 @@ impl Pair {
         };
         if let Ok(socket) = self.hosts[side].connect(remote, tcp, self.now) {
             let local = self.hosts[side].local(socket).expect("a new socket");
-            self.ends[side].push(End::new(socket, local.port(), side));
+            self.ends[side].push(End::new(socket, local, side));
+            self.write(side, (self.ends[side].len() - 1) as u8, len);
         }
-        self.run_for(Duration::ZERO);
     }
 
     /// The application of `side` writes up to `len` bytes on connection `at`.
@@ -315,7 +316,7 @@ impl Pair {
             match event {
                 Event::Accepted { socket, .. } => {
                     let peer = self.hosts[side].peer(socket).expect("a new connection");
-                    self.ends[side].push(End::new(socket, peer.port(), 1 - side));
+                    self.ends[side].push(End::new(socket, peer, 1 - side));
                 }
                 Event::Closed { socket, why } => {
                     let mut ends = self.ends[side].iter_mut();
@@ -388,7 +389,7 @@ impl Pair {
 
     /// A reader got no byte that was not written; and all of them, if both ends closed in order.
     fn check_streams(&self) {
-        let key = |end: &End| (end.opener, end.port);
+        let key = |end: &End| (end.opener, end.port, end.ipv6);
         let mut others: HashMap<_, Vec<&End>> = HashMap::new();
         for end in &self.ends[1] {
             others.entry(key(end)).or_default().push(end);
@@ -409,10 +410,11 @@ impl Pair {
 }
 
 impl End {
-    fn new(socket: SocketId, port: u16, opener: usize) -> Self {
+    fn new(socket: SocketId, connecting: SocketAddr, opener: usize) -> Self {
         Self {
             socket,
-            port,
+            port: connecting.port(),
+            ipv6: connecting.is_ipv6(),
             opener,
             written: 0,
             read: 0,

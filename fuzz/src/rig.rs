@@ -31,8 +31,9 @@ const POLLS_AT_ONE_INSTANT: usize = 4_000;
 /// Wakes followed one by one when time passes; then time jumps, as under a driver that was not
 /// scheduled.
 const WAKES: usize = 64;
-/// Wakes until everything is over once nobody holds a socket any more.
-const LAST_WAKES: usize = 20_000;
+/// Wakes until everything is over once nobody holds a socket any more: more than the probes of the
+/// shortest keepalive interval, 1 ms, within the longest user timeout, 65.5 s.
+const LAST_WAKES: usize = 80_000;
 
 type Stack = Host<Ledger<FqCodel<Packet<HeapFrame>>>, MemoryDevice>;
 
@@ -50,6 +51,7 @@ pub struct Settings {
     pub nagle: bool,
     pub pacing: u8,
     pub tsq: bool,
+    pub fast_open: bool,
 }
 
 impl Settings {
@@ -65,6 +67,8 @@ impl Settings {
             } else {
                 TsqLimit::Off
             },
+            fast_open: self.fast_open,
+            fast_open_queue: if self.fast_open { 4 } else { 0 },
             retries: 3,
             syn_retries: 2,
             ..TcpConfig::default()
@@ -80,7 +84,8 @@ pub enum Call {
     Shutdown,
     Close,
     Abort,
-    Connect,
+    /// With so many bytes to send from the beginning.
+    Connect(u16),
 }
 
 /// How little a listener and its host may hold.
@@ -155,6 +160,8 @@ pub struct Rig {
     /// Bytes written to and read from the newest socket.
     written: u32,
     read: u32,
+    /// The Fast Open cookie that the host gave its peer; empty before.
+    pub cookie: Vec<u8>,
     /// The peer keeps to [`pattern`], and there is one connection: contents can be checked.
     checks_contents: bool,
 }
@@ -200,6 +207,7 @@ impl Rig {
             held: 0,
             written: 0,
             read: 0,
+            cookie: Vec::new(),
             checks_contents,
         };
         rig.deliver(&frame::arp(1, PEER_MAC, PEER, HOST));
@@ -223,8 +231,7 @@ impl Rig {
                 interval,
                 probes,
             } => {
-                // With the longest user timeout, fewer probes than the last wakes.
-                let interval = Duration::from_millis(4 * (u64::from(interval) + 1));
+                let interval = Duration::from_millis(u64::from(interval) + 1);
                 let keepalive = Keepalive {
                     idle: milliseconds(idle),
                     interval,
@@ -260,8 +267,8 @@ impl Rig {
         self.settle();
     }
 
-    /// The application connects to the peer.
-    pub fn connect(&mut self) {
+    /// The application connects to the peer, and writes `len` bytes before the SYN leaves.
+    pub fn connect(&mut self, len: u16) {
         let remote = SocketAddrV4::new(PEER, REMOTE);
         self.sockets.push(
             self.host
@@ -269,7 +276,7 @@ impl Rig {
                 .expect("the address is good"),
         );
         (self.written, self.read) = (0, 0);
-        self.settle();
+        self.call(Call::Write(len));
     }
 
     /// Number of sockets, the listener among them.
@@ -314,8 +321,8 @@ impl Rig {
             Call::Shutdown => drop(self.host.shutdown(socket)),
             Call::Close => self.host.close(socket, self.now),
             Call::Abort => drop(self.host.abort(socket)),
-            Call::Connect if self.checks_contents => {}
-            Call::Connect => self.connect(),
+            Call::Connect(_) if self.checks_contents => {}
+            Call::Connect(len) => self.connect(len),
         }
         self.settle();
     }
@@ -418,13 +425,18 @@ impl Rig {
                 } else {
                     segment.ack.wrapping_sub(1)
                 },
-                host_next: segment.seq.wrapping_add(1),
+                host_next: segment.seq.wrapping_add(segment.len()),
                 host_ack: segment.ack,
                 edge: None,
                 scale: segment.option(3).map_or(0, |value| value[0]),
                 timestamp: None,
             };
             *flow = incarnation;
+            if segment.ack != 0
+                && let Some(cookie) = segment.option(34)
+            {
+                self.cookie = cookie.to_vec();
+            }
         } else if segment.flags & RST == 0 && segment.source_port == flow.host_port {
             flow.host_ack = segment.ack;
             let end = segment.seq.wrapping_add(segment.len());

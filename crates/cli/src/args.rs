@@ -118,6 +118,9 @@ impl FromArgMatches for OptionalStack {
     }
 }
 
+/// Connections of a listener that may rest on a Fast Open cookie alone (what servers commonly set).
+const FAST_OPEN_QUEUE: usize = 256;
+
 /// Options of TCP.
 #[derive(Args, Clone, Debug)]
 pub struct TcpArgs {
@@ -142,6 +145,9 @@ pub struct TcpArgs {
     /// Send keepalive probes after this many idle seconds, and at this interval
     #[arg(long, value_parser = some_seconds)]
     pub keepalive: Option<Duration>,
+    /// Give and use Fast Open cookies: what is written before the handshake ends goes with the SYN
+    #[arg(long)]
+    pub fast_open: bool,
     /// Retransmission timeouts of one segment before the connection is aborted
     #[arg(long, default_value_t = 15)]
     pub retries: u32,
@@ -164,6 +170,8 @@ impl TcpArgs {
                 interval: idle,
                 ..Keepalive::default()
             }),
+            fast_open: self.fast_open,
+            fast_open_queue: if self.fast_open { FAST_OPEN_QUEUE } else { 0 },
             retries: self.retries,
             syn_retries: self.syn_retries,
             ..TcpConfig::default()

@@ -17,6 +17,10 @@ pub(crate) const PEER_PORT: u16 = 8080;
 const MSG_PEEK: i64 = 2;
 /// `MSG_MORE`.
 const MSG_MORE: i64 = 0x8000;
+/// `MSG_EOR`.
+const MSG_EOR: i64 = 0x80;
+/// `MSG_FASTOPEN`.
+const MSG_FASTOPEN: i64 = 0x2000_0000;
 /// `MSG_DONTWAIT` and `MSG_NOSIGNAL`, which change nothing here.
 const MSG_IGNORED: i64 = 0x4040;
 
@@ -38,6 +42,8 @@ pub(crate) struct Unsupported(pub(crate) String);
 #[derive(Clone, Debug)]
 enum Socket {
     Unbound(TcpConfig),
+    /// Connected by name: its SYN waits for data (`TCP_FASTOPEN_CONNECT`).
+    Deferred(TcpConfig),
     Listener(SocketId, TcpConfig),
     Connection(SocketId, TcpConfig),
 }
@@ -144,11 +150,13 @@ impl Application {
         match self.sockets.get(&descriptor).cloned() {
             Some(Socket::Unbound(config)) => {
                 let peer = world.peer(PEER_PORT);
-                let Ok(id) = world.host.connect(peer, config.clone(), world.now()) else {
+                if config.fast_open && world.host.has_fast_open_cookie(peer.ip()) {
+                    self.sockets.insert(descriptor, Socket::Deferred(config));
+                    return Ok(Outcome::Value(0));
+                }
+                if !self.open(descriptor, config, world) {
                     return Ok(Outcome::Error("ENETUNREACH"));
-                };
-                self.sockets
-                    .insert(descriptor, Socket::Connection(id, config));
+                }
                 Ok(if call.until.is_some() {
                     Outcome::Waits
                 } else {
@@ -164,6 +172,17 @@ impl Application {
             }),
             _ => Err(unsupported(call)),
         }
+    }
+
+    /// Begins an active open of `descriptor`; false if there is no way to the peer.
+    fn open(&mut self, descriptor: i64, config: TcpConfig, world: &mut World) -> bool {
+        let peer = world.peer(PEER_PORT);
+        let opened = world.host.connect(peer, config.clone(), world.now());
+        if let Ok(id) = opened {
+            let connection = Socket::Connection(id, config);
+            self.sockets.insert(descriptor, connection);
+        }
+        opened.is_ok()
     }
 
     fn accept(&mut self, call: &Call, world: &mut World) -> Outcome {
@@ -213,15 +232,20 @@ impl Application {
     }
 
     fn write(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        if let Some(outcome) = self.open_by_writing(call, world)? {
+            return Ok(outcome);
+        }
         let id = self.connection(call)?;
         let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24);
-        let flags = flags(call, MSG_IGNORED | MSG_MORE)?;
+        let known = MSG_IGNORED | MSG_MORE | MSG_EOR | MSG_FASTOPEN;
+        let flags = flags(call, known)?;
         let rest = vec![0; (len - self.written) as usize];
-        let sent = if flags & MSG_MORE == 0 {
-            world.host.send(id, &rest)
-        } else {
-            let socket = world.host.tcp(id);
-            socket.and_then(|mut socket| socket.send_more(&rest))
+        let socket = world.host.tcp(id);
+        let sent = match flags & (MSG_MORE | MSG_EOR) {
+            0 => world.host.send(id, &rest),
+            MSG_EOR => socket.and_then(|mut socket| socket.send_record(&rest)),
+            MSG_MORE => socket.and_then(|mut socket| socket.send_more(&rest)),
+            _ => return Err(unsupported(call)),
         };
         Ok(match sent {
             Ok(count) => {
@@ -237,6 +261,45 @@ impl Application {
                 Outcome::Error(error) => Outcome::Error(error),
                 _ => Outcome::Error("EPIPE"),
             },
+        })
+    }
+
+    /// Opens a connection with the data of `call`, if the flag or the socket asks for that. An outcome
+    /// if there is no cookie: then the call does what `connect` does.
+    fn open_by_writing(
+        &mut self,
+        call: &Call,
+        world: &mut World,
+    ) -> Result<Option<Outcome>, Unsupported> {
+        let descriptor = number(call, 0).ok_or_else(|| unsupported(call))?;
+        let known = MSG_IGNORED | MSG_MORE | MSG_EOR | MSG_FASTOPEN;
+        let asks = flags(call, known)? & MSG_FASTOPEN != 0;
+        let config = match self.sockets.get(&descriptor).cloned() {
+            Some(Socket::Deferred(config)) => config,
+            Some(Socket::Unbound(config)) if asks => TcpConfig {
+                fast_open: true,
+                ..config
+            },
+            Some(Socket::Connection(id, _)) if asks && !world.connected.contains(&id) => {
+                return Ok(Some(if world.closed.contains_key(&id) {
+                    ended(id, world, -1)
+                } else if call.until.is_some() {
+                    Outcome::Waits
+                } else {
+                    Outcome::Error("EALREADY")
+                }));
+            }
+            _ => return Ok(None),
+        };
+        let has_cookie = world.host.has_fast_open_cookie(world.peer(PEER_PORT).ip());
+        Ok(if !self.open(descriptor, config, world) {
+            Some(Outcome::Error("ENETUNREACH"))
+        } else if has_cookie {
+            None
+        } else if call.until.is_some() {
+            Some(Outcome::Waits)
+        } else {
+            Some(Outcome::Error("EINPROGRESS"))
         })
     }
 
@@ -270,7 +333,7 @@ impl Application {
         let descriptor = number(call, 0).unwrap_or(-1);
         match self.sockets.remove(&descriptor) {
             None => Outcome::Error("EBADF"),
-            Some(Socket::Unbound(_)) => Outcome::Value(0),
+            Some(Socket::Unbound(_) | Socket::Deferred(_)) => Outcome::Value(0),
             Some(Socket::Listener(id, _) | Socket::Connection(id, _)) => {
                 world.host.close(id, world.now());
                 Outcome::Value(0)
@@ -291,7 +354,7 @@ impl Application {
         let is_set = match socket {
             Socket::Unbound(config) => set_before(name, value, config).map(|()| Outcome::Value(0)),
             Socket::Connection(id, config) => set_open(name, value, *id, config, world),
-            Socket::Listener(..) => None,
+            Socket::Deferred(_) | Socket::Listener(..) => None,
         };
         is_set.ok_or_else(|| unsupported(call))
     }
@@ -363,6 +426,8 @@ fn set_before(name: &str, value: &Value, config: &mut TcpConfig) -> Option<()> {
             config.pacing = Pacing::Internal;
         }
         "TCP_MAXSEG" => config.max_segment = Some(first_number(value)?.try_into().ok()?),
+        "TCP_FASTOPEN" => config.fast_open_queue = first_number(value)?.try_into().ok()?,
+        "TCP_FASTOPEN_CONNECT" => config.fast_open = first_number(value)? != 0,
         "IP_TOS" | "IPV6_TCLASS" => config.tos = first_number(value)?.try_into().ok()?,
         _ => return None,
     }

@@ -10,7 +10,7 @@ use tautline_stack::{EcnState, TcpInfo};
 use crate::assertion::Names;
 
 /// Constants by name.
-const CONSTANTS: [(&str, i64); 22] = [
+const CONSTANTS: [(&str, i64); 23] = [
     ("TCP_CA_Open", 0),
     ("TCP_CA_Disorder", 1),
     ("TCP_CA_CWR", 2),
@@ -31,6 +31,7 @@ const CONSTANTS: [(&str, i64); 22] = [
     ("TCPI_OPT_WSCALE", 4),
     ("TCPI_OPT_ECN", 8),
     ("TCPI_OPT_ECN_SEEN", 16),
+    ("TCPI_OPT_SYN_DATA", 32),
     ("TCP_INFINITE_SSTHRESH", INFINITE_SSTHRESH),
     ("True", 1),
 ];
@@ -92,6 +93,7 @@ fn window(info: &TcpInfo, field: &str) -> Option<i64> {
                 info.scales.is_some(),
                 info.ecn != EcnState::Off,
                 info.received_ce > 0,
+                info.syn_data_acked,
             ];
             set.iter()
                 .enumerate()

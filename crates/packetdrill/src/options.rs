@@ -2,10 +2,13 @@
 
 use crate::syntax::TcpOption;
 
+/// The option of TCP Fast Open (RFC 7413 §4.1.1).
+pub(crate) const FAST_OPEN: u8 = 34;
+
 /// Bytes of `options`, padded to a multiple of four.
 ///
 /// # Errors
-/// More than the 40 bytes that a header has for options.
+/// More than the 40 bytes that a header has for options, or a cookie that is not known.
 pub(crate) fn encode(options: &[TcpOption]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     for option in options {
@@ -25,6 +28,9 @@ pub(crate) fn encode(options: &[TcpOption]) -> Result<Vec<u8>, String> {
             TcpOption::Timestamp(value, echo) => {
                 bytes.extend([8, 10]);
                 bytes.extend([value.to_be_bytes(), echo.to_be_bytes()].concat());
+            }
+            TcpOption::FastOpenCookie => {
+                return Err("the stack has given no Fast Open cookie yet".into());
             }
             TcpOption::Other(kind, value) => {
                 bytes.extend([*kind, 2 + value.len() as u8]);
@@ -96,6 +102,7 @@ pub(crate) fn canonical(options: &[TcpOption]) -> Vec<TcpOption> {
         TcpOption::SackPermitted => 4,
         TcpOption::Sack(_) => 5,
         TcpOption::Timestamp(..) => 8,
+        TcpOption::FastOpenCookie => u16::from(FAST_OPEN) + 256,
         TcpOption::Other(kind, _) => u16::from(*kind) + 256,
     };
     let mut kept: Vec<_> = options

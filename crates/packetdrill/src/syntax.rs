@@ -101,6 +101,8 @@ pub enum TcpOption {
     Sack(Vec<(u32, u32)>),
     /// Value and echo.
     Timestamp(u32, u32),
+    /// The Fast Open cookie that the stack gave (`FO TFO_COOKIE`).
+    FastOpenCookie,
     /// Any other kind with its bytes.
     Other(u8, Vec<u8>),
 }

@@ -123,6 +123,8 @@ fn set(name: &str, value: &str, config: &mut TcpConfig) -> Option<()> {
         "tcp_fin_timeout" => config.fin_wait = seconds()?,
         "tcp_early_retrans" => config.loss_recovery.tail_loss_probe = value != "0",
         "tcp_frto" => config.loss_recovery.frto = value != "0",
+        // Client and server, each with cookies, if the socket asks for it.
+        "tcp_fastopen" => (value == "3").then_some(())?,
         "tcp_recovery" => (value != "0").then_some(())?,
         "tcp_reordering" => (value == "3").then_some(())?,
         "tcp_mtu_probing" => {

@@ -226,6 +226,14 @@ pub struct TcpConfig {
     /// finds too many others waiting, is dropped ([`Limits`](crate::Limits)); its peer sends it again.
     /// Then `backlog` and `syn_cookies` have no meaning. Default off.
     pub deferred_accept: bool,
+    /// Whether a connection asks its server for a Fast Open cookie and, once it has one, sends what
+    /// the application wrote before the first poll in the SYN (RFC 7413; Linux `TCP_FASTOPEN_CONNECT`).
+    /// The server may get that data twice: it must not mind. Default off.
+    pub fast_open: bool,
+    /// Connections of a listener that may rest on a Fast Open cookie alone: they are accepted at
+    /// their SYN, with its data, before the client's address is proven (Linux `TCP_FASTOPEN`).
+    /// Default 0: no cookies are given.
+    pub fast_open_queue: usize,
     /// Connections, half-open ones included, that a listener serves for one address at a time.
     /// Default no limit.
     pub per_peer: Option<usize>,
@@ -298,6 +306,8 @@ impl Default for TcpConfig {
             accept_queue: 4096,
             syn_cookies: SynCookies::WhenFull,
             deferred_accept: false,
+            fast_open: false,
+            fast_open_queue: 0,
             per_peer: None,
             tos: 0,
             ecn: EcnMode::Accept,

@@ -26,6 +26,7 @@ enum Use {
     Port,
     Cookie,
     CookieOfMinute,
+    FastOpen,
     Interface,
     FlowLabel,
     Budget,
@@ -70,6 +71,11 @@ impl Key {
         (peer_isn, size): (u32, u16),
     ) -> u32 {
         self.hash(Use::CookieOfMinute, (tuple, minute, peer_isn, size)) as u32
+    }
+
+    /// The Fast Open cookie of a client in a period of time (RFC 7413 §4.1.2).
+    pub(crate) fn fast_open(&self, tuple: &Tuple, period: u64) -> u64 {
+        self.hash(Use::FastOpen, (tuple.local, tuple.remote, period))
     }
 
     /// Offset of a connection's timestamp clock (RFC 7323 §5.4).

@@ -16,6 +16,7 @@ pub mod attribution;
 mod chunks;
 pub mod config;
 mod cookies;
+mod fast_open;
 pub mod host;
 mod keyed;
 pub mod limits;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tautline_base::{Instant, SocketId};
 
 use crate::config::TcpConfig;
+use crate::fast_open::Unconfirmed;
 use crate::keyed::Key;
 use crate::socket::ListenAt;
 use crate::tcp::{Connection, Tuple};
@@ -52,6 +53,8 @@ pub(crate) struct Listener {
     pub(crate) config: Arc<TcpConfig>,
     /// Connections that are half open.
     pub(crate) pending: usize,
+    /// Connections that rest on a Fast Open cookie.
+    pub(crate) unconfirmed: Unconfirmed,
     /// Established connections and requests whose event the application has not taken yet.
     pub(crate) waiting: usize,
     /// Time of the last SYN cookie.
@@ -67,6 +70,7 @@ impl Listener {
             at,
             config,
             pending: 0,
+            unconfirmed: Unconfirmed::default(),
             waiting: 0,
             cookies_at: None,
             peers,

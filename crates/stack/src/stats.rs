@@ -34,6 +34,11 @@ pub struct HostStats {
     pub cookies_sent: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,
+    /// Connections accepted at their SYN, for its Fast Open cookie.
+    pub fast_opened: u64,
+    /// SYNs with the option of Fast Open, treated as without it because too many connections rest on
+    /// a cookie alone.
+    pub fast_open_full: u64,
     /// SYNs, and last acknowledgments of handshakes, ignored because the application leaves too
     /// many connections waiting.
     pub accept_queue_full: u64,

@@ -225,6 +225,7 @@ fn acknowledgment(tuple: &Tuple, remains: &TimeWaitState, now: Instant) -> TcpHe
             .map(|(echo, offset)| ((now.as_millis() as u32).wrapping_add(offset), echo)),
         ecn_flags: EcnFlags::NONE,
         echoed_bytes: None,
+        fast_open: None,
         codepoint: Ecn::NotEct,
     }
 }

@@ -6,6 +6,7 @@
 
 mod arp;
 mod ecn;
+mod fast_open;
 pub(crate) mod icmp;
 mod ip;
 pub(crate) mod ndisc;
@@ -26,6 +27,7 @@ pub(crate) use tautline_base::headers::{
 
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
+pub(crate) use fast_open::FastOpenCookie;
 pub(crate) use ip::{ECN_BITS, write_ip};
 pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
 

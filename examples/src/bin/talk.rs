@@ -135,10 +135,18 @@ enum Listener {
 }
 
 impl Net {
-    async fn connect(&self, to: SocketAddr) -> io::Result<Box<dyn Stream>> {
+    /// Connects, and sends `head`.
+    async fn connect(&self, to: SocketAddr, head: &[u8]) -> io::Result<Box<dyn Stream>> {
         Ok(match self {
-            Self::Kernel => Box::new(tokio::net::TcpStream::connect(to).await?),
-            Self::Ours(stack) => Box::new(tautline_rt::TcpStream::connect(stack, to).await?),
+            Self::Kernel => {
+                let mut stream = tokio::net::TcpStream::connect(to).await?;
+                stream.write_all(head).await?;
+                Box::new(stream)
+            }
+            Self::Ours(stack) => {
+                let tcp = stack.config().tcp.clone();
+                Box::new(tautline_rt::TcpStream::connect_with_data(stack, to, tcp, head).await?)
+            }
         })
     }
 
@@ -232,7 +240,7 @@ async fn call_all(net: Net, to: SocketAddr, calls: Calls) -> io::Result<Summary>
             } else {
                 turns.acquire().await.ok()
             };
-            let stream = match net.connect(to).await {
+            let stream = match net.connect(to, &plan.head()).await {
                 Ok(stream) => stream,
                 Err(error) => return (number, Err(error)),
             };

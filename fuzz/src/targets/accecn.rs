@@ -114,7 +114,7 @@ fn open(input: &Input, rig: &mut Rig) {
     if input.by_peer {
         rig.deliver(&segment(REMOTE, LISTENING, SYN | bits(first)).to_frame());
     } else {
-        rig.connect();
+        rig.connect(0);
         // The peer's SYN-ACK does not scale windows.
         rig.flow.scale = 0;
         let answer = Tcp {

@@ -71,7 +71,7 @@ impl Handshake {
             );
             rig.deliver(&acknowledgment.to_frame());
         } else {
-            rig.connect();
+            rig.connect(0);
             let (port, expected) = (rig.flow.host_port, rig.flow.host_next);
             if self.scale.is_none() {
                 rig.flow.scale = 0;

@@ -38,6 +38,12 @@ enum Step {
         isn: u32,
         options: Vec<u8>,
     },
+    /// A SYN with data and the cookie that the host gave, or a request for one.
+    Early {
+        port: u8,
+        isn: u32,
+        payload: u8,
+    },
     Call(Call),
     Setting(Setting),
     Limits {
@@ -79,6 +85,15 @@ pub fn run(input: Input) {
                 rig.deliver(&syn.to_frame());
                 let acknowledgment = segment(*port, isn.wrapping_add(1), rig.flow.host_next, 16);
                 rig.deliver(&acknowledgment.to_frame());
+            }
+            Step::Early { port, isn, payload } => {
+                let cookie = &rig.cookie[..];
+                let syn = Tcp {
+                    options: [&[34, 2 + cookie.len() as u8], cookie].concat(),
+                    payload: vec![0; usize::from(*payload)],
+                    ..segment(*port, *isn, 0, 2)
+                };
+                rig.deliver(&syn.to_frame());
             }
             Step::Call(call) => rig.call(*call),
             Step::Setting(setting) => rig.set(*setting),

@@ -39,6 +39,7 @@ enum Step {
     Connect {
         side: bool,
         ipv6: bool,
+        len: u16,
     },
     Write {
         side: bool,
@@ -142,7 +143,7 @@ impl Input {
 pub fn run(input: Input) {
     let tcp = input.tcp();
     let mut pair = Pair::new(input.settings.seed, &tcp, tree(input.tree));
-    pair.connect(0, input.settings.seed % 2 == 1, tcp.clone());
+    pair.connect(0, input.settings.seed % 2 == 1, tcp.clone(), 0);
     pair.run_for(Duration::from_millis(10));
     for step in input.steps.iter().take(150) {
         play(step, &mut pair, &tcp);
@@ -152,7 +153,7 @@ pub fn run(input: Input) {
 
 fn play(step: &Step, pair: &mut Pair, tcp: &TcpConfig) {
     match *step {
-        Step::Connect { side, ipv6 } => pair.connect(side.into(), ipv6, tcp.clone()),
+        Step::Connect { side, ipv6, len } => pair.connect(side.into(), ipv6, tcp.clone(), len),
         Step::Write { side, at, len } => pair.write(side.into(), at, len),
         Step::Read { side, at, len } => pair.read(side.into(), at, len),
         Step::Shutdown { side, at } => pair.shutdown(side.into(), at),

@@ -2,6 +2,7 @@
 
 use super::ParseError;
 use super::cursor::Cursor;
+use crate::options::FAST_OPEN;
 use crate::syntax::{IcmpError, IcmpKind, Packet, Segment, TcpOption};
 
 /// Letters of the flags.
@@ -130,7 +131,8 @@ fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, ParseError> {
             cursor.expect("ecr")?;
             TcpOption::Timestamp(value, cursor.number()?)
         }
-        "FO" => TcpOption::Other(34, hex(cursor)?),
+        "FO" if cursor.take("TFO_COOKIE") => TcpOption::FastOpenCookie,
+        "FO" => TcpOption::Other(FAST_OPEN, hex(cursor)?),
         word => return Err(cursor.error(format!("option `{word}` is not supported"))),
     })
 }

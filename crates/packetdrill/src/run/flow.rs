@@ -3,7 +3,7 @@
 //! shifted to its ISN.
 
 use crate::calls::PEER_PORT;
-use crate::options;
+use crate::options::{self, FAST_OPEN};
 use crate::syntax::{Segment, TcpOption};
 use crate::wire::WireSegment;
 use crate::world::LOCAL_PORT;
@@ -23,6 +23,8 @@ pub(super) struct Flow {
     isn: Option<(u32, u32)>,
     /// The host's timestamps: in the script, and on the wire.
     clock: Vec<(u32, u32)>,
+    /// The latest Fast Open cookie of the host where the script names it.
+    cookie: Option<Vec<u8>>,
     /// Port of the next peer that connects.
     next_peer_port: u16,
     /// The application has begun to listen: the peer's next SYN belongs to a new flow.
@@ -35,6 +37,7 @@ impl Default for Flow {
             host_port: LOCAL_PORT,
             peer_port: FIRST_PEER_PORT,
             isn: None,
+            cookie: None,
             clock: Vec::new(),
             next_peer_port: FIRST_PEER_PORT + 1,
             listens: false,
@@ -69,6 +72,7 @@ impl Flow {
             *self = Self {
                 peer_port: self.next_peer_port,
                 next_peer_port: self.next_peer_port.wrapping_add(1),
+                cookie: self.cookie.take(),
                 ..Self::default()
             };
         }
@@ -85,6 +89,11 @@ impl Flow {
                         .for_each(|(left, right)| (*left, *right) = (shift(*left), shift(*right)));
                 }
                 TcpOption::Timestamp(_, echo) => *echo = self.live_clock(*echo),
+                TcpOption::FastOpenCookie => {
+                    if let Some(cookie) = &self.cookie {
+                        *option = TcpOption::Other(FAST_OPEN, cookie.clone());
+                    }
+                }
                 _ => {}
             }
         }
@@ -133,11 +142,20 @@ impl Flow {
                 TcpOption::Timestamp(value, _) => Some(*value),
                 _ => None,
             });
+        let options = expected.options.as_deref().unwrap_or_default();
+        let names_cookie = options.contains(&TcpOption::FastOpenCookie);
         for option in &mut found {
-            if let TcpOption::Timestamp(value, _) = option {
-                let name = named.unwrap_or(*value);
-                self.clock.push((name, *value));
-                *value = name;
+            match option {
+                TcpOption::Timestamp(value, _) => {
+                    let name = named.unwrap_or(*value);
+                    self.clock.push((name, *value));
+                    *value = name;
+                }
+                TcpOption::Other(FAST_OPEN, cookie) if names_cookie && !cookie.is_empty() => {
+                    self.cookie = Some(std::mem::take(cookie));
+                    *option = TcpOption::FastOpenCookie;
+                }
+                _ => {}
             }
         }
         Ok(Segment {

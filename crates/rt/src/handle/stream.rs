@@ -1,5 +1,6 @@
 //! [`TcpStream`]: an application's handle to a connection.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::readiness::{Interest, Ready, wait_for};
 ///
 /// | call | effect if dropped before it returns |
 /// |---|---|
-/// | [`connect`](Self::connect) | the attempt is aborted and its port freed |
+/// | [`connect`](Self::connect), [`connect_with_data`](Self::connect_with_data) | the attempt is aborted and its port freed |
 /// | `read`, [`peek`](Self::peek), [`readable`](Self::readable), [`info`](Self::info) | no data is taken from the stream |
 /// | `write`, [`writable`](Self::writable), `flush` | no data is taken from the caller |
 /// | `shutdown` | the sending half is shut down or not; the call may be repeated |
@@ -81,12 +82,50 @@ impl TcpStream {
         remote: impl Into<SocketAddr>,
         tcp: impl Into<Arc<TcpConfig>>,
     ) -> io::Result<Self> {
-        let tcp = tcp.into();
-        let (app, end) = pair(stack, remote.into(), &tcp);
+        let (stream, _) = Self::open(stack, local, remote.into(), tcp.into(), &[]).await?;
+        Ok(stream)
+    }
+
+    /// Connects to `remote` and writes all of `data`. With [`TcpConfig::fast_open`] and a cookie from
+    /// an earlier connection to `remote`, the beginning of it travels in the SYN, which saves a
+    /// round trip (RFC 7413). The peer may get that part twice: `data` must not do harm when
+    /// repeated.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); also those of a write.
+    pub async fn connect_with_data(
+        stack: &StackHandle,
+        remote: impl Into<SocketAddr>,
+        tcp: impl Into<Arc<TcpConfig>>,
+        data: &[u8],
+    ) -> io::Result<Self> {
+        let (mut stream, mut written) =
+            Self::open(stack, None, remote.into(), tcp.into(), data).await?;
+        while written < data.len() {
+            written += poll_fn(|context| stream.poll_send(context, &data[written..])).await?;
+        }
+        Ok(stream)
+    }
+
+    /// Opens a connection; what fits of `data` is there before the SYN leaves. Returns how much that
+    /// was.
+    async fn open(
+        stack: &StackHandle,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        tcp: Arc<TcpConfig>,
+        data: &[u8],
+    ) -> io::Result<(Self, usize)> {
+        let (app, end) = pair(stack, remote, &tcp);
         let stream = Self::new(app, stack);
+        let written = if data.is_empty() {
+            0
+        } else {
+            stream.try_write(data)?
+        };
         stack.command(Command::Connect(Box::new(Connect { local, tcp, end })));
         stream.opened().await?;
-        Ok(stream)
+        Ok((stream, written))
     }
 
     /// Waits until the handshake has ended.

@@ -509,3 +509,39 @@ fn an_option_outside_its_range_is_refused() {
             .expect("88 is enough");
     });
 }
+
+/// RFC 7413: the second connection's data arrives with its SYN, and long data follows in order.
+#[test]
+fn data_given_to_connect_arrives_with_the_syn() {
+    let mut config = config();
+    config.tcp.fast_open = true;
+    config.tcp.fast_open_queue = 8;
+    World::with(config.clone()).run(async |world| {
+        let listener = world.listen().await;
+        for (sent, in_syn) in [
+            (noise(100), false),
+            (noise(100), true),
+            (noise(300_000), true),
+        ] {
+            let stream = tokio::spawn({
+                let (client, tcp, sent) = (world.client.clone(), config.tcp.clone(), sent.clone());
+                async move {
+                    let opened = TcpStream::connect_with_data(&client, SERVER, tcp, &sent).await;
+                    let mut stream = opened.expect("somebody listens");
+                    stream.shutdown().await.expect("shutting down cannot fail");
+                    stream
+                }
+            });
+            let (mut accepted, _) = listener.accept().await.expect("accepted");
+            let mut received = Vec::new();
+            let read = accepted.read_to_end(&mut received).await;
+            read.expect("the peer closes in order");
+            assert!(received == sent, "{} bytes arrive", received.len());
+            let stream = stream.await.expect("no panic");
+            for end in [&stream, &accepted] {
+                let info = end.info().await.expect("the connection is there");
+                assert_eq!(info.syn_data_acked, in_syn);
+            }
+        }
+    });
+}

@@ -1,6 +1,6 @@
 //! TCP calls of applications: listen, connect, send, receive, close (RFC 9293 §3.9.1).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tautline_base::{Device, Instant, Packet, Qdisc, SocketId};
@@ -15,7 +15,7 @@ use crate::socket::{
     CloseReason, ConnectError, Event, ListenAt, ListenError, Recv, SocketError, SocketOption,
 };
 use crate::tcp::info::TcpInfo;
-use crate::tcp::{AppData, Connection, Reading, State, Tuple};
+use crate::tcp::{AppData, Boundary, Connection, Reading, State, Tuple};
 use crate::trace::Tracer;
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -97,10 +97,22 @@ where
         let opening = self.transport.opening(tuple, next_hop, None, now);
         let config = config.into();
         self.transport.note_attribution(&config);
+        let fast_open = self.transport.begin_fast_open(&tuple, &config, now);
         let build = |id| Connection::new(opening(id), config, State::SynSent);
         let id = self.transport.insert_connection(tuple, build);
+        if let Some(connection) = self.transport.sockets.connection_mut(id) {
+            connection.fast_open = fast_open;
+        }
         self.transport.mark_runnable(id);
         Ok(id)
+    }
+
+    /// Whether the SYN to `remote` of a connection with [`fast_open`](TcpConfig::fast_open) would carry
+    /// data: its cookie is known, and no recent loss speaks against it.
+    pub fn has_fast_open_cookie(&self, remote: impl Into<IpAddr>) -> bool {
+        let remote = remote.into().to_canonical();
+        let known = self.transport.servers.cookie_for(remote, self.now);
+        known.is_some_and(|(cookie, _)| !cookie.is_request())
     }
 
     /// Queues data to send; returns how many bytes were taken. 0 means that the buffer is full; a
@@ -110,7 +122,7 @@ where
     /// [`SocketError`]: no such socket, its sending half is shut down, or it is closed.
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         let data = AppData::Bytes(data);
-        self.transport.write(id, data, false, self.now)
+        self.transport.write(id, data, Boundary::None, self.now)
     }
 
     /// [`send`](Self::send) with `count` zeros, which take no memory while nothing else is queued:
@@ -120,7 +132,7 @@ where
     /// As [`send`](Self::send).
     pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
         let data = AppData::Zeros(count);
-        self.transport.write(id, data, false, self.now)
+        self.transport.write(id, data, Boundary::None, self.now)
     }
 
     /// The calls on a connection beyond plain sending and receiving.

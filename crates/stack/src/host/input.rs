@@ -102,7 +102,7 @@ where
                 self.interface.stats.not_for_us += 1;
                 return;
             }
-            match self.replace(id, &tuple, segment) {
+            match self.transport.replace(id, &tuple, segment) {
                 Some(successor) => isn = successor,
                 None => return self.on_segment(id, segment, source_mac, now),
             }
@@ -129,22 +129,6 @@ where
             }
             self.interface.reset(&tuple, source_mac, segment, now);
         }
-    }
-
-    /// Ends a connection in TIME-WAIT, still held by the application, if `segment` opens its
-    /// successor. Returns the successor's initial sequence number if it must be chosen. The
-    /// application can still read received data; only the address pair is freed.
-    fn replace(
-        &mut self,
-        id: SocketId,
-        tuple: &Tuple,
-        segment: &Segment<'_>,
-    ) -> Option<Option<u32>> {
-        let connection = self.transport.sockets.connection_mut(id)?;
-        let isn = connection.end_for(segment)?;
-        self.transport.demux.remove(tuple);
-        self.transport.mark_runnable(id);
-        Some(isn)
     }
 
     pub(super) fn on_segment(

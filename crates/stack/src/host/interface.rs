@@ -484,6 +484,7 @@ where
             timestamp: None,
             ecn_flags: EcnFlags::NONE,
             echoed_bytes: None,
+            fast_open: None,
             codepoint: Ecn::NotEct,
         };
         self.send_segment(tuple, destination_mac, &header, now);

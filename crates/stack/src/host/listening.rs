@@ -42,7 +42,12 @@ where
         };
         match self.transport.syn_action(listener, &tuple, isn.is_some()) {
             SynAction::Open => {
-                let accepted = self.transport.accept(listener, tuple, next_hop, isn, now);
+                let fast_open = self
+                    .transport
+                    .answer_fast_open(listener, &tuple, segment, now);
+                let accepted = self
+                    .transport
+                    .accept(listener, tuple, next_hop, isn, fast_open, now);
                 if let Some(connection) = accepted {
                     self.on_segment(connection, segment, source_mac, now);
                 }
@@ -152,6 +157,7 @@ where
                 EcnFlags::NONE
             },
             echoed_bytes: None,
+            fast_open: None,
             codepoint: Ecn::NotEct,
         };
         self.stats.cookies_sent += 1;
@@ -201,6 +207,7 @@ fn redeemed_syn(segment: &Segment<'_>, mss: u16) -> Segment<'static> {
             EcnFlags::NONE
         },
         echoed_bytes: None,
+        fast_open: None,
         codepoint: Ecn::NotEct,
         payload: &[],
         ..*segment

@@ -4,7 +4,7 @@ use tautline_base::{Instant, SocketId};
 
 use super::transport::Transport;
 use crate::socket::{Recv, SocketError};
-use crate::tcp::{AppData, Connection, Reading};
+use crate::tcp::{AppData, Boundary, Connection, Reading};
 
 /// A connection of a [`Host`](crate::Host), borrowed for a call: see [`Host::tcp`](crate::Host::tcp).
 pub struct TcpSocket<'a> {
@@ -43,7 +43,7 @@ impl<'a> TcpSocket<'a> {
     /// As [`send`](crate::Host::send).
     pub fn send_owned(&mut self, data: &mut bytes::Bytes) -> Result<usize, SocketError> {
         self.transport
-            .write(self.id, AppData::Owned(data), false, self.now)
+            .write(self.id, AppData::Owned(data), Boundary::None, self.now)
     }
 
     /// [`send`](crate::Host::send) that announces more data (`MSG_MORE`): what does not fill a segment waits
@@ -53,7 +53,17 @@ impl<'a> TcpSocket<'a> {
     /// As [`send`](crate::Host::send).
     pub fn send_more(&mut self, data: &[u8]) -> Result<usize, SocketError> {
         self.transport
-            .write(self.id, AppData::Bytes(data), true, self.now)
+            .write(self.id, AppData::Bytes(data), Boundary::More, self.now)
+    }
+
+    /// [`send`](crate::Host::send) of a record's end (`MSG_EOR`): no segment holds bytes of `data` and of
+    /// later writes, if all of `data` is taken.
+    ///
+    /// # Errors
+    /// As [`send`](crate::Host::send).
+    pub fn send_record(&mut self, data: &[u8]) -> Result<usize, SocketError> {
+        self.transport
+            .write(self.id, AppData::Bytes(data), Boundary::Record, self.now)
     }
 
     /// [`recv`](crate::Host::recv) without the copy out of the receive buffer: lends received data to `read`, which returns how

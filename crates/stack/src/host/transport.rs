@@ -18,15 +18,17 @@ use super::demux::Demux;
 use crate::addressing::Addressing;
 use crate::attribution::Attribution;
 use crate::config::{LocalDropReporting, TcpConfig};
+use crate::fast_open::Servers;
 use crate::keyed::Key;
 use crate::queues::{RunQueue, TimeQueue};
 use crate::socket::{Event, ListenAt, Recv, SocketError};
 use crate::sockets::{Socket, Sockets};
 use crate::stats::HostStats;
-use crate::tcp::{AppData, Connection, Opening, Reading, State, Tuple};
+use crate::tcp::{AppData, Boundary, Connection, Handshake, Opening, Reading, State, Tuple};
 use crate::time_wait::TimeWaits;
 use crate::udp::socket::UdpSocket;
 use crate::udp::{BindError, UdpConfig};
+use crate::wire::Segment;
 use crate::wire::icmp::IcmpError;
 
 /// Local ports of active opens (Linux `ip_local_port_range`).
@@ -53,6 +55,8 @@ pub(super) struct Transport {
     pub(super) demux: Demux,
     pub(super) time_waits: TimeWaits,
     listeners: HashMap<ListenAt, SocketId, Key>,
+    /// Fast Open cookies this host was given.
+    pub(super) servers: Servers,
     /// Datagram sockets by address and port.
     udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
     next_port: u32,
@@ -81,6 +85,7 @@ impl Transport {
             demux: Demux::new(key),
             time_waits: TimeWaits::new(key),
             listeners: HashMap::with_hasher(key),
+            servers: Servers::new(key),
             udp_ports: HashMap::with_hasher(key),
             next_port: 0,
             memory: Memory::default(),
@@ -101,6 +106,8 @@ impl Transport {
         HostStats {
             backlog_full: self.stats.backlog_full,
             backlog_refused: self.stats.backlog_refused,
+            fast_opened: self.stats.fast_opened,
+            fast_open_full: self.stats.fast_open_full,
             accept_queue_full: self.stats.accept_queue_full,
             too_many_of_peer: self.stats.too_many_of_peer,
             time_wait_full: self.stats.time_wait_full,
@@ -122,18 +129,17 @@ impl Transport {
         Ok(())
     }
 
-    /// The application writes to a connection, and may announce `more`. Returns how many bytes were
-    /// taken.
+    /// The application writes to a connection. Returns how many bytes were taken.
     pub(super) fn write(
         &mut self,
         id: SocketId,
         data: AppData<'_>,
-        more: bool,
+        then: Boundary,
         now: Instant,
     ) -> Result<usize, SocketError> {
         let connection = self.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let taken = connection.write(data, more, now)?;
+        let taken = connection.write(data, then, now)?;
         self.runnable.push(connection);
         self.charge_if_changed(id);
         Ok(taken)
@@ -148,6 +154,23 @@ impl Transport {
         self.runnable.push(connection);
         self.charge_if_changed(id);
         Ok(read)
+    }
+
+    /// Ends a connection in TIME-WAIT, still held by the application, if `segment` opens its
+    /// successor. Returns the successor's initial sequence number if it must be chosen. The
+    /// application can still read received data; only the address pair is freed.
+    #[inline]
+    pub(super) fn replace(
+        &mut self,
+        id: SocketId,
+        tuple: &Tuple,
+        segment: &Segment<'_>,
+    ) -> Option<Option<u32>> {
+        let connection = self.sockets.connection_mut(id)?;
+        let isn = connection.end_for(segment)?;
+        self.demux.remove(tuple);
+        self.mark_runnable(id);
+        Some(isn)
     }
 
     /// Adds a connection between the ends of `tuple`, built by `build`.
@@ -446,7 +469,7 @@ impl Transport {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        let is_unchanged = !connection.links.half_open
+        let is_unchanged = connection.links.handshake == Handshake::Uncounted
             && !connection.pending.anything()
             && !connection.state().is_over()
             && self.memory.is_charged(connection);
@@ -473,6 +496,7 @@ impl Transport {
     /// False if the connection is gone.
     fn notify_owner(&mut self, id: SocketId) -> bool {
         self.leave_backlog(id);
+        self.learn(id);
         self.queue_events(id);
         let Some(connection) = self.sockets.connection_mut(id) else {
             return false;
@@ -486,6 +510,17 @@ impl Transport {
         }
         self.charge(id);
         true
+    }
+
+    /// Remembers what a connection that opened, or failed to, taught about Fast Open.
+    fn learn(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id)
+            && connection.state() != State::SynSent
+            && let Some(lesson) = connection.fast_open.take_lesson()
+        {
+            let server = connection.tuple.remote;
+            self.servers.learn(server, &lesson);
+        }
     }
 
     /// Queues a connection's events for its application, unless the application released it.

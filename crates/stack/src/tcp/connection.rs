@@ -10,10 +10,11 @@ use tautline_qdisc::DropReason;
 
 use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
+use super::fast_open::FastOpen;
 use super::liveness::Liveness;
 use super::negotiated::Negotiated;
 use super::receiver::{Bounds, Receiver};
-use super::send::{AppData, Numbers, SendHalf, SendOptions};
+use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
 use crate::attribution::Attribution;
@@ -38,7 +39,6 @@ pub(crate) struct Opening {
     pub(crate) isn: u32,
     /// Added to the clock to form timestamps, random per connection.
     pub(crate) timestamp_offset: u32,
-    /// Keyed hashes: flow, source host, destination host.
     pub(crate) hashes: (u64, u32, u32),
     /// Largest IP packet the device carries.
     pub(crate) mtu: usize,
@@ -76,8 +76,8 @@ pub(crate) struct QueueLinks {
     pub(crate) armed: Option<Instant>,
     /// Counted among its peer's connections to this listener.
     pub(crate) counted_at: Option<SocketId>,
-    /// Counted in that listener's backlog.
-    pub(crate) half_open: bool,
+    /// Where that listener counts it until the handshake is complete.
+    pub(crate) handshake: Handshake,
     /// Counted among the orphans.
     pub(crate) counted_orphan: bool,
     /// In the queue of connections to reset when memory is short.
@@ -86,6 +86,18 @@ pub(crate) struct QueueLinks {
     pub(crate) charged: u64,
     /// Consecutive unanswered rounds of requests for the hardware address of its next hop.
     pub(crate) unresolved: u8,
+}
+
+/// The count of half-open connections, at their listener, that includes a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    /// None: the handshake is complete, or the application has accepted the connection.
+    #[default]
+    Uncounted,
+    /// The backlog.
+    InBacklog,
+    /// Those that rest on a Fast Open cookie.
+    Unconfirmed,
 }
 
 /// How the application reads.
@@ -125,8 +137,7 @@ pub(crate) struct Connection {
     pub(super) liveness: Liveness,
     /// The latest ICMP error about a segment in flight.
     pub(super) path_error: Option<PathError>,
-    /// A reset is to be sent.
-    pub(super) reset_due: bool,
+    pub(crate) fast_open: FastOpen,
 }
 
 impl Connection {
@@ -138,7 +149,9 @@ impl Connection {
         listener: Option<SocketId>,
     ) -> Self {
         let mut connection = Self::new(opening, config, State::SynReceived { listener });
-        connection.links.half_open = listener.is_some();
+        if listener.is_some() {
+            connection.links.handshake = Handshake::InBacklog;
+        }
         connection
     }
 
@@ -179,7 +192,7 @@ impl Connection {
             liveness: Liveness::new(send.flight.numbers().seed()),
             send,
             path_error: None,
-            reset_due: false,
+            fast_open: FastOpen::default(),
             config,
         }
     }
@@ -197,7 +210,7 @@ impl Connection {
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
         self.receiver.synchronized();
-        self.send.stream.window.update_from_syn(syn.window);
+        self.send.stream.window.update_from_syn(1, syn.window);
         let options = SendOptions {
             sack,
             most: u64::from(own).min(peer) - options as u64,
@@ -257,11 +270,12 @@ impl Connection {
     }
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
-    /// `Writable` event will follow. `more`: what does not fill a segment waits for the next write.
+    /// `Writable` event will follow. What does not fill a segment waits for more, if that is announced;
+    /// a record ends if all of it was taken.
     pub(crate) fn write(
         &mut self,
         data: AppData<'_>,
-        more: bool,
+        then: Boundary,
         now: Instant,
     ) -> Result<usize, SocketError> {
         if self.send.stream.fin().is_some() {
@@ -275,7 +289,11 @@ impl Connection {
             .flight
             .note_application_limited(end, self.tsq.charged());
         let taken = self.send.write(data, self.memory_pressure);
-        self.send.stream.more = more;
+        let stream = &mut self.send.stream;
+        stream.more = then == Boundary::More;
+        if then == Boundary::Record && !stream.buffer.wants_room() {
+            stream.end_record();
+        }
         if let Some(attribution) = &mut self.attribution {
             attribution.written(self.send.stream.buffer.end(), now);
         }
@@ -349,7 +367,7 @@ impl Connection {
     pub(crate) fn abort(&mut self, why: CloseReason) {
         // Pending work stays pending: an aborted connection may be let go before its reset has
         // left.
-        self.reset_due |= self.state != State::SynSent && !self.state.is_over();
+        self.send.reset_due |= self.state != State::SynSent && !self.state.is_over();
         self.end(why);
     }
 
@@ -377,7 +395,7 @@ impl Connection {
         self.links.unresolved = self.links.unresolved.saturating_add(1);
         let limit = match self.state {
             State::Closed => {
-                self.reset_due = false;
+                self.send.reset_due = false;
                 return;
             }
             State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
@@ -414,7 +432,7 @@ impl Connection {
 
     /// Nothing remains to be done for this connection.
     pub(crate) fn finished(&self) -> bool {
-        self.state == State::Closed && !self.reset_due
+        self.state == State::Closed && !self.send.reset_due
     }
 
     /// Within what an acknowledgment is delayed. Round trips do not matter to a fixed delay, and

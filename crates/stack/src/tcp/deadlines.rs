@@ -68,12 +68,13 @@ impl Connection {
     /// would end its connection. An application that still holds the connection is notified
     /// instead.
     fn time_out(&mut self, reset: bool) {
-        self.reset_due |= reset && !self.state.is_opening();
+        self.send.reset_due |= reset && !self.state.is_opening();
         self.end(CloseReason::TimedOut);
     }
 
     /// The retransmission timer expired, after `timeouts` expirations in a row.
     fn on_timeout(&mut self, timeouts: u32, now: Instant) {
+        self.fast_open.on_timeout(now);
         let limit = match self.state {
             State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
             State::SynReceived { .. } => self.config.syn_ack_retries,

@@ -4,6 +4,7 @@ use tautline_base::Instant;
 
 use super::connection::Connection;
 use super::ecn::{EcnFields, SegmentClass};
+use super::fast_open::FastOpen;
 use super::negotiated::Negotiated;
 use super::receiver::Receiver;
 use super::send::{Kind, Plan, SendHalf};
@@ -35,6 +36,7 @@ impl Connection {
             config: &self.config,
             send: &self.send,
             receiver: &self.receiver,
+            fast_open: &self.fast_open,
             ecn: self.ecn.fields(class, self.send.flight.cwr_due),
             sack_space: self.sack_space(plan, class),
         }
@@ -85,6 +87,7 @@ struct HeaderBuilder<'a> {
     config: &'a TcpConfig,
     send: &'a SendHalf,
     receiver: &'a Receiver,
+    fast_open: &'a FastOpen,
     ecn: EcnFields,
     /// Bytes that SACK blocks may fill, their option's header included.
     sack_space: usize,
@@ -108,6 +111,12 @@ impl HeaderBuilder<'_> {
         };
         let mss = self.tuple.own_mss(flight.path.link(), self.config);
         let agreed = self.negotiated;
+        // Not again: a middlebox may have dropped the first for it (RFC 7413 §4.1.3.1).
+        let fast_open = if syn && plan.kind == Kind::New {
+            self.fast_open.option()
+        } else {
+            None
+        };
         let offers = self.config.negotiation;
         TcpHeader {
             source_port: self.tuple.local_port,
@@ -126,7 +135,9 @@ impl HeaderBuilder<'_> {
             },
             timestamp: self.timestamp(syn, now),
             ecn_flags: self.ecn.flags,
-            echoed_bytes: self.ecn.echoed_bytes,
+            // Beside the cookie a SYN-ACK has no room for it, and it is optional (RFC 9768 §3.2.3).
+            echoed_bytes: self.ecn.echoed_bytes.filter(|_| fast_open.is_none()),
+            fast_open,
             codepoint: self.ecn.codepoint,
         }
     }
@@ -138,7 +149,7 @@ impl HeaderBuilder<'_> {
             _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
             // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
             _ if plan.fin => Flags::PshFin,
-            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.buffer.end() => {
+            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.record_end() => {
                 Flags::Psh
             }
             _ => Flags::None,

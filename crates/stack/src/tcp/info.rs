@@ -150,6 +150,8 @@ pub struct TcpInfo {
     pub bytes_sent: u64,
     /// Payload sent again (`bytes_retrans`).
     pub bytes_retransmitted: u64,
+    /// The SYN's data was acknowledged by the SYN-ACK (`TCPI_OPT_SYN_DATA`).
+    pub syn_data_acked: bool,
     /// Segments with payload sent.
     pub data_segments_out: u64,
     /// Segments with payload received.

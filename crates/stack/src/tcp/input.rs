@@ -6,6 +6,7 @@ use tautline_base::{Instant, SocketId};
 
 use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
+use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
 use super::receiver::{Acknowledgment, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
@@ -44,18 +45,28 @@ impl Connection {
         }
     }
 
-    /// The SYN that created this connection.
+    /// The SYN that created this connection; with a valid Fast Open cookie its payload counts.
     pub(super) fn on_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
         self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
-        Reply::None
+        let Some(listener) = self.fast_open.trusted_by() else {
+            return Reply::None;
+        };
+        self.send.stream.fin_waits = true;
+        // Before anything was advertised nothing would be accepted.
+        self.receiver.advertise(0);
+        self.accept_payload(1, segment, now);
+        self.send.stream.syn_data_acked = self.receiver.next() > 1;
+        Reply::Accepted(listener)
     }
 
     /// RFC 9293 §3.10.7.3.
     fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        let acceptable = segment
-            .ack
-            .map(|ack| self.send.flight.offset(ack) == Some(1) && self.send.flight.nxt() == 1);
+        let ack = segment.ack.map(|ack| self.send.flight.offset(ack));
+        let expected = 1..=self.fast_open.syn_end();
+        let acceptable = ack.map(|ack| {
+            ack.is_some_and(|ack| expected.contains(&ack)) && self.send.flight.nxt() == 1
+        });
         let first = self.liveness.waiting_since.unwrap_or(now);
         let numbers = self.send.flight.numbers();
         let is_foreign = segment
@@ -79,7 +90,17 @@ impl Connection {
                 self.state = State::Established;
                 self.pending.established = true;
                 self.liveness.hear(now);
-                self.process_acknowledgment(1, segment, now);
+                let ack = ack.flatten().unwrap_or(1);
+                if ack > 1 {
+                    self.send.on_syn_data_ack(ack, segment.window);
+                    if let Some(attribution) = &mut self.attribution {
+                        attribution.born(1..ack, false, now);
+                    }
+                }
+                let mss = segment.mss.unwrap_or_else(|| self.tuple.default_mss());
+                self.fast_open
+                    .on_syn_ack(ack, (segment.fast_open, mss), now);
+                self.process_acknowledgment(ack, segment, now);
                 let waits = !self.send.flight.segments.is_empty();
                 self.liveness.note_progress(waits, now);
                 self.receiver.acks.owe_now();
@@ -159,6 +180,10 @@ impl Connection {
                 Some(offset) if self.receiver.is_reset_by(offset) => self.on_reset(offset, now),
                 _ => Reply::None,
             };
+        }
+        // The first SYN again, without its data.
+        if segment.syn && offset == Some(0) && matches!(self.state, State::SynReceived { .. }) {
+            return self.on_second_syn(0, segment, now);
         }
         if let Some(old) = offset.filter(|_| !segment.syn) {
             self.receiver
@@ -265,7 +290,9 @@ impl Connection {
         match self.state {
             // RFC 1337: a stray reset must not cut TIME-WAIT short.
             State::TimeWait => {}
-            State::SynReceived { listener: None } => self.end(CloseReason::Refused),
+            State::SynReceived { listener: None } if !self.fast_open.is_trusted() => {
+                self.end(CloseReason::Refused);
+            }
             _ => self.end(CloseReason::Reset),
         }
         Reply::None
@@ -353,8 +380,12 @@ impl Connection {
         }
         self.state = State::Established;
         self.send.flight.opened();
+        self.send.stream.fin_waits = false;
+        let was_trusted = self.fast_open.is_trusted();
+        self.fast_open = FastOpen::default();
         match listener {
             Some(listener) => Reply::Accepted(listener),
+            None if was_trusted => Reply::None,
             None => {
                 self.pending.established = true;
                 Reply::None
@@ -383,12 +414,16 @@ impl Connection {
     }
 
     /// Accepts the payload and FIN of an acceptable segment.
+    #[inline]
     fn accept_payload(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
-        if segment.payload.is_empty() && !segment.fin {
+        let carries_data = !segment.payload.is_empty();
+        if !carries_data && !segment.fin {
             return;
         }
+        let end = offset + segment.payload.len() as u64;
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {}
+            State::SynReceived { .. } if segment.syn => {}
             State::Closed => return,
             // The peer's FIN was received before: repeat the acknowledgment. In TIME-WAIT this
             // restarts the 2 MSL timer.
@@ -396,38 +431,33 @@ impl Connection {
                 self.receiver.acks.owe_now();
                 if state != State::TimeWait {
                     // Report the duplicate payload with D-SACK (RFC 2883).
-                    self.receiver
-                        .note_duplicate(offset..offset + segment.payload.len() as u64);
+                    self.receiver.note_duplicate(offset..end);
                 } else if segment.fin {
                     self.enter_time_wait(now);
                 }
                 return;
             }
         }
-        let fresh = offset + segment.payload.len() as u64 > self.receiver.next();
+        let fresh = end > self.receiver.next();
         let unwanted = self.orphan || self.receiver.is_shut() && self.state != State::Established;
-        if unwanted && fresh && !segment.payload.is_empty() {
+        if unwanted && fresh && carries_data {
             // Nobody will read this payload: a reset tells the peer that it is lost (RFC 1122
             // §4.2.2.13).
             self.abort(CloseReason::Aborted);
             return;
         }
-        if fresh
-            && !segment.payload.is_empty()
-            && self.memory_pressure
-            && self.receiver.holds_enough(offset)
-        {
+        if fresh && carries_data && self.memory_pressure && self.receiver.holds_enough(offset) {
             self.receiver.acks.owe_now();
             return;
         }
-        if !segment.payload.is_empty() {
+        if carries_data {
             self.receiver.note_payload(segment.count(), now);
         }
         let bounds = self.ack_bounds();
         let delay = self
             .receiver
             .acks
-            .delay_of_arrival(!segment.payload.is_empty(), bounds, now);
+            .delay_of_arrival(carries_data, bounds, now);
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);

@@ -4,6 +4,7 @@ mod blocked;
 mod connection;
 mod deadlines;
 pub(crate) mod ecn;
+pub(crate) mod fast_open;
 mod header;
 mod icmp_errors;
 pub(crate) mod info;
@@ -19,8 +20,8 @@ mod snapshot;
 mod state;
 mod tuple;
 
-pub(crate) use connection::{Connection, Opening, Reading};
+pub(crate) use connection::{Connection, Handshake, Opening, Reading};
 pub(crate) use input::Reply;
-pub(crate) use send::{AppData, Blocked};
+pub(crate) use send::{AppData, Blocked, Boundary};
 pub(crate) use state::State;
 pub(crate) use tuple::Tuple;

@@ -19,9 +19,16 @@ impl Connection {
     /// than one.
     pub(super) fn next_segment(&self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
         let planned = match self.state {
-            State::Closed if self.reset_due => Ok(self.send.bare(Kind::Reset)),
+            State::Closed if self.send.reset_due => Ok(self.send.bare(Kind::Reset)),
             State::Closed | State::TimeWait => Err(Blocked::Idle),
-            state if state.is_opening() => self.send.next_syn().ok_or(Blocked::Handshake),
+            state
+                if state.is_opening()
+                    && (!self.fast_open.is_trusted() || self.send.flight.nxt() == 0) =>
+            {
+                let written = self.send.stream.buffer.end() - 1;
+                let syn = self.send.next_syn().ok_or(Blocked::Handshake);
+                syn.map(|syn| self.fast_open.fill(syn, written))
+            }
             _ => {
                 let context = self.send_context(now);
                 let data = match self.next_urgent(&context) {
@@ -61,7 +68,8 @@ impl Connection {
     /// The state of the rest of the connection that the sending half depends on.
     pub(super) fn send_context(&self, now: Instant) -> SendContext {
         SendContext {
-            open: matches!(self.state, State::Established | State::CloseWait),
+            open: matches!(self.state, State::Established | State::CloseWait)
+                || self.fast_open.is_trusted(),
             in_order: self.receiver.out_of_order() == 0,
             classic_ecn: self.ecn.state() == EcnState::Classic,
             now,
@@ -117,7 +125,11 @@ impl Connection {
         self.send.note_sent(plan, now);
         match plan.kind {
             Kind::New => {
-                let payload = plan.payload();
+                let (plan, payload) = if plan.syn() {
+                    (&self.fast_open.sent(plan), 1..1)
+                } else {
+                    (plan, plan.payload())
+                };
                 if let Some(attribution) = &mut self.attribution
                     && !payload.is_empty()
                 {
@@ -145,7 +157,7 @@ impl Connection {
             }
             Kind::Ack | Kind::EarlierAck(_) => None,
             Kind::Reset => {
-                self.reset_due = false;
+                self.send.reset_due = false;
                 None
             }
         }

@@ -41,7 +41,7 @@ impl Connection {
     pub(crate) fn end_for(&mut self, segment: &Segment<'_>) -> Option<Option<u32>> {
         let opens = segment.syn && segment.ack.is_none() && !segment.rst;
         let isn = match self.state {
-            State::Closed if opens && !self.reset_due => None,
+            State::Closed if opens && !self.send.reset_due => None,
             State::TimeWait if opens => {
                 let old = self.numbers().filter(|old| old.accepts_syn(segment))?;
                 Some(old.successor_isn())

@@ -14,7 +14,7 @@ mod stream;
 
 use std::sync::Arc;
 
-use tautline_base::Instant;
+use tautline_base::{Bytes, Instant};
 
 use self::ack::Offer;
 pub(super) use self::ack::{AckInput, AckSummary};
@@ -25,7 +25,7 @@ use self::persist::Persist;
 pub(super) use self::plan::Kind;
 pub(crate) use self::plan::{Blocked, Plan};
 pub(super) use self::planning::SendContext;
-pub(crate) use self::space::AppData;
+pub(crate) use self::space::{AppData, Boundary};
 use self::stream::Stream;
 use crate::config::TcpConfig;
 use crate::tcp::Tuple;
@@ -46,6 +46,8 @@ struct SendTotals {
 pub(super) struct SendHalf {
     pub(super) stream: Stream,
     pub(super) flight: Flight,
+    /// A reset is to be sent.
+    pub(super) reset_due: bool,
     /// Probing of the peer's closed window.
     persist: Option<Persist>,
     /// The peer's window, not the congestion window, stopped the sender last.
@@ -66,6 +68,7 @@ impl SendHalf {
         Self {
             stream: Stream::new(&config),
             flight: Flight::new(numbers, tuple, link, config),
+            reset_due: false,
             persist: None,
             peer_limited: false,
             small_end: 0,
@@ -128,6 +131,24 @@ impl SendHalf {
         }
         if self.stream.window.edge() <= self.flight.una() && !orphan {
             self.flight.forgive_timeouts();
+        }
+    }
+
+    /// The SYN-ACK acknowledges the SYN's data, up to `ack`, and offers `window` bytes after it.
+    pub(super) fn on_syn_data_ack(&mut self, ack: u64, window: u16) {
+        self.stream.syn_data_acked = true;
+        self.stream.sent(ack);
+        self.stream.window.update_from_syn(ack, window);
+        let Flight {
+            segments,
+            congestion,
+            ..
+        } = &mut self.flight;
+        if let Some(departure) = segments.head_sent_at() {
+            let in_flight = Bytes::new(segments.in_flight() + ack - 1);
+            let sent = congestion.sampler.on_send(departure, in_flight, false);
+            let id = segments.push(1..ack, false, sent);
+            segments.left_host(id, 1);
         }
     }
 

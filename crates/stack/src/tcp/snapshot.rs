@@ -28,6 +28,7 @@ impl Connection {
                     .own_mss(self.send.flight.path.link(), &self.config)
                     .into(),
             ),
+            syn_data_acked: self.send.stream.syn_data_acked,
             receive_buffer: self.config.receive_buffer,
             last_heard: now - self.liveness.heard(),
             limited: self.attribution.as_deref().map(Limited::new),

@@ -5,8 +5,8 @@ use tautline_base::segmentation::leave_checksum;
 use tautline_base::{Deferred, Ecn, Offload, checksum};
 
 use super::{
-    Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS,
-    TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
+    Addresses, EchoedBytes, EcnFlags, Ends, FastOpenCookie, Malformed, OPTION_SPACE, SACK_BLOCK,
+    SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
 };
 use crate::chunks::Chunks;
 
@@ -30,6 +30,8 @@ const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 /// The option with SACK blocks (RFC 2018 §3).
 const SACK: u8 = 5;
+/// The option of TCP Fast Open (RFC 7413 §4.1.1).
+const FAST_OPEN: u8 = 34;
 
 /// A TCP segment as received.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +51,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) timestamp: Option<(u32, u32)>,
     pub(crate) ecn_flags: EcnFlags,
     pub(crate) echoed_bytes: Option<EchoedBytes>,
+    /// The Fast Open cookie of a SYN; empty in a request for one.
+    pub(crate) fast_open: Option<FastOpenCookie>,
     /// The ECN field of the packet it came in.
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
@@ -120,6 +124,7 @@ pub(super) fn parse_any<'a>(
         timestamp: None,
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
         echoed_bytes: EchoedBytes::find(header),
+        fast_open: if syn { fast_open(header) } else { None },
         codepoint,
         payload,
         size: size_in(offload, payload),
@@ -154,6 +159,12 @@ pub(super) fn options(mut options: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
         options = &options[usize::from(len)..];
         Some((kind, value))
     })
+}
+
+/// The Fast Open cookie among a header's options; one of a forbidden length counts as none.
+fn fast_open(header: &[u8]) -> Option<FastOpenCookie> {
+    let (_, value) = options(header).find(|(kind, _)| *kind == FAST_OPEN)?;
+    FastOpenCookie::from_wire(value)
 }
 
 /// The SACK blocks among a header's options: four, where smoltcp reads three.
@@ -227,6 +238,7 @@ pub(super) fn parse_plain<'a>(
             header[13] & ECE != 0,
         ),
         echoed_bytes: None,
+        fast_open: None,
         codepoint,
         payload,
         size: size_in(offload, payload),
@@ -274,6 +286,8 @@ pub(crate) struct TcpHeader {
     pub(crate) timestamp: Option<(u32, u32)>,
     pub(crate) ecn_flags: EcnFlags,
     pub(crate) echoed_bytes: Option<EchoedBytes>,
+    /// A Fast Open cookie; empty asks for one.
+    pub(crate) fast_open: Option<FastOpenCookie>,
     /// The ECN field of the packet it travels in.
     pub(crate) codepoint: Ecn,
 }
@@ -496,7 +510,7 @@ impl Options {
             ..
         } = header
         {
-            // Most segments have a timestamp and nothing else.
+            // Most segments have a timestamp and nothing else. A cookie comes with an MSS.
         } else {
             options.push_others(header);
         }
@@ -529,6 +543,12 @@ impl Options {
                 self.push(start.to_be_bytes());
                 self.push(end.to_be_bytes());
             }
+        }
+        if let Some(cookie) = &header.fast_open {
+            let cookie = cookie.bytes();
+            self.push([FAST_OPEN, 2 + cookie.len() as u8]);
+            self.bytes[self.len..self.len + cookie.len()].copy_from_slice(cookie);
+            self.len += cookie.len();
         }
     }
 

@@ -50,6 +50,7 @@ fn header() -> TcpHeader {
         timestamp: Some((3, 4)),
         ecn_flags: EcnFlags::NONE,
         echoed_bytes: None,
+        fast_open: None,
         codepoint: Ecn::Ect0,
     }
 }

@@ -8,9 +8,11 @@ use tautline_base::{Instant, SocketId};
 use super::Transport;
 use crate::addressing::Addressing;
 use crate::config::{SynCookies, TcpConfig};
+use crate::fast_open::{self, Trust};
 use crate::socket::{CloseReason, Event, ListenAt, ListenError};
 use crate::sockets::{Listener, Socket};
-use crate::tcp::{Connection, State, Tuple};
+use crate::tcp::fast_open::{FastOpen, Server};
+use crate::tcp::{Connection, Handshake, State, Tuple};
 use crate::wire::Segment;
 
 /// The answer to a SYN.
@@ -86,10 +88,10 @@ impl Transport {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let addresses = [tuple.local, family, Ipv6Addr::UNSPECIFIED.into()];
-        let of_port = addresses.map(|address| ListenAt::from((address, tuple.local_port)));
-        let of_every_port = addresses.map(ListenAt::every_port);
-        let mut places = of_port.iter().chain(&of_every_port);
-        places.find_map(|at| self.listeners.get(at).copied())
+        let of_port = |address| ListenAt::from((address, tuple.local_port));
+        let of_every_port = addresses.into_iter().map(ListenAt::every_port);
+        let mut places = addresses.into_iter().map(of_port).chain(of_every_port);
+        places.find_map(|at| self.listeners.get(&at).copied())
     }
 
     /// How listener `id` answers a SYN. One that `reopens` a connection in TIME-WAIT passes a full
@@ -134,16 +136,77 @@ impl Transport {
         tuple: Tuple,
         next_hop: IpAddr,
         isn: Option<u32>,
+        fast_open: Option<Server>,
         now: Instant,
     ) -> Option<SocketId> {
         let listener = self.sockets.listener_mut(id)?;
-        listener.pending += 1;
+        let is_trusted = fast_open
+            .as_ref()
+            .is_some_and(|server| server.trusted_by.is_some());
+        if is_trusted {
+            listener.unconfirmed.enter();
+        } else {
+            listener.pending += 1;
+        }
         let config = listener.config.clone();
         let opening = self.opening(tuple, next_hop, isn, now);
-        let build = |new| Connection::accept(opening(new), config, Some(id));
-        let connection = self.insert_connection(tuple, build);
-        self.count_at(connection, id);
-        Some(connection)
+        let half_open_at = (!is_trusted).then_some(id);
+        let build = |new| Connection::accept(opening(new), config, half_open_at);
+        let socket = self.insert_connection(tuple, build);
+        if let Some(server) = fast_open {
+            let connection = self.sockets.connection_mut(socket)?;
+            connection.fast_open = FastOpen::server(server);
+            if is_trusted {
+                connection.links.handshake = Handshake::Unconfirmed;
+            }
+        }
+        self.count_at(socket, id);
+        Some(socket)
+    }
+
+    /// The answer of listener `id` to a SYN with the option of Fast Open (RFC 7413 §4.2.2; Linux
+    /// `tcp_try_fastopen`): a cookie, belief in the one that came, or both if that is about to
+    /// expire. `None`: as without the option.
+    pub(in crate::host) fn answer_fast_open(
+        &mut self,
+        id: SocketId,
+        tuple: &Tuple,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Option<Server> {
+        let brought = segment.fast_open?;
+        let listener = self.sockets.listener_mut(id)?;
+        let most = listener.config.fast_open_queue;
+        if most == 0 {
+            return None;
+        }
+        if listener.unconfirmed.count(now) >= most {
+            self.stats.fast_open_full += 1;
+            return None;
+        }
+        let trust = fast_open::trust(&self.key, tuple, &brought, now);
+        self.stats.fast_opened += u64::from(trust != Trust::None);
+        Some(Server {
+            cookie: (trust != Trust::Full).then(|| fast_open::issue(&self.key, tuple, now)),
+            trusted_by: (trust != Trust::None).then_some(id),
+            since: now,
+        })
+    }
+
+    /// The part in Fast Open of an active open; none if it is off, or better not tried.
+    pub(in crate::host) fn begin_fast_open(
+        &self,
+        tuple: &Tuple,
+        config: &TcpConfig,
+        now: Instant,
+    ) -> FastOpen {
+        if !config.fast_open {
+            return FastOpen::default();
+        }
+        let known = self.servers.cookie_for(tuple.remote, now);
+        known.map_or_else(FastOpen::default, |known| {
+            FastOpen::client(known, (tuple, self.mtu, config))
+        })
     }
 
     /// Whether the last acknowledgment of a handshake is dropped because the accept queue is full:
@@ -190,8 +253,8 @@ impl Transport {
         Some(event)
     }
 
-    /// Takes a half-open connection that was established or failed out of its listener's backlog.
-    /// One that failed frees itself: no application had it.
+    /// Takes a half-open connection that was established or failed out of its listener's count.
+    /// One of the backlog that failed frees itself: no application had it.
     pub(super) fn leave_backlog(&mut self, id: SocketId) {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
@@ -199,13 +262,19 @@ impl Transport {
         if matches!(connection.state(), State::SynReceived { .. }) {
             return;
         }
-        if !std::mem::take(&mut connection.links.half_open) {
-            return;
-        }
-        connection.orphan |= connection.state() == State::Closed;
+        let counted = std::mem::take(&mut connection.links.handshake);
+        let is_closed = connection.state() == State::Closed;
+        connection.orphan |= counted == Handshake::InBacklog && is_closed;
+        let was_reset = connection.pending.closed == Some(CloseReason::Reset);
+        let suspicious = connection.fast_open.since().filter(|_| was_reset);
         let listener = connection.links.counted_at;
-        if let Some(listener) = listener.and_then(|at| self.sockets.listener_mut(at)) {
-            listener.pending -= 1;
+        let Some(listener) = listener.and_then(|at| self.sockets.listener_mut(at)) else {
+            return;
+        };
+        match counted {
+            Handshake::Uncounted => {}
+            Handshake::InBacklog => listener.pending -= 1,
+            Handshake::Unconfirmed => listener.unconfirmed.leave(suspicious),
         }
     }
 

@@ -141,7 +141,7 @@ impl SendHalf {
         context: &SendContext,
     ) -> Result<Plan, Blocked> {
         let Self { stream, flight, .. } = self;
-        if !context.open || (flight.nxt() >= stream.buffer.end() && stream.fin().is_none()) {
+        if !context.open || (flight.nxt() >= stream.buffer.end() && !stream.has_fin_to_send()) {
             return Err(Blocked::Idle);
         }
         if flight.refused {
@@ -151,7 +151,9 @@ impl SendHalf {
             return Err(Blocked::Restart);
         }
         let size = flight
-            .mtu_probe(context.in_order, stream.sendable_end())
+            .mtu_probe(context.in_order, || {
+                stream.sendable_end().min(stream.record_end())
+            })
             .unwrap_or_else(|| flight.mss());
         let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
@@ -172,7 +174,7 @@ impl SendHalf {
     fn hold_back(&self, plan: &Plan) -> Result<(), Blocked> {
         let end = plan.range.end - u64::from(plan.fin);
         let len = end - plan.range.start;
-        if len >= self.flight.mss() || plan.fin {
+        if len >= self.flight.mss() || plan.fin || self.stream.ends_record(end) {
             Ok(())
         } else if end < self.stream.buffer.end() {
             let overridden = self.window_probe_due();
@@ -262,12 +264,15 @@ impl SendHalf {
 
     /// `plan`, which is new, is a packet now. Returns the number of its first segment.
     pub(in crate::tcp) fn commit_new(&mut self, plan: &Plan, now: Instant) -> SegmentId {
-        if !plan.fin && plan.range.end - plan.range.start < self.flight.mss() {
+        let is_data = !plan.fin && !plan.syn();
+        if is_data && plan.range.end - plan.range.start < self.flight.mss() {
             self.small_end = plan.range.end;
         }
         self.persist = None;
         let buffer_limited = self.stream.buffer.wants_room();
-        self.flight.commit_new(plan, buffer_limited, now)
+        let id = self.flight.commit_new(plan, buffer_limited, now);
+        self.stream.sent(self.flight.nxt());
+        id
     }
 
     /// A window probe left.
@@ -316,7 +321,7 @@ mod tests {
             headers: 40,
         };
         half.open(options, false);
-        half.stream.window.update_from_syn(window);
+        half.stream.window.update_from_syn(1, window);
         acknowledge(&mut half);
         half
     }

@@ -63,7 +63,7 @@ impl SendHalf {
         let Self { stream, flight, .. } = self;
         let (mss, nxt) = (flight.mss(), flight.nxt());
         let (window, config) = (flight.cwnd().get(), flight.config());
-        let unsent = (stream.buffer.end() - nxt) / mss;
+        let unsent = (stream.record_end() - nxt) / mss;
         let max = u64::from(tso.max_size);
         let most = (max.saturating_sub(flight.path.headers() as u64) / mss)
             .min(u64::from(tso.max_segments));

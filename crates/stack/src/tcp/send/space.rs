@@ -27,6 +27,16 @@ pub(crate) enum AppData<'a> {
     Zeros(usize),
 }
 
+/// The promise of a write about the data after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Boundary {
+    None,
+    /// More follows at once (`MSG_MORE`).
+    More,
+    /// The next bytes are of another record (`MSG_EOR`).
+    Record,
+}
+
 impl SendHalf {
     /// The application writes. Accepts as much as fits the send buffer with its segments' overhead,
     /// at most `TCP_NOTSENT_LOWAT` unsent, and little when memory is short.

@@ -1,6 +1,8 @@
 //! [`Stream`]: the data written by the application, its end, and the part that the peer's window
 //! admits. [`Flight`](super::flight::Flight) tracks the part that was sent.
 
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 use tautline_base::Bytes;
@@ -16,12 +18,22 @@ pub(in crate::tcp) struct Stream {
     pub(in crate::tcp) buffer: SendBuffer,
     pub(in crate::tcp) window: PeerWindow,
     /// Offset of our FIN once the application has closed its half.
-    fin: Option<u64>,
+    fin: Option<NonZeroU64>,
+    /// Ends of records beyond what is sent (`MSG_EOR`): no segment goes past one.
+    records: Option<Box<Records>>,
+    /// The FIN waits until the peer has acknowledged the SYN.
+    pub(in crate::tcp) fin_waits: bool,
+    /// The SYN-ACK acknowledged data of the SYN, of either end (RFC 7413).
+    pub(in crate::tcp) syn_data_acked: bool,
     /// Only full segments leave, until it is switched off (`TCP_CORK`).
     pub(in crate::tcp) corked: bool,
     /// The last write announced that more follows (`MSG_MORE`).
     pub(in crate::tcp) more: bool,
 }
+
+/// Ends of records, in order.
+#[derive(Debug, Default)]
+struct Records(VecDeque<u64>);
 
 impl Stream {
     pub(super) fn new(config: &TcpConfig) -> Self {
@@ -29,6 +41,9 @@ impl Stream {
             buffer: SendBuffer::new(config),
             window: PeerWindow::default(),
             fin: None,
+            records: None,
+            fin_waits: false,
+            syn_data_acked: false,
             corked: false,
             more: false,
         }
@@ -36,12 +51,52 @@ impl Stream {
 
     /// A FIN follows the data that is written by now.
     pub(in crate::tcp) fn finish(&mut self) {
-        self.fin.get_or_insert_with(|| self.buffer.end());
+        self.fin = self.fin.or_else(|| NonZeroU64::new(self.buffer.end()));
     }
 
     /// Offset of the FIN, once the application has closed this half.
     pub(in crate::tcp) fn fin(&self) -> Option<u64> {
-        self.fin
+        self.fin.map(NonZeroU64::get)
+    }
+
+    /// A record ends with the data that is written by now.
+    pub(in crate::tcp) fn end_record(&mut self) {
+        let end = self.buffer.end();
+        let records = &mut self.records.get_or_insert_default().0;
+        if records.back() != Some(&end) {
+            records.push_back(end);
+        }
+    }
+
+    /// Everything below `nxt` is sent.
+    #[inline]
+    pub(super) fn sent(&mut self, nxt: u64) {
+        let Some(Records(records)) = self.records.as_deref_mut() else {
+            return;
+        };
+        while records.front().is_some_and(|end| *end <= nxt) {
+            records.pop_front();
+        }
+        if records.is_empty() {
+            self.records = None;
+        }
+    }
+
+    /// End of the record that is sent next, or of the data.
+    #[inline]
+    pub(in crate::tcp) fn record_end(&self) -> u64 {
+        let record = self.records.as_ref().and_then(|records| records.0.front());
+        record.copied().unwrap_or_else(|| self.buffer.end())
+    }
+
+    /// A record ends at `end`, and there is data beyond it.
+    pub(super) fn ends_record(&self, end: u64) -> bool {
+        self.records.is_some() && end == self.record_end() && end < self.buffer.end()
+    }
+
+    /// The FIN may leave, or has.
+    pub(super) fn has_fin_to_send(&self) -> bool {
+        self.fin.is_some() && !self.fin_waits
     }
 
     /// The payload at stream offsets `range`.
@@ -66,9 +121,9 @@ impl Stream {
     /// The `size` bytes of the stream from `nxt`, as far as the peer's window allows.
     pub(super) fn segment(&self, nxt: u64, size: u64) -> Plan {
         let end = (nxt + size)
-            .min(self.buffer.end())
+            .min(self.record_end())
             .min(self.window.edge.max(nxt));
-        let fin = self.fin == Some(end);
+        let fin = self.fin() == Some(end) && !self.fin_waits;
         Plan {
             fin,
             ..Plan::new(Kind::New, nxt..end + u64::from(fin))
@@ -117,11 +172,12 @@ impl PeerWindow {
         true
     }
 
-    /// The window in a SYN is never scaled; it lets us send from the byte after our SYN.
-    pub(in crate::tcp) fn update_from_syn(&mut self, window: u16) {
-        self.edge = 1 + u64::from(window);
+    /// The window in a SYN is never scaled; it lets us send from `ack`, the byte after our SYN and
+    /// what the peer took of its data.
+    pub(in crate::tcp) fn update_from_syn(&mut self, ack: u64, window: u16) {
+        self.edge = ack + u64::from(window);
         self.largest = self.largest.max(u64::from(window));
-        self.updated_by = (0, 1);
+        self.updated_by = (0, ack);
     }
 
     pub(in crate::tcp) fn edge(&self) -> u64 {

@@ -122,6 +122,7 @@ fn header() -> impl Strategy<Value = TcpHeader> {
                 timestamp,
                 ecn_flags: EcnFlags::from_bits(ecn_flags),
                 echoed_bytes: None,
+                fast_open: None,
                 codepoint: Ecn::of_tos(ecn),
             }
         },
@@ -247,6 +248,7 @@ fn segments_of_an_open_connection_are_read_at_a_glance() {
                 timestamp,
                 ecn_flags: EcnFlags::ECE,
                 echoed_bytes: None,
+                fast_open: None,
                 codepoint: Ecn::Ect0,
             };
             let mut bytes = theirs(&addresses, &header, b"text");

@@ -14,7 +14,7 @@ use crate::tcp::send::plan::Plan;
 pub(in crate::tcp) struct Congestion {
     controller: Box<dyn Controller>,
     verdict: Verdict,
-    pub(super) sampler: Sampler,
+    pub(in crate::tcp::send) sampler: Sampler,
     pub(super) usage: WindowUse,
     pacer: Pacer,
 }

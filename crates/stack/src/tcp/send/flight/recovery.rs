@@ -37,7 +37,7 @@ pub(in crate::tcp) struct Counts {
     /// Timeouts that proved spurious.
     pub(in crate::tcp) spurious_timeouts: u32,
     /// Reductions of the window for congestion marks.
-    pub(in crate::tcp) ce_reductions: u64,
+    pub(in crate::tcp) ce_reductions: u32,
 }
 
 impl Recovery {
@@ -147,7 +147,7 @@ impl Recovery {
         info.tail_losses = counts.tail_losses.into();
         info.spurious_timeouts = counts.spurious_timeouts.into();
         info.duplicates = counts.duplicates.into();
-        info.ce_reductions = counts.ce_reductions;
+        info.ce_reductions = counts.ce_reductions.into();
     }
 }
 

@@ -19,12 +19,16 @@ impl Flight {
 
     /// The length of payload that a probe of the path's MTU may have now, if one is due and nothing
     /// else is wrong with the path, `in_order` for received data.
-    pub(in crate::tcp::send) fn mtu_probe(&self, in_order: bool, sendable_end: u64) -> Option<u64> {
+    pub(in crate::tcp::send) fn mtu_probe(
+        &self,
+        in_order: bool,
+        sendable_end: impl FnOnce() -> u64,
+    ) -> Option<u64> {
         let calm = in_order && self.recovery.is_open() && !self.segments.any_lost();
         if self.config.mtu_probing == MtuProbing::Off || !calm || self.nxt() == 1 {
             return None;
         }
-        let sendable = sendable_end.saturating_sub(self.nxt());
+        let sendable = sendable_end().saturating_sub(self.nxt());
         self.path.probe_size(self.mss, self.cwnd(), sendable)
     }
 
