@@ -1,8 +1,9 @@
 //! Random networks with random transfers, seed by seed: every byte arrives once and in order, nothing
 //! stalls, and nothing is left behind. `scripts/soak` runs it.
 //!
-//! `soak --seeds N | --minutes N [--seed FIRST] [--show]` prints a line with the next seed at the end.
-//! A failure prints its seed, the command that repeats it and, with `--show`, its case.
+//! `soak --seeds N | --minutes N [--seed FIRST] [--times N] [--show]` prints a line with the next seed
+//! at the end. `--times` multiplies the length of each transfer. A failure prints its seed, the
+//! command that repeats it and, with `--show`, its case.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -65,10 +66,11 @@ fn main() -> ExitCode {
     let first = value("--seed").unwrap_or(1);
     let limit = value("--minutes").map(|minutes| Duration::from_secs(60 * minutes));
     let count = value("--seeds").unwrap_or_else(|| if limit.is_some() { u64::MAX } else { 1 });
+    let times = value("--times").unwrap_or(1).max(1);
     let start = WallClock::now();
     let (mut seed, mut bytes, mut time) = (first, 0, Duration::ZERO);
     while seed - first < count && limit.is_none_or(|limit| start.elapsed() < limit) {
-        let case = Case::draw(seed);
+        let case = Case::draw(seed, times);
         match case.run() {
             Ok(took) => time += took,
             Err(why) => {
@@ -76,7 +78,7 @@ fn main() -> ExitCode {
                 if arguments.iter().any(|argument| argument == "--show") {
                     println!("{case:#?}");
                 }
-                println!("reproduce: scripts/soak --seeds 1 --seed {seed}");
+                println!("reproduce: scripts/soak --seeds 1 --seed {seed} --times {times}");
                 return ExitCode::FAILURE;
             }
         }
@@ -241,10 +243,14 @@ impl Draw {
 }
 
 impl Case {
-    fn draw(seed: u64) -> Self {
+    /// The case of `seed`, its transfers `times` as long.
+    fn draw(seed: u64, times: u64) -> Self {
         let mut draw = Draw(Pcg32::seed_from_u64(seed));
         let routers = draw.in_range(1..4) as usize;
-        let flows: Vec<Flow> = (0..draw.in_range(1..4)).map(|_| draw.flow()).collect();
+        let mut flows: Vec<Flow> = (0..draw.in_range(1..4)).map(|_| draw.flow()).collect();
+        for flow in &mut flows {
+            flow.bytes = flow.bytes.saturating_mul(times);
+        }
         let (mut nodes, mut cables) = (Vec::new(), Vec::new());
         let first = "r0".to_owned();
         let last = format!("r{}", routers - 1);
