@@ -31,8 +31,10 @@ fn main() -> ExitCode {
         .filter(|known| name == "all" || name == known);
     let mut played = 0;
     for target in wanted {
+        let before = tautline_fuzz::delivered();
         let made = (0..cases).filter(|case| play(target, seed + case)).count();
-        println!("{target}: {cases} inputs, {made} cases");
+        let frames = tautline_fuzz::delivered() - before;
+        println!("{target}: {cases} inputs, {made} cases, {frames} frames to hosts");
         played += 1;
     }
     if played == 0 {

@@ -259,6 +259,7 @@ impl Pair {
         self.fruitless = 0;
         let host = &mut self.hosts[side];
         let before = host.stats();
+        crate::count_delivery();
         host.deliver(frame, self.now);
         let after = host.stats();
         assert!(

@@ -292,6 +292,7 @@ impl Rig {
     /// A frame arrives; the host does all it can do at this instant.
     pub fn deliver(&mut self, frame: &[u8]) {
         let before = self.host.stats();
+        crate::count_delivery();
         self.host.deliver(frame, self.now);
         let after = self.host.stats();
         assert!(

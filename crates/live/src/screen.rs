@@ -1,5 +1,5 @@
-//! [`Screen`]: the terminal, for as long as the value lives. However this ends, by a key, a signal,
-//! an error or a panic on any thread, the terminal is as it was.
+//! [`Screen`]: owns the terminal while the value lives, and restores it afterwards, whether a key, a
+//! signal, an error or a panic on any thread ends it.
 
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::view::{Key, View};
 
 /// Poll interval for keys.
-const PATIENCE: Duration = Duration::from_millis(50);
+const KEY_POLL: Duration = Duration::from_millis(50);
 
 /// A terminal that shows snapshots, until it is dropped.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ impl Screen {
         }
         // Installs a panic hook that restores the terminal first.
         let mut terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
-        let taken = Taken { quit: Some(quit) };
+        let restore = Restore { quit: Some(quit) };
         stop_drawing_on_panic();
         let (snapshots, shown) = sync_channel(1);
         let draw = move || {
-            let _taken = taken;
+            let _restored_at_the_end = restore;
             // A failing terminal only ends the view.
             let _gone = show(&mut terminal, view, &shown);
         };
@@ -67,12 +67,12 @@ impl Drop for Screen {
     }
 }
 
-/// A terminal to restore, and the channel to notify then.
-struct Taken<F: FnOnce()> {
+/// Restores the terminal when dropped, then calls `quit`.
+struct Restore<F: FnOnce()> {
     quit: Option<F>,
 }
 
-impl<F: FnOnce()> Drop for Taken<F> {
+impl<F: FnOnce()> Drop for Restore<F> {
     fn drop(&mut self) {
         ratatui::restore();
         if let Some(quit) = self.quit.take() {
@@ -101,16 +101,16 @@ fn show(
 ) -> io::Result<()> {
     while !PANICKED.load(Ordering::Relaxed) {
         terminal.draw(|frame| view.draw(frame))?;
-        match shown.recv_timeout(PATIENCE) {
+        match shown.recv_timeout(KEY_POLL) {
             Ok(snapshot) => view.push(snapshot),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
         while event::poll(Duration::ZERO)? {
             match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => match meaning(key) {
-                    Some(Wish::Quit) => return Ok(()),
-                    Some(Wish::View(key)) => view.key(key),
+                Event::Key(key) if key.kind != KeyEventKind::Release => match action_of(key) {
+                    Some(Action::Quit) => return Ok(()),
+                    Some(Action::View(key)) => view.key(key),
                     None => {}
                 },
                 _ => {}
@@ -122,20 +122,20 @@ fn show(
 
 /// Action of a key.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum Action {
     Quit,
     View(Key),
 }
 
-fn meaning(key: KeyEvent) -> Option<Wish> {
+fn action_of(key: KeyEvent) -> Option<Action> {
     Some(match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Wish::Quit,
-        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Wish::Quit,
-        KeyCode::Tab | KeyCode::Right => Wish::View(Key::Next),
-        KeyCode::BackTab | KeyCode::Left => Wish::View(Key::Previous),
-        KeyCode::Up | KeyCode::Char('k') => Wish::View(Key::Up),
-        KeyCode::Down | KeyCode::Char('j') => Wish::View(Key::Down),
-        KeyCode::Char(' ' | 'p') => Wish::View(Key::Pause),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Action::Quit,
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Action::Quit,
+        KeyCode::Tab | KeyCode::Right => Action::View(Key::Next),
+        KeyCode::BackTab | KeyCode::Left => Action::View(Key::Previous),
+        KeyCode::Up | KeyCode::Char('k') => Action::View(Key::Up),
+        KeyCode::Down | KeyCode::Char('j') => Action::View(Key::Down),
+        KeyCode::Char(' ' | 'p') => Action::View(Key::Pause),
         _ => return None,
     })
 }
@@ -146,19 +146,19 @@ mod tests {
 
     #[test]
     fn q_and_control_c_end_it_and_c_alone_does_nothing() {
-        let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
+        let key = |code, modifiers| action_of(KeyEvent::new(code, modifiers));
         assert_eq!(
             key(KeyCode::Char('q'), KeyModifiers::NONE),
-            Some(Wish::Quit)
+            Some(Action::Quit)
         );
         assert_eq!(
             key(KeyCode::Char('c'), KeyModifiers::CONTROL),
-            Some(Wish::Quit)
+            Some(Action::Quit)
         );
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
         assert_eq!(
             key(KeyCode::Tab, KeyModifiers::NONE),
-            Some(Wish::View(Key::Next))
+            Some(Action::View(Key::Next))
         );
     }
 }

@@ -1,4 +1,4 @@
-//! [`Direct`]: ordinary sockets as the way to the destinations.
+//! [`Direct`]: connects to the destinations by ordinary sockets.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,7 @@ use tautline_stack::Rejection;
 use tokio::net::{TcpStream, UdpSocket};
 
 use super::GatewayConfig;
-use crate::relay::{Associate, Association, Way};
+use crate::relay::{Associate, Association, Upstream};
 
 /// Port of servers for names.
 const DOMAIN: u16 = 53;
@@ -49,7 +49,7 @@ fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejectio
     Ok(to)
 }
 
-impl Way for Direct {
+impl Upstream for Direct {
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
         let connected = TcpStream::connect(target(&self.0, to)?).await;
         let stream = connected.map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! Everything that arrives from a device leaves by another [`Way`].
+//! Relays connections and datagrams of a device to an [`Upstream`].
 //!
 //! A SYN is answered once the upstream connection is established: the client sees a refusal as it
 //! would without a relay. Datagrams pass through one association per sender.
@@ -48,26 +48,26 @@ impl Default for RelayLimits {
     }
 }
 
-/// A way to the destinations.
-pub(crate) trait Way: Associate {
+/// Opens connections to destinations: by ordinary sockets or through a proxy.
+pub(crate) trait Upstream: Associate {
     /// A connection to `to`.
     fn connect(&self, to: SocketAddr) -> impl Future<Output = Result<TcpStream, Rejection>> + Send;
 }
 
-/// A way for datagrams.
+/// Opens associations for datagrams.
 pub(crate) trait Associate: Send + Sync + 'static {
     type Association: Association;
 
-    /// A way for the datagrams of one sender.
+    /// Opens an association for the datagrams of one sender.
     fn associate(&self) -> impl Future<Output = io::Result<Self::Association>> + Send;
 }
 
-/// A way for the datagrams of one sender.
+/// Carries the datagrams of one sender.
 pub(crate) trait Association: Send + Sync {
     /// Sends a datagram to `to`.
     fn send(&self, to: SocketAddr, data: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// The next datagram: its sender, and where in `buffer` its data is. Cancel safe.
+    /// Receives the next datagram: its sender, and the range of its data in `buffer`. Cancel safe.
     fn recv(
         &self,
         buffer: &mut [u8],
@@ -76,7 +76,7 @@ pub(crate) trait Association: Send + Sync {
 
 /// The datagrams of many senders to many destinations.
 pub(crate) trait Datagrams: Send + Sync + 'static {
-    /// The next one: its length, sender and destination. Cancel safe.
+    /// Receives the next datagram: its length, sender and destination. Cancel safe.
     fn recv(
         &self,
         buffer: &mut [u8],
@@ -109,34 +109,35 @@ impl Datagrams for UdpIncoming {
     }
 }
 
-/// Relays what arrives at `stack` until that ends.
-pub(crate) async fn run<W: Way>(way: W, limits: RelayLimits, stack: &Netstack) -> io::Result<()> {
+/// Relays connections and datagrams of `stack` until it ends.
+pub(crate) async fn run<W: Upstream>(
+    upstream: W,
+    limits: RelayLimits,
+    stack: &Netstack,
+) -> io::Result<()> {
     let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
-    let way = Arc::new(way);
-    let forwarding = forward(Arc::clone(&way), limits, Arc::new(datagrams));
+    let upstream = Arc::new(upstream);
+    let forwarding = forward(Arc::clone(&upstream), limits, Arc::new(datagrams));
     let _forwarding = AbortOnDrop(tokio::spawn(forwarding));
     loop {
-        let (request, way) = (incoming.next().await?, Arc::clone(&way));
-        tokio::spawn(async move { serve(&*way, limits.connect_timeout, request).await });
+        let (request, upstream) = (incoming.next().await?, Arc::clone(&upstream));
+        tokio::spawn(async move { serve(&*upstream, limits.connect_timeout, request).await });
     }
 }
 
 /// Connects upstream, answers the SYN, and copies both ways.
-async fn serve(way: &impl Way, limit: Duration, request: TcpRequest) {
-    let mut upstream = match timeout(limit, way.connect(request.local_addr())).await {
-        Ok(Ok(upstream)) => upstream,
+async fn serve(upstream: &impl Upstream, limit: Duration, request: TcpRequest) {
+    let mut server = match timeout(limit, upstream.connect(request.local_addr())).await {
+        Ok(Ok(server)) => server,
         Ok(Err(how)) => return request.reject(how),
         Err(_) => return request.reject(Rejection::Silence),
     };
-    // An error is the client's: it has given up.
+    // The client has given up.
     let Ok(mut stream) = request.accept().await else {
         return;
     };
-    if copy_bidirectional(&mut stream, &mut upstream)
-        .await
-        .is_err()
-    {
-        // One end was reset: so is the other. Dropping `upstream` with unread data resets it.
+    if copy_bidirectional(&mut stream, &mut server).await.is_err() {
+        // One end was reset: so is the other. Dropping `server` with unread data resets it.
         stream.abort();
     }
 }

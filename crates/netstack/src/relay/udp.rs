@@ -21,7 +21,7 @@ type Outgoing = (SocketAddr, Queued);
 
 /// Forwards until there are no more `datagrams`.
 pub(crate) async fn forward<W: Associate, D: Datagrams>(
-    way: Arc<W>,
+    upstream: Arc<W>,
     limits: RelayLimits,
     datagrams: Arc<D>,
 ) {
@@ -50,23 +50,23 @@ pub(crate) async fn forward<W: Associate, D: Datagrams>(
         // An empty queue accepts a datagram.
         let _ = sender.try_send(outgoing);
         senders.insert(from, sender);
-        let (way, datagrams) = (Arc::clone(&way), Arc::clone(&datagrams));
+        let (upstream, datagrams) = (Arc::clone(&upstream), Arc::clone(&datagrams));
         tokio::spawn(async move {
-            // Datagrams are lost where the way does not take them.
-            let _ = relay(&*way, limits, &*datagrams, from, waiting).await;
+            // Datagrams that the upstream refuses are lost.
+            let _ = relay(&*upstream, limits, &*datagrams, from, waiting).await;
         });
     }
 }
 
 /// Passes the datagrams of `client` on and those for it back, until neither come.
 async fn relay(
-    way: &impl Associate,
+    upstream: &impl Associate,
     limits: RelayLimits,
     datagrams: &impl Datagrams,
     client: SocketAddr,
     mut waiting: Receiver<Outgoing>,
 ) -> io::Result<()> {
-    let association = way.associate().await?;
+    let association = upstream.associate().await?;
     let mut buffer = vec![0; LONGEST];
     let mut turn = async || -> io::Result<bool> {
         tokio::select! {

@@ -1,9 +1,9 @@
-//! [`Tun2Socks`]: everything that arrives from a tunnel leaves by way of a proxy: a SOCKS 5
-//! server, or an HTTP server with the method CONNECT.
+//! [`Tun2Socks`]: forwards connections and datagrams of a tunnel through a proxy: a SOCKS 5 server
+//! (RFC 1928), or an HTTP server with the method CONNECT (RFC 9110 §9.3.6).
 //!
 //! A SYN is answered once the server has connected: the client of the tunnel sees a refusal as it would
-//! without a proxy. Datagrams, those of DNS among them, pass through one association per sender; HTTP has no way for
-//! them, so they are dropped.
+//! without a proxy. Datagrams, those of DNS among them, pass through one association per sender. HTTP
+//! carries no datagrams, so they are dropped.
 
 mod http;
 mod socks5;
@@ -20,7 +20,7 @@ pub use http::{HttpError, HttpProxy};
 pub use socks5::{BadProxy, Socks5, Socks5Error};
 
 use crate::Netstack;
-use crate::relay::{self, Associate, Association, RelayLimits, Way};
+use crate::relay::{self, Associate, Association, RelayLimits, Upstream};
 
 /// A proxy.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl FromStr for Proxy {
     }
 }
 
-/// A tunnel's way out through a proxy.
+/// Forwards a tunnel through a proxy.
 #[derive(Clone, Debug)]
 pub struct Tun2Socks {
     proxy: Proxy,
@@ -64,7 +64,7 @@ pub struct Tun2Socks {
 }
 
 impl Tun2Socks {
-    /// A way out through `proxy`.
+    /// Forwards through `proxy`.
     pub fn new(proxy: impl Into<Proxy>) -> Self {
         Self {
             proxy: proxy.into(),
@@ -81,7 +81,7 @@ impl Tun2Socks {
     }
 }
 
-impl Way for Proxy {
+impl Upstream for Proxy {
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
         match self {
             Self::Socks5(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),

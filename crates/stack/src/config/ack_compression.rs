@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// Once a peer has had three acknowledgments of a hole, those of further segments beyond it are
-/// joined into one (Linux `__tcp_ack_snd_check`, `net/ipv4/tcp_input.c`). Peers without SACK get each.
+/// After three acknowledgments of a hole, those of further segments beyond it are compressed into
+/// one (Linux `__tcp_ack_snd_check`, `net/ipv4/tcp_input.c`). A peer without SACK receives each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckCompression {
     /// Most acknowledgments compressed into one. Linux `tcp_comp_sack_nr`: 44.
     pub most: u8,
-    /// Longest it waits. Linux `tcp_comp_sack_delay_ns`: 1 ms.
+    /// Longest delay of the compressed acknowledgment. Linux `tcp_comp_sack_delay_ns`: 1 ms.
     pub delay: Duration,
-    /// Nor longer than this part of a round trip, in percent. Linux: 5, since
-    /// `tcp_comp_sack_rtt_percent` 33.
+    /// Longest delay in percent of a round trip; the shorter of both applies. Linux: 5, and 33 with
+    /// `tcp_comp_sack_rtt_percent`.
     pub rtt_percent: u8,
-    /// Added to the delay. Linux lets the timer expire that much later, to join it with others, and
-    /// an idle kernel does (`tcp_comp_sack_slack_ns`): 100 µs.
+    /// Added to the delay. Linux lets the timer expire this much later, so that one interrupt serves
+    /// several timers, and an idle kernel does (`tcp_comp_sack_slack_ns`): 100 µs.
     pub slack: Duration,
 }
 

@@ -461,13 +461,13 @@ impl Connection {
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
-        let compression = self.config.ack_compression.filter(|_| sack);
+        let rule = self.config.ack_compression.filter(|_| sack);
         let srtt = self.send.flight.rtt.srtt();
-        let joined = compression.map(|rule| self.receiver.joined(rule, srtt, now));
+        let compression = rule.map(|rule| self.receiver.compression(rule, srtt, now));
         let payload = (segment.payload, segment.size as u64);
-        let accepted = self
-            .receiver
-            .accept(offset, payload, segment.fin, (now + delay, joined));
+        let accepted =
+            self.receiver
+                .accept(offset, payload, segment.fin, (now + delay, compression));
         self.pending.readable |= accepted.wakes_reader;
         if accepted.finished {
             self.on_peer_fin(now);

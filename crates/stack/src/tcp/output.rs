@@ -105,17 +105,17 @@ impl Connection {
 
     /// Accounts for `plan`, which now is a packet. Returns the number of its first segment.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
-        // Acknowledgments of the past count for themselves: each arrival adds one at most.
+        // An acknowledgment of an earlier arrival is not counted: each arrival adds one at most.
         if plan.kind == Kind::Ack {
             self.receiver.acks.spend_answer();
         }
-        // An acknowledgment of the past leaves the present one owed, and one that only reports the
-        // codepoint of the SYN-ACK leaves the SACK blocks.
-        // Joined acknowledgments wait for one that reports SACK blocks.
+        // An acknowledgment of an earlier arrival does not discharge the latest one; one that only
+        // reports the codepoint of the SYN-ACK does not discharge SACK blocks, nor does data, which
+        // carries none.
         let leaves_owed = match plan.kind {
             Kind::EarlierAck(_) => true,
             Kind::Ack => self.ecn.owes_reflection() && self.receiver.has_reports(),
-            _ => self.receiver.acks.has_joined(),
+            _ => self.receiver.acks.has_compressed(),
         };
         if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();

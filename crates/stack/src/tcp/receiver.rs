@@ -22,7 +22,7 @@ use tautline_base::{Bytes, Instant};
 
 pub(super) use self::ack_delay::Bounds;
 use self::acks::AckSchedule;
-pub(super) use self::acks::{Acknowledgment, Joined, QUICK_ACKS};
+pub(super) use self::acks::{Acknowledgment, Compression, QUICK_ACKS};
 use self::pages::Pages;
 use self::window::ReceiveWindow;
 use super::info::TcpInfo;
@@ -33,7 +33,7 @@ use crate::wire::SACK_BLOCKS;
 /// Separate holes we keep track of. Beyond it a segment that would create another is refused:
 /// memory and time stay bounded when a peer sends every second byte.
 const MAX_RANGES: usize = 1024;
-/// SACK blocks that joined acknowledgments may report (Linux `TCP_SACK_BLOCKS_EXPECTED`).
+/// SACK blocks that compressed acknowledgments may report (Linux `TCP_SACK_BLOCKS_EXPECTED`).
 const EXPECTED_BLOCKS: usize = 2;
 /// Received data that a connection may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
@@ -127,20 +127,20 @@ impl Receiver {
         self.totals.data_received_at = now;
     }
 
-    /// How acknowledgments of segments out of order are joined. `srtt`: the sender's round trip,
-    /// zero before it is known.
-    pub(super) fn joined(
+    /// Bounds for compressing acknowledgments of segments out of order. `srtt`: the sender's
+    /// smoothed round-trip time, zero before the first sample.
+    pub(super) fn compression(
         &self,
-        compression: AckCompression,
+        rule: AckCompression,
         srtt: Duration,
         now: Instant,
-    ) -> Joined {
+    ) -> Compression {
         let srtt = Some(srtt).filter(|srtt| !srtt.is_zero());
         let rtt = self.window.rtt().into_iter().chain(srtt).min();
-        let part = rtt.unwrap_or_default() * u32::from(compression.rtt_percent) / 100;
-        Joined {
-            most: compression.most,
-            by: now + part.min(compression.delay) + compression.slack,
+        let part = rtt.unwrap_or_default() * u32::from(rule.rtt_percent) / 100;
+        Compression {
+            most: rule.most,
+            by: now + part.min(rule.delay) + rule.slack,
         }
     }
 
@@ -257,13 +257,13 @@ impl Receiver {
 
     /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
     /// segment if receive offload merged several. An acknowledgment may be delayed until
-    /// `deadline`; for segments out of order, according to `joined_by`.
+    /// `deadline`; for segments out of order, within the bounds of `compression`.
     pub(super) fn accept(
         &mut self,
         offset: u64,
         (payload, size): (&[u8], u64),
         fin: bool,
-        (deadline, joined_by): (Instant, Option<Joined>),
+        (deadline, compression): (Instant, Option<Compression>),
     ) -> Accepted {
         let (before, next) = (self.data_end(), self.next);
         let end = offset + payload.len() as u64;
@@ -288,7 +288,8 @@ impl Receiver {
         if self.next > next {
             self.acks.on_progress();
         }
-        if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.join(joined_by) {
+        if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.compress(compression)
+        {
             // At once for anything but plain in-order data, else every second segment.
             let plain = in_order && !filled_gap && !fin && !payload.is_empty();
             let unacknowledged = self.next - self.acknowledged.min(self.next);
@@ -365,11 +366,11 @@ impl Receiver {
         filled
     }
 
-    /// Joined acknowledgments leave now: `range` touches neither of the two latest SACK blocks, and
+    /// Compressed acknowledgments leave now: `range` touches neither of the two latest SACK blocks, and
     /// an option that has many blocks to report omits some (Linux `tcp_sack_compress_send_ack`, called
     /// above `TCP_SACK_BLOCKS_EXPECTED`).
     fn crowds(&self, range: &Range<u64>) -> bool {
-        self.acks.has_joined()
+        self.acks.has_compressed()
             && self
                 .sack_blocks()
                 .take(EXPECTED_BLOCKS)

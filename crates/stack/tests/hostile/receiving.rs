@@ -40,7 +40,7 @@ fn every_second_byte_costs_little_and_loses_nothing() {
 /// extends what is reported, two into one where each begins a block of its own. The last of them
 /// leaves when 5 % of a round trip and the slack are over, and reports the flood's end.
 #[test]
-fn acknowledgments_of_a_flood_are_joined() {
+fn acknowledgments_of_a_flood_are_compressed() {
     const SEGMENTS: u32 = 400;
     // 16 at the start, three of the hole.
     const SINGLE: usize = 16 + 3;
@@ -65,10 +65,10 @@ fn acknowledgments_of_a_flood_are_joined() {
         }
         (count, last.len())
     };
-    let joined = Some(AckCompression::LINUX);
+    let compression = Some(AckCompression::LINUX);
     for (apart, most) in [(1, 45), (2, 2)] {
         assert_eq!(acknowledgments(None, apart), (SEGMENTS as usize, 0));
-        let (at_once, late) = acknowledgments(joined, apart);
+        let (at_once, late) = acknowledgments(compression, apart);
         let few = (SEGMENTS as usize - SINGLE) / most;
         assert!((few..=few + SINGLE).contains(&at_once), "{at_once}");
         assert!(late <= 1);

@@ -11,10 +11,10 @@ use super::ack_delay::{AckDelay, Bounds};
 /// peer's slow start is not held back.
 pub(in crate::tcp) const QUICK_ACKS: u32 = 16;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of
-/// the connection: of the SYN-ACK's codepoint, and of the present.
+/// the connection: one reports the ECN codepoint of the SYN-ACK, one the current state.
 const ANSWERS: u8 = 2;
-/// Acknowledgments of segments beyond a hole that are never joined: they begin fast retransmit (RFC
-/// 5681 §3.2).
+/// Acknowledgments of segments beyond a hole that are never compressed: they trigger fast retransmit
+/// (RFC 5681 §3.2).
 const REPEATED: u8 = 3;
 
 /// Acknowledgment that is owed to the peer.
@@ -28,9 +28,9 @@ pub(in crate::tcp) enum Acknowledgment {
     Now,
 }
 
-/// How acknowledgments of segments out of order are joined.
+/// Bounds for compressing the acknowledgments of segments out of order.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::tcp) struct Joined {
+pub(in crate::tcp) struct Compression {
     /// Most acknowledgments compressed into one.
     pub(in crate::tcp) most: u8,
     /// Deadline of the next acknowledgment.
@@ -41,13 +41,13 @@ pub(in crate::tcp) struct Joined {
 #[derive(Debug)]
 pub(in crate::tcp) struct AckSchedule {
     owed: Acknowledgment,
-    /// Segments that are acknowledged at once.
+    /// Number of segments still to be acknowledged at once.
     pub(super) quick: u32,
     /// Acknowledgments of segments beyond the present hole, up to [`REPEATED`].
     repeated: u8,
-    /// Acknowledgments joined since one left.
-    joined: u8,
-    /// Pure ones that may leave before the next event that can call for one.
+    /// Acknowledgments compressed since one left.
+    compressed: u8,
+    /// Pure acknowledgments that may leave before the next arrival, timer or read.
     answers: u8,
     delay: AckDelay,
 }
@@ -58,7 +58,7 @@ impl Default for AckSchedule {
             owed: Acknowledgment::None,
             quick: QUICK_ACKS,
             repeated: 0,
-            joined: 0,
+            compressed: 0,
             answers: ANSWERS,
             delay: AckDelay::default(),
         }
@@ -71,8 +71,8 @@ impl AckSchedule {
         self.owed
     }
 
-    /// An acknowledgment is owed now. For the caller an arrival, which [allows
-    /// answers](Self::allow_answers): nothing wakes one that may not leave.
+    /// An acknowledgment is owed now. Only for callers that handle an event which [allows
+    /// answers](Self::allow_answers): no timer sends an acknowledgment that may not leave.
     pub(in crate::tcp) fn owe_now(&mut self) {
         self.owed = Acknowledgment::Now;
     }
@@ -86,21 +86,21 @@ impl AckSchedule {
         };
     }
 
-    /// The acknowledgment of a segment beyond a hole waits for others, but for the first three of
-    /// the hole, which prove a loss, and while every segment is acknowledged at once. False if it
-    /// does not wait.
-    pub(super) fn join(&mut self, joined: Option<Joined>) -> bool {
-        let Some(Joined { most, by }) = joined.filter(|_| self.quick == 0) else {
+    /// Compresses the acknowledgment of a segment beyond a hole with others. Returns false if it
+    /// leaves at once: one of the first three of the hole, which reveal the loss, or one in quick
+    /// mode.
+    pub(super) fn compress(&mut self, compression: Option<Compression>) -> bool {
+        let Some(Compression { most, by }) = compression.filter(|_| self.quick == 0) else {
             return false;
         };
         if self.repeated < REPEATED {
             self.repeated += 1;
             return false;
         }
-        if self.joined >= most || self.owed == Acknowledgment::Now {
+        if self.compressed >= most || self.owed == Acknowledgment::Now {
             return false;
         }
-        self.joined += 1;
+        self.compressed += 1;
         self.owed = match self.owed {
             Acknowledgment::By(deadline) => Acknowledgment::By(deadline.min(by)),
             _ => Acknowledgment::By(by),
@@ -108,14 +108,14 @@ impl AckSchedule {
         true
     }
 
-    /// The hole is filled: the next one is another.
+    /// A hole is filled: the acknowledgments beyond the next one count from zero.
     pub(super) fn on_progress(&mut self) {
         self.repeated = 0;
     }
 
-    /// Joined acknowledgments wait to be sent: they report SACK blocks, which no data carries.
-    pub(in crate::tcp) fn has_joined(&self) -> bool {
-        self.joined > 0
+    /// Compressed acknowledgments wait to be sent: they report SACK blocks, which no data carries.
+    pub(in crate::tcp) fn has_compressed(&self) -> bool {
+        self.compressed > 0
     }
 
     /// The next `segments` segments are acknowledged at once.
@@ -151,16 +151,17 @@ impl AckSchedule {
     /// A segment with our current acknowledgment number left.
     pub(super) fn sent(&mut self) {
         self.owed = Acknowledgment::None;
-        self.joined = 0;
+        self.compressed = 0;
         self.quick = self.quick.saturating_sub(1);
     }
 
-    /// A delayed acknowledgment whose time has come is owed now: it waited for nothing.
+    /// An acknowledgment whose delay has expired is owed now. Unless it was compressed, no data
+    /// carried it in time, so the delay adapts.
     pub(in crate::tcp) fn on_deadline(&mut self, bounds: Bounds, now: Instant) {
         if matches!(self.owed, Acknowledgment::By(deadline) if deadline <= now) {
             self.allow_answers();
             self.owe_now();
-            if self.joined == 0 {
+            if self.compressed == 0 {
                 self.delay.expired(bounds);
             }
         }
@@ -180,7 +181,7 @@ impl AckSchedule {
         self.delay.delay(bounds)
     }
 
-    /// The present delay of acknowledgments.
+    /// The current delay of acknowledgments.
     pub(in crate::tcp) fn delay(&self, bounds: Bounds) -> Duration {
         self.delay.delay(bounds)
     }

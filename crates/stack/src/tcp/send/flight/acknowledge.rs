@@ -88,12 +88,12 @@ impl Flight {
             self.config.loss_recovery.reordering,
         );
         self.on_tail_probe_ack(summary);
-        let repairing = self.recovery.phase.repairs();
+        let in_recovery = self.recovery.phase.repairs();
         let delivered = if self.sack {
             delivery.bytes
         } else {
             self.segments
-                .assume_delivered(delivery, summary.repeats, self.mss, repairing)
+                .assume_delivered(delivery, summary.repeats, self.mss, in_recovery)
         };
         let lost = self.repair(summary);
         if marks.congestion {

@@ -131,13 +131,13 @@ impl Flight {
     /// Without SACK, as many duplicate acknowledgments as the path displaces segments by condemn
     /// the oldest, and so does a partial acknowledgment in recovery (RFC 6582 §3.2).
     fn mark_head_lost_without_sack(&mut self, summary: &AckSummary) -> Bytes {
-        let repairing = self.recovery.phase.repairs();
-        let mut head_lost = summary.advanced && repairing;
+        let in_recovery = self.recovery.phase.repairs();
+        let mut head_lost = summary.advanced && in_recovery;
         if self.sack {
             return Bytes::ZERO;
         }
         if summary.repeats {
-            head_lost = !repairing && self.segments.reno_sacked() >= self.segments.reordering().0;
+            head_lost = !in_recovery && self.segments.reno_sacked() >= self.segments.reordering().0;
         }
         if head_lost {
             self.lose_head(summary.now)

@@ -5,14 +5,14 @@ use tautline_base::Bytes;
 
 use super::{Delivery, Segments};
 
-/// Segments that must have arrived out of order, at a peer that does not say which.
+/// Count of segments that must have arrived out of order at a peer that does not report which.
 #[derive(Debug, Default)]
 pub(super) struct RenoSack {
     count: u32,
     /// Bytes of each.
     size: u32,
-    /// How many more of them count: no more than were outstanding at the first one (RFC 5681
-    /// §3.2).
+    /// Duplicate acknowledgments that may still be counted: in all as many as segments were
+    /// outstanding at the first one (RFC 5681 §3.2).
     limit: Option<u32>,
 }
 
@@ -35,23 +35,23 @@ impl Segments {
         delivery: &Delivery,
         repeats: bool,
         mss: u64,
-        repairing: bool,
+        in_recovery: bool,
     ) -> Bytes {
         if repeats {
             let arrived = self.add_reno_sack(mss);
             return Bytes::new(if arrived { mss } else { 0 });
         }
-        let before = self.remove_reno_sacks(delivery.packets, repairing);
+        let before = self.remove_reno_sacks(delivery.packets, in_recovery);
         delivery.bytes.saturating_sub(Bytes::new(before))
     }
 
-    /// Segments that must have arrived out of order at a peer that does not say which.
+    /// Number of segments that must have arrived out of order at a peer that does not report which.
     pub(in crate::tcp) fn reno_sacked(&self) -> u32 {
         self.reno_sack.count
     }
 
     /// A duplicate acknowledgment of a peer without SACK: some segment of `size` bytes has arrived
-    /// beyond the hole (RFC 3042). False if that is one more than can be.
+    /// beyond the hole (RFC 3042). False if all outstanding segments had been counted.
     pub(super) fn add_reno_sack(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
         let most = self.most_reno_sacked();
@@ -66,16 +66,16 @@ impl Segments {
     }
 
     /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole,
-    /// and the others had arrived before; else no segment waits behind a hole any more. Returns how
-    /// many bytes had been accounted before.
-    pub(super) fn remove_reno_sacks(&mut self, packets: u64, repairing: bool) -> u64 {
+    /// and the others had arrived before; otherwise no hole is left. Returns the bytes that had been
+    /// counted as delivered already.
+    pub(super) fn remove_reno_sacks(&mut self, packets: u64, in_recovery: bool) -> u64 {
         let most = self.most_reno_sacked();
         let reno = &mut self.reno_sack;
         if packets > 0 {
             reno.limit = None;
         }
         let holes = u32::try_from(packets.saturating_sub(1)).unwrap_or(u32::MAX);
-        let left = if repairing {
+        let left = if in_recovery {
             reno.count.saturating_sub(holes)
         } else {
             0
