@@ -9,12 +9,14 @@
 //! | `netperf`, `netserver` | measurements with netperf's command line |
 //! | [`gateway`] | a network for sandboxes, without root |
 //! | `ctl`, `top` | a running middlebox |
+//! | `extcap` | packets of middleboxes and links in Wireshark |
 //! | `doctor` | capabilities of the machine |
 //! | [`tun2socks`] | traffic of a TUN interface through a SOCKS 5 proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
 mod ctl;
 mod doctor;
+mod extcap;
 pub mod gateway;
 mod iperf3;
 mod link;
@@ -56,6 +58,7 @@ enum Command {
     #[cfg(feature = "lab")]
     Lab(tautline_lab::Cli),
     Doctor(doctor::Doctor),
+    Extcap(extcap::Extcap),
     Completions(paperwork::Completions),
     Man(paperwork::Man),
 }
@@ -78,6 +81,7 @@ impl Tautline {
             #[cfg(feature = "lab")]
             Command::Lab(lab) => lab.run(),
             Command::Doctor(doctor) => doctor.run(),
+            Command::Extcap(extcap) => exit_code("extcap", extcap.run()),
             Command::Completions(completions) => {
                 completions.print();
                 ExitCode::SUCCESS

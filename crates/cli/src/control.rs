@@ -6,16 +6,24 @@
 //! {"command":"show"}
 //! {"command":"change","way":"to_right","words":"target 10ms"}
 //! {"command":"replace","way":"to_left","words":"cake bandwidth 20mbit"}
+//! {"command":"capture","points":"leaving","snaplen":128}
 //! ```
+//! After the answer to `capture` the server writes pcapng until the client hangs up.
+//!
 //! The threads that serve clients touch no packet: they send each request to the thread that forwards
 //! and wait for its answer.
 
+mod bridge;
+mod capture;
+mod client;
 mod http;
 mod metrics;
+pub mod registry;
+mod request;
 mod state;
 
 use std::fs::remove_file;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -25,74 +33,31 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use rustix::fs::Mode;
 use rustix::process::umask;
-use serde::{Deserialize, Serialize};
 use tautline_rt::event_fd::EventFd;
 
 use crate::failure::Failure;
+use capture::Subscription;
+use registry::Registration;
+use request::write_line;
 
+pub use bridge::{handle, picture, pictures};
+pub use capture::{Feed, PacketTap, Points, Taps, Wanted};
+pub use client::{ask, capture};
+pub use request::{Answer, Request, Way};
 pub use state::State;
 
 /// Longest line that a client may send.
 const LINE: u64 = 64 << 10;
 
-/// A client's request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Request {
-    /// The state of both ways.
-    Show,
-    /// Changes parameters, as `tc qdisc change` does.
-    Change {
-        /// Direction of the qdisc.
-        way: Way,
-        /// tc's words.
-        words: String,
-    },
-    /// Puts another qdisc in the place of the present one.
-    Replace {
-        /// Direction of the qdisc.
-        way: Way,
-        /// tc's words.
-        words: String,
-    },
+/// Work for the forwarding thread.
+enum Work {
+    Request(Request),
+    Capture(Subscription),
 }
 
-/// A direction through a middlebox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// Leaves at the right interface.
-    #[value(name = "to_right")]
-    ToRight,
-    /// Leaves at the left interface.
-    #[value(name = "to_left")]
-    ToLeft,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    /// Absent if the request was carried out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Both ways, for `show`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<State>,
-}
-
-impl Answer {
-    /// The outcome of a change.
-    pub fn of(outcome: Result<(), String>) -> Self {
-        Self {
-            error: outcome.err(),
-            ports: Vec::new(),
-        }
-    }
-}
-
-/// A request for the forwarding thread.
+/// Work, and where its outcome goes.
 struct Pending {
-    request: Request,
+    work: Work,
     reply: Sender<Answer>,
 }
 
@@ -101,23 +66,30 @@ struct Pending {
 pub struct Control {
     requests: Option<Receiver<Pending>>,
     socket: Option<PathBuf>,
+    registration: Option<Registration>,
+}
+
+/// Where clients come from.
+#[derive(Default)]
+pub struct Doors<'a> {
+    /// Path of the socket, which only its owner may open.
+    pub socket: Option<&'a Path>,
+    /// Address of the HTTP server; clients on other machines change nothing without the token.
+    pub http: Option<(SocketAddr, Option<String>)>,
 }
 
 impl Control {
-    /// Listens on `socket` and serves HTTP at `http`, if they are given; other machines change nothing
-    /// over HTTP without the token. `wake` wakes the thread that forwards.
+    /// Listens at `doors`. `wake` wakes the thread that forwards, `feed` describes it to captures.
     ///
     /// # Errors
     /// If another program listens there, or the system refuses.
-    pub fn listen(
-        socket: Option<&Path>,
-        http: Option<(SocketAddr, Option<String>)>,
-        wake: &Arc<EventFd>,
-    ) -> Result<Self, Failure> {
+    pub fn listen(doors: Doors<'_>, wake: &Arc<EventFd>, feed: Feed) -> Result<Self, Failure> {
+        let Doors { socket, http } = doors;
         let (sender, requests) = channel();
         let client = Client {
             requests: sender,
             wake: Arc::clone(wake),
+            feed,
         };
         if let Some(path) = socket {
             let listener = bind(path).map_err(Failure::file(path))?;
@@ -137,15 +109,28 @@ impl Control {
         Ok(Self {
             requests: Some(requests),
             socket: socket.map(Path::to_owned),
+            registration: None,
         })
     }
 
-    /// Answers every request that has come.
-    pub fn serve(&self, mut handle: impl FnMut(Request) -> Answer) {
+    /// Lets [`registry::running`] find the socket as `name`.
+    #[must_use]
+    pub fn registered(mut self, name: &str) -> Self {
+        let socket = self.socket.as_deref();
+        self.registration = socket.and_then(|socket| Registration::new(name, socket));
+        self
+    }
+
+    /// Answers every request that has come; captures begin at `taps`.
+    pub fn serve(&self, taps: &Taps, mut handle: impl FnMut(Request) -> Answer) {
         let requests = self.requests.iter().flat_map(Receiver::try_iter);
-        for Pending { request, reply } in requests {
+        for Pending { work, reply } in requests {
+            let answer = match work {
+                Work::Request(request) => handle(request),
+                Work::Capture(subscription) => Answer::of(taps.add(subscription)),
+            };
             // A client that hung up has no use for the answer.
-            let _ = reply.send(handle(request));
+            let _ = reply.send(answer);
         }
     }
 }
@@ -163,13 +148,18 @@ impl Drop for Control {
 struct Client {
     requests: Sender<Pending>,
     wake: Arc<EventFd>,
+    feed: Feed,
 }
 
 impl Client {
     fn ask(&self, request: Request) -> Answer {
+        self.hand_over(Work::Request(request))
+    }
+
+    fn hand_over(&self, work: Work) -> Answer {
         let (reply, answer) = channel();
         let ended = || Answer::of(Err("the middlebox has ended".to_owned()));
-        if self.requests.send(Pending { request, reply }).is_err() {
+        if self.requests.send(Pending { work, reply }).is_err() {
             return ended();
         }
         self.wake.signal();
@@ -184,35 +174,27 @@ impl Client {
             if line.is_empty() {
                 return Ok(());
             }
-            let answer = if line.ends_with(b"\n") {
-                serde_json::from_slice(&line).map_or_else(
-                    |error| Answer::of(Err(error.to_string())),
-                    |request| self.ask(request),
-                )
-            } else {
+            if !line.ends_with(b"\n") {
                 return Ok(());
+            }
+            let answer = match serde_json::from_slice(&line) {
+                Ok(Request::Capture(wanted)) => return self.capture(stream, wanted),
+                Ok(request) => self.ask(request),
+                Err(error) => Answer::of(Err(error.to_string())),
             };
             write_line(stream, &answer)?;
         }
     }
-}
 
-/// Sends `request` to the middlebox at `socket`.
-///
-/// # Errors
-/// If no server listens there, or this version cannot parse the answer.
-pub fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
-    let stream = UnixStream::connect(socket)?;
-    write_line(&stream, request)?;
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line)?;
-    serde_json::from_str(&line).map_err(io::Error::other)
-}
-
-fn write_line(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    stream.write_all(&line)
+    fn capture(&self, stream: &UnixStream, wanted: Wanted) -> io::Result<()> {
+        let (subscription, records) = Subscription::new(wanted);
+        let answer = self.hand_over(Work::Capture(subscription));
+        write_line(stream, &answer)?;
+        match answer.error {
+            Some(_) => Ok(()),
+            None => capture::write(stream, records, wanted, &self.feed),
+        }
+    }
 }
 
 /// A listening socket that only its owner may open; replaces a stale one without a server.

@@ -8,14 +8,22 @@ use std::process::ExitCode;
 use tautline_cli::args::parse_from;
 use tautline_cli::command::Tautline;
 
-/// Commands that a link of this program may be named after.
-const NAMES: [&str; 3] = ["iperf3", "netperf", "netserver"];
+/// Names that a link of this program may have, and the commands they stand for.
+const NAMES: [(&str, &str); 4] = [
+    ("iperf3", "iperf3"),
+    ("netperf", "netperf"),
+    ("netserver", "netserver"),
+    ("tautline-extcap", "extcap"),
+];
 
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|word| Path::new(word).file_name());
-    if let Some(name) = name.filter(|name| NAMES.iter().any(|known| known == name)) {
-        words.insert(1, name.to_owned());
+    let command = NAMES
+        .iter()
+        .find(|(known, _)| name.is_some_and(|name| name == *known));
+    if let Some((_, command)) = command {
+        words.insert(1, command.into());
     }
     parse_from::<Tautline>(words.into_iter()).run()
 }

@@ -1,7 +1,7 @@
 //! Output of the programs: a line per second, a summary at the end; as text, or with `--json` one
 //! object per line.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use tautline_base::{Bytes, Device, Instant, Packet, Rate, SocketId};
@@ -391,4 +391,14 @@ fn short(bytes: u64) -> String {
         10_000..10_000_000 => format!("{}kB", bytes / 1_000),
         _ => format!("{}MB", bytes / 1_000_000),
     }
+}
+
+/// Time since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a report names its date, which no clock of a host knows"
+)]
+pub(crate) fn wall_clock() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }

@@ -1,6 +1,10 @@
 //! The program `tautline` as users meet it: help, version, manual pages, completions.
 
+mod namespace;
+
 use std::process::{Command, Output};
+
+use namespace::unshared;
 
 /// Runs `tautline` with these arguments to its end.
 fn tautline(words: &[&str]) -> Output {
@@ -83,20 +87,6 @@ fn doctor_has_a_finding_per_line_and_a_status() {
     );
     let absent = tautline(&["doctor", "--iface", "no-such-if"]);
     assert_eq!(absent.status.code(), Some(1));
-}
-
-/// A command in namespaces of its own; nothing if this machine makes none.
-fn unshared(program: &str, words: &[&str]) -> Option<Output> {
-    let unshare = |words: &[&str]| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--net"]);
-        command.args(words).output()
-    };
-    if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
-        eprintln!("not tested: no user namespaces here");
-        return None;
-    }
-    Some(unshare(&[&[program], words].concat()).expect("it worked before"))
 }
 
 /// `tautline link` with these words.

@@ -4,16 +4,18 @@
 //! It has no clock and does no I/O of its own: [`Bridge::turn`] forwards frames, [`Bridge::wake`] is
 //! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
+use std::cell::Cell;
+use std::time::Duration;
+
+use tautline_base::headers::Headers;
 use tautline_base::{
-    Deferred, Device, Ecn, Frame, Instant, Item, Medium, Offload, Packet, Pool, Reason,
+    Deferred, Device, Ecn, Frame, Instant, Item, Medium, Offload, Packet, Pool, Qdisc, Reason,
     Segmentation, Wake,
 };
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Drops, FlowKey, Stats, replace};
 use tautline_stack::{NoTrace, PacketEvent, Tracer, What};
 use tautline_tc::{DynQdisc, ParseError, change_tree};
-
-use std::time::Duration;
 
 /// The qdisc of one direction.
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
@@ -73,8 +75,7 @@ impl<D: Device> Side<D> {
 
 impl<D: Device, T: Tracer> Side<D, T> {
     /// Records the packet events of this side in `tracer`: received frames, and the born, queued,
-    /// dropped, marked, ringed and completed packets of its transmit path. A packet received with CE
-    /// is recorded as marked too.
+    /// dropped, marked, ringed and completed packets of its transmit path.
     #[must_use]
     pub fn traced<U: Tracer>(self, tracer: U) -> Side<D, U> {
         let Self {
@@ -160,33 +161,48 @@ impl<D: Device, T: Tracer> Side<D, T> {
             self.progress_at = now;
         }
         for packet in self.done.drain(..) {
-            trace(&mut self.tracer, now, What::Completed, packet.bytes());
+            trace(&mut self.tracer, now, What::Completed, &packet);
             let _no_owner = self.pool.settle(packet);
         }
-        let tracer = &mut self.tracer;
-        let mut on_ring = |packet: &Packet<D::Frame>| {
-            if T::ENABLED {
-                if Ecn::of_tos(packet.tos()) == Ecn::Ce {
-                    trace(tracer, now, What::Marked, packet.bytes());
-                }
-                trace(tracer, now, What::Ringed, packet.bytes());
-            }
-        };
-        while self
-            .port
-            .transmit(now, BATCH, &mut self.drops, &mut on_ring)
-            == BATCH
-        {}
+        while self.transmit_batch(now) == BATCH {}
         for (packet, reason) in self.drops.drain() {
-            trace(&mut self.tracer, now, What::Dropped(reason), packet.bytes());
+            trace(&mut self.tracer, now, What::Dropped(reason), &packet);
             let _no_owner = self.pool.settle(packet);
         }
     }
 
+    /// Moves a batch of packets from the qdisc into the ring. Returns their number.
+    fn transmit_batch(&mut self, now: Instant) -> usize {
+        let (tracer, drops) = (&mut self.tracer, &mut self.drops);
+        // Between qdisc and ring the bytes are still those received: a mark shows as a difference.
+        let is_marked = Cell::new(false);
+        let dequeue = |qdisc: &mut Queue<D::Frame>| {
+            let packet = qdisc.dequeue(now, drops)?;
+            if T::ENABLED {
+                let is_ce = |tos| Ecn::of_tos(tos) == Ecn::Ce;
+                let came = || {
+                    Headers::of(&packet)
+                        .ip
+                        .map_or(0, |ip| ip.tos(packet.bytes()))
+                };
+                is_marked.set(is_ce(packet.tos()) && !is_ce(came()));
+            }
+            Some(packet)
+        };
+        self.port.transmit_with(now, BATCH, dequeue, |packet| {
+            if is_marked.get() {
+                trace(tracer, now, What::Marked, packet);
+            }
+            trace(tracer, now, What::Ringed, packet);
+        })
+    }
+
     /// Queues a packet, with its checksums unless the device writes them.
     fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
-        trace(&mut self.tracer, now, What::Born, packet.bytes());
-        trace(&mut self.tracer, now, What::Queued, packet.bytes());
+        trace(&mut self.tracer, now, What::Born, &packet);
+        trace(&mut self.tracer, now, What::Queued, &packet);
+        // A qdisc that drops it at once does not stamp it.
+        packet.set_enqueued(now);
         if packet.segments() == 1 && !self.port.ring().device().completes() {
             packet.complete();
         }
@@ -208,18 +224,26 @@ impl<D: Device, T: Tracer> Side<D, T> {
     }
 }
 
-fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
+/// Records an event of an outgoing packet.
+fn trace<F: Frame, T: Tracer>(tracer: &mut T, at: Instant, what: What, packet: &Packet<F>) {
+    let sojourn = match what {
+        What::Ringed | What::Dropped(_) => at - packet.enqueued(),
+        _ => Duration::ZERO,
+    };
+    record(tracer, at, what, (packet.bytes(), sojourn));
+}
+
+fn record<T: Tracer>(tracer: &mut T, at: Instant, what: What, (frame, sojourn): (&[u8], Duration)) {
     if T::ENABLED {
-        tracer.record(
-            &PacketEvent {
-                at,
-                what,
-                socket: None,
-                seq: 0,
-                len: frame.len() as u32,
-            },
-            frame,
-        );
+        let event = PacketEvent {
+            at,
+            what,
+            socket: None,
+            seq: 0,
+            len: frame.len() as u32,
+            sojourn,
+        };
+        tracer.record(&event, frame);
     }
 }
 
@@ -270,7 +294,8 @@ where
         };
         let bytes = received.bytes();
         from.received.bytes += bytes.len() as u64;
-        trace(&mut from.tracer, now, What::Received, bytes);
+        let received_now = (bytes, Duration::ZERO);
+        record(&mut from.tracer, now, What::Received, received_now);
         let known = key.parse(bytes);
         let whole = segments(bytes, medium, received.offload);
         let count = whole.as_ref().map_or(1, Segmentation::count);

@@ -33,7 +33,7 @@ pub use network::{
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use probability::Probability;
-pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
+pub use record::{Capture, CaptureConfig, PacketTrace, Part, Record, Solo, Tap, TraceHash};
 pub use ring_limit::RingLimit;
 pub use schedule::{LineRate, Schedule, Trace, TraceError};
 pub use transfer::{Outcome, Transfer, TransferError};

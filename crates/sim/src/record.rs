@@ -21,7 +21,7 @@ use tautline_stack::{PacketEvent, Tracer};
 
 use crate::link::LinkEvent;
 
-pub use capture::{Capture, CaptureConfig};
+pub use capture::{Capture, CaptureConfig, Part};
 pub use packet_trace::{Fate, PacketRecord, PacketTrace};
 pub use trace_hash::TraceHash;
 

@@ -1,6 +1,8 @@
 //! [`Tracer`]: receives every event in the life of a packet inside one host. With tracing off it
 //! costs nothing: [`NoTrace`] compiles away.
 
+use std::time::Duration;
+
 use tautline_base::headers::{IPV4, IPV6, IPV6_HEADER, Medium, TCP, u32_at};
 use tautline_base::{Instant, SocketId};
 use tautline_qdisc::DropReason;
@@ -18,6 +20,8 @@ pub struct PacketEvent {
     pub seq: u32,
     /// Bytes on the wire.
     pub len: u32,
+    /// Time in the qdisc, of packets `Ringed` or `Dropped`; zero of others.
+    pub sojourn: Duration,
 }
 
 /// The kind of a packet event.

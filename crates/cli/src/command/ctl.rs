@@ -1,10 +1,14 @@
-//! `tautline ctl`: shows and changes a running middlebox.
+//! `tautline ctl`: shows, changes and captures a running middlebox or link.
 
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::control::{Request, Way, ask};
+use crate::check::Unusable;
+use crate::control::{Points, Request, Wanted, Way, ask, capture};
 use crate::failure::Failure;
 use crate::report::print_json;
 
@@ -12,9 +16,10 @@ const EXAMPLES: &str = "\
 Examples, for `tautline middlebox --control /run/box …`:
   tautline ctl --socket /run/box show
   tautline ctl --socket /run/box change to_right target 10ms
-  tautline ctl --socket /run/box replace to_left 'tbf rate 20mbit burst 5kb latency 1s; fq_codel'";
+  tautline ctl --socket /run/box replace to_left 'tbf rate 20mbit burst 5kb latency 1s; fq_codel'
+  tautline ctl --socket /run/box capture --snaplen 128 > box.pcapng; Ctrl-C ends it. `tautline extcap` shows it live in Wireshark.";
 
-/// Shows or changes a running middlebox.
+/// Shows, changes or captures a running middlebox or link.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Ctl {
@@ -33,6 +38,18 @@ enum Action {
     Change(Words),
     /// Replaces the qdisc by another; queued packets move over
     Replace(Words),
+    /// Writes packets to standard output as pcapng, with their time in the queue, mark or drop reason as comments
+    Capture(Capture),
+}
+
+#[derive(Args, Debug)]
+struct Capture {
+    /// Which packets
+    #[arg(long, value_enum, default_value_t)]
+    points: Points,
+    /// Bytes kept of each packet
+    #[arg(long, default_value_t = Wanted::default().snaplen)]
+    snaplen: u32,
 }
 
 #[derive(Args, Debug)]
@@ -57,6 +74,12 @@ impl Ctl {
                 way: *way,
                 words: words.join(" "),
             },
+            Action::Capture(Capture { points, snaplen }) => {
+                return self.capture(Wanted {
+                    points: *points,
+                    snaplen: *snaplen,
+                });
+            }
         };
         let answer = ask(&self.socket, &request).map_err(Failure::file(&self.socket))?;
         for port in &answer.ports {
@@ -65,5 +88,15 @@ impl Ctl {
         answer
             .error
             .map_or(Ok(()), |why| Err(Failure::Refused(why)))
+    }
+
+    fn capture(&self, wanted: Wanted) -> Result<(), Failure> {
+        let out = io::stdout();
+        if out.is_terminal() {
+            let problem = "it writes pcapng to standard output; redirect that to a file";
+            return Err(Unusable::new("capture", "", problem).into());
+        }
+        let mut out = File::from(out.as_fd().try_clone_to_owned()?);
+        capture(&self.socket, wanted, &mut out)
     }
 }

@@ -20,7 +20,6 @@ use crate::check::Unusable;
 use crate::failure::Failure;
 use crate::net::{TcpOptions, with_net};
 use protocol::Params;
-pub(super) use report::wall_clock;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -30,6 +30,7 @@ use tautline_rt::packet_device::{Config, PacketDevice};
 use tautline_rt::{Clock, EventLoop, Forwarder, Idle, Progress, stop_on_signals, system_seed};
 use tautline_tc::DynQdisc;
 
+use crate::control::{Answer, Control, Doors, Feed, PacketTap, Request, Taps, handle, registry};
 use crate::failure::Failure;
 use crate::path::PathConfig;
 use crate::report::{micros, rounded};
@@ -45,20 +46,34 @@ type Frames = tautline_base::Packet<HeapFrame>;
 
 /// The link: a bridge between `m0` and `m1` with a qdisc per direction.
 struct Link {
-    bridge: Bridge<PacketDevice, PacketDevice>,
+    bridge: Bridge<PacketDevice, PacketDevice, PacketTap>,
+    /// Names of the ways, up and down.
+    ways: [String; 2],
+    begun: Instant,
+    control: Control,
+    taps: Taps,
 }
 
 impl Link {
-    fn open(up: &PathConfig, down: &PathConfig) -> Result<Self, Failure> {
-        let side = |interface: &str, path: &PathConfig| -> Result<_, Failure> {
+    fn open(up: &PathConfig, down: &PathConfig, event_loop: &EventLoop) -> Result<Self, Failure> {
+        let taps = Taps::default();
+        let side = |interface: &str, path: &PathConfig, place| -> Result<_, Failure> {
             let queue: Box<dyn DynQdisc<Frames>> = Box::new(path.build()?);
             let device = PacketDevice::open(&Config::new(interface))?;
             let frames = (0..FRAMES).map(|_| HeapFrame::new()).collect();
             let limit: Box<dyn Limit> = LimitKind::default().build()?;
-            Ok(Side::new(device, frames, Stats::new(queue), limit))
+            let side = Side::new(device, frames, Stats::new(queue), limit);
+            Ok(side.traced(taps.tap(place)))
         };
-        let bridge = Bridge::new(side("m0", down)?, side("m1", up)?, system_seed()?);
-        Ok(Self { bridge })
+        let (left, right) = (side("m0", down, 1)?, side("m1", up, 0)?);
+        let ways = ["up", "down"].map(str::to_owned);
+        Ok(Self {
+            bridge: Bridge::new(left, right, system_seed()?),
+            control: control(event_loop, &ways),
+            ways,
+            begun: event_loop.clock().now(),
+            taps,
+        })
     }
 
     fn summary(&self, seconds: f64) -> [Summary; 2] {
@@ -74,8 +89,32 @@ impl Link {
     }
 }
 
+/// The control socket, for captures; a link works without one.
+fn control(event_loop: &EventLoop, ways: &[String; 2]) -> Control {
+    let Some(socket) = registry::place(&format!("link-{}", std::process::id())) else {
+        return Control::default();
+    };
+    let doors = Doors {
+        socket: Some(&socket),
+        http: None,
+    };
+    let feed = Feed {
+        clock: event_loop.clock(),
+        places: ways.clone(),
+    };
+    Control::listen(doors, &event_loop.event_fd(), feed).unwrap_or_default()
+}
+
 impl Forwarder for Link {
     fn turn(&mut self, now: Instant) -> Progress {
+        let (bridge, ways, begun) = (&mut self.bridge, &self.ways, self.begun);
+        self.control.serve(&self.taps, |request| match request {
+            Request::Replace { .. } => {
+                let why = "that would remove the link's delay and loss; use change";
+                Answer::of(Err(why.to_owned()))
+            }
+            request => handle(bridge, (ways, ways), request, (begun, now)),
+        });
         if self.bridge.turn(now) {
             Progress::Again
         } else {
@@ -182,8 +221,8 @@ impl LinkArgs {
     fn inside(&self, outer: i32) -> Result<ExitCode, Failure> {
         let (up, down) = self.paths()?;
         let topology = Topology::make(outer)?;
-        let mut link = Link::open(&up, &down)?;
         let event_loop = EventLoop::new(Clock::start(), Idle::Sleep)?;
+        let mut link = Link::open(&up, &down, &event_loop)?;
         stop_on_signals(event_loop.stopper())?;
         let server = self.start_server(&topology)?;
         let begun = event_loop.clock().now();

@@ -12,7 +12,7 @@ use clap::Parser;
 use serde::Serialize;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, LimitKind};
-use tautline_live::{PortState, Screen, Snapshot, View};
+use tautline_live::{Screen, Snapshot, View};
 use tautline_qdisc::{QueueStats, Stats};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
 use tautline_rt::packet_device::{Config, PacketDevice};
@@ -23,7 +23,7 @@ use tautline_tc::build;
 
 use crate::args::{DeviceKind, one_line, seconds};
 use crate::check::Unusable;
-use crate::control::{Answer, Control, Request, State, Way};
+use crate::control::{Control, Doors, Feed, PacketTap, Taps, handle, pictures};
 use crate::failure::Failure;
 use crate::open::{Condition, packet_condition};
 use crate::report::{limited, micros, print_json, rounded};
@@ -263,7 +263,7 @@ impl StatusLine<'_> {
 
 /// A bridge with a clock.
 struct Middlebox<D: Device> {
-    bridge: Bridge<D, D>,
+    bridge: Bridge<D, D, PacketTap>,
     json: bool,
     begun: Instant,
     /// When the interval began.
@@ -277,6 +277,7 @@ struct Middlebox<D: Device> {
     /// The live view in place of lines.
     screen: Option<Screen>,
     control: Control,
+    taps: Taps,
     /// Interfaces that the ways leave at: right, left.
     interfaces: [String; 2],
     ask: Ask<D>,
@@ -361,87 +362,11 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
     }
 }
 
-/// Carries out a request of the control socket.
-fn handle<D>(
-    bridge: &mut Bridge<D, D>,
-    names: (&[String; 2], &[String; 2]),
-    request: Request,
-    (begun, now): (Instant, Instant),
-) -> Answer
-where
-    D: Device<Frame: Frame + Send + 'static>,
-{
-    let (names, interfaces) = names;
-    match request {
-        Request::Show => {
-            let time = (now - begun).as_secs_f64();
-            let ports = pictures(bridge, names).into_iter().zip(interfaces);
-            let ports = ports.map(|(port, interface)| State::new(port, interface, time));
-            Answer {
-                error: None,
-                ports: ports.collect(),
-            }
-        }
-        Request::Change { way, words } => Answer::of(
-            out(bridge, way)
-                .change(&words, now)
-                .map_err(|error| error.to_string()),
-        ),
-        Request::Replace { way, words } => Answer::of(
-            build(&words)
-                .map_err(|error| error.to_string())
-                .and_then(|qdisc| {
-                    out(bridge, way).replace(qdisc, now).map_err(|held| {
-                        format!("the present qdisc does not release the {held} packets it holds; it stays")
-                    })
-                }),
-        ),
-    }
-}
-
-/// The side that a way leaves at.
-fn out<D: Device>(bridge: &mut Bridge<D, D>, way: Way) -> &mut Side<D> {
-    match way {
-        Way::ToRight => &mut bridge.right,
-        Way::ToLeft => &mut bridge.left,
-    }
-}
-
-/// Both ways as they are now: to the right, to the left.
-fn pictures<D>(bridge: &Bridge<D, D>, [to_right, to_left]: &[String; 2]) -> [PortState; 2]
-where
-    D: Device<Frame: Frame + Send + 'static>,
-{
-    let Bridge { left, right, .. } = bridge;
-    [(to_right, left, right), (to_left, right, left)]
-        .map(|(name, from, to)| picture(name, from.received(), to))
-}
-
-/// The way out at `to`, as it is now.
-fn picture<D: Device<Frame: Frame + Send + 'static>>(
-    name: &str,
-    received: Received,
-    to: &Side<D>,
-) -> PortState {
-    let mut port = PortState::of(name, to.port());
-    let outside = [
-        ("no frame free", received.no_memory),
-        ("too long", received.too_long),
-    ];
-    port.drops.extend(
-        outside
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(why, count)| (why.to_owned(), count)),
-    );
-    port
-}
-
 fn line<'a, D: Device>(
     event: &'a str,
     way: &'a str,
     received: Received,
-    to: &Side<D>,
+    to: &Side<D, PacketTap>,
     before: &mut Before,
     (begun, since, now): (Instant, Instant, Instant),
 ) -> StatusLine<'a>
@@ -485,8 +410,9 @@ where
 impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D> {
     fn turn(&mut self, now: Instant) -> Progress {
         let (bridge, names) = (&mut self.bridge, (&self.names, &self.interfaces));
-        self.control
-            .serve(|request| handle(bridge, names, request, (self.begun, now)));
+        self.control.serve(&self.taps, |request| {
+            handle(bridge, names, request, (self.begun, now))
+        });
         let more = self.bridge.turn(now);
         if now >= self.since + self.interval() {
             self.report("interval", now);
@@ -520,7 +446,8 @@ fn run<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>, ask: Ask<D>) -> R
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
-    let bridge = bridge(args, left, right)?;
+    let taps = Taps::default();
+    let bridge = bridge(args, left, right, &taps)?;
     let idle = if args.busy_poll {
         Idle::Spin
     } else {
@@ -531,8 +458,7 @@ where
     let begun = event_loop.clock().now();
     let end = args.seconds.map(|time| begun + time);
     let before = [Box::default(), Box::default()];
-    let http = args.http.zip(Some(args.token()?));
-    let control = Control::listen(args.control.as_deref(), http, &event_loop.event_fd())?;
+    let control = control(args, &event_loop)?;
     announce(args);
     let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {
@@ -549,6 +475,7 @@ where
         ],
         screen,
         control,
+        taps,
         interfaces: [args.right.clone(), args.left.clone()],
         ask,
         queue: args.queue,
@@ -572,7 +499,25 @@ where
     }
 }
 
-fn bridge<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>) -> Result<Bridge<D, D>, Failure>
+fn control(args: &MiddleboxArgs, event_loop: &EventLoop) -> Result<Control, Failure> {
+    let doors = Doors {
+        socket: args.control.as_deref(),
+        http: args.http.zip(Some(args.token()?)),
+    };
+    let feed = Feed {
+        clock: event_loop.clock(),
+        places: [args.right.clone(), args.left.clone()],
+    };
+    let control = Control::listen(doors, &event_loop.event_fd(), feed)?;
+    Ok(control.registered(&format!("{}-{}", args.left, args.right)))
+}
+
+fn bridge<D>(
+    args: &MiddleboxArgs,
+    left: Open<D>,
+    right: Open<D>,
+    taps: &Taps,
+) -> Result<Bridge<D, D, PacketTap>, Failure>
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
@@ -580,17 +525,13 @@ where
     let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
         Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
     };
-    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
-        Ok(Side::new(
-            device,
-            frames,
-            queue(words)?,
-            args.limit.build()?,
-        ))
+    let side = |(device, frames): Open<D>, words: &str, place| -> Result<_, Failure> {
+        let side = Side::new(device, frames, queue(words)?, args.limit.build()?);
+        Ok(side.traced(taps.tap(place)))
     };
     Ok(Bridge::new(
-        side(left, &words(&args.to_left))?,
-        side(right, &words(&args.to_right))?,
+        side(left, &words(&args.to_left), 1)?,
+        side(right, &words(&args.to_right), 0)?,
         system_seed()?,
     ))
 }

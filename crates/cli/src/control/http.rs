@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use tautline_rt::Clock;
 
-use super::{Client, Request, metrics};
+use super::request::Request;
+use super::{Client, metrics};
 
 /// Longest request.
 const LONGEST: usize = 64 << 10;

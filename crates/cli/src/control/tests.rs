@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
@@ -6,7 +7,10 @@ use super::*;
 /// until no client is left.
 fn serving(control: Control) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
-        for Pending { request, reply } in control.requests.iter().flatten() {
+        for Pending { work, reply } in control.requests.iter().flatten() {
+            let Work::Request(request) = work else {
+                continue;
+            };
             let last = matches!(request, Request::Replace { .. });
             let answer = match request {
                 Request::Show => Answer {
@@ -15,6 +19,7 @@ fn serving(control: Control) -> std::thread::JoinHandle<()> {
                 },
                 Request::Change { words, .. } => Answer::of(Err(words)),
                 Request::Replace { .. } => Answer::of(Ok(())),
+                Request::Capture(_) => Answer::of(Err("not here".to_owned())),
             };
             reply.send(answer).expect("the client waits");
             if last {
@@ -31,8 +36,21 @@ pub(super) fn client() -> (Client, std::thread::JoinHandle<()>) {
     let control = Control {
         requests: Some(received),
         socket: None,
+        registration: None,
     };
-    (Client { requests, wake }, serving(control))
+    let client = Client {
+        requests,
+        wake,
+        feed: feed(),
+    };
+    (client, serving(control))
+}
+
+fn feed() -> Feed {
+    Feed {
+        clock: tautline_rt::Clock::start(),
+        places: ["right".to_owned(), "left".to_owned()],
+    }
 }
 
 fn port() -> State {
@@ -57,7 +75,11 @@ fn requests_are_answered_and_the_socket_is_its_owners() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("control");
     let wake = Arc::new(EventFd::new().expect("a descriptor"));
-    let middlebox = serving(Control::listen(Some(&path), None, &wake).expect("free"));
+    let doors = Doors {
+        socket: Some(&path),
+        http: None,
+    };
+    let middlebox = serving(Control::listen(doors, &wake, feed()).expect("free"));
     let mode = std::fs::metadata(&path).expect("a socket").permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
     assert!(bind(&path).is_err(), "one middlebox for each socket");

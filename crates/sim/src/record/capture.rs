@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::mem::take;
 use std::time::Duration;
 
 use pcap_file::pcapng::PcapNgWriter;
@@ -12,10 +13,9 @@ use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
 use pcap_file::{DataLink, PcapError};
-use tautline_base::{Ecn, Instant};
+use tautline_base::Instant;
 use tautline_stack::{PacketEvent, What};
 
-use crate::classify;
 use crate::link::{LinkEvent, LinkEventKind};
 use crate::record::Record;
 use crate::record::in_host::InHost;
@@ -60,28 +60,24 @@ pub struct Capture<W: Write> {
     names: [Vec<String>; 2],
     writer: PcapNgWriter<W>,
     interfaces: HashMap<Point, u32>,
-    /// Packets inside hosts.
-    inside: InHost<Stay>,
-    /// The link whose queue marked the frame of the next `Serialized` event.
-    marked_on_link: Option<usize>,
+    /// When the packets in rings entered them.
+    ringed: InHost<Instant>,
+    /// The host or link whose queue marked the packet of the next event.
+    marked: Option<CapturePlace>,
+    /// Packets missing before the next one.
+    lost: u64,
     failure: Option<io::Error>,
 }
 
-/// Capture point of a packet.
+/// A host or a link, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Point {
-    Host(usize, &'static str),
-    Link(usize, &'static str),
+enum CapturePlace {
+    Host(usize),
+    Link(usize),
 }
 
-/// A packet in a qdisc or ring.
-#[derive(Clone, Copy, Debug)]
-struct Stay {
-    since: Instant,
-    /// CE was set before it entered, as a router's packets may have it.
-    came_marked: bool,
-    marked: bool,
-}
+/// Capture point of a packet.
+type Point = (CapturePlace, &'static str);
 
 impl<W: Write> Capture<W> {
     /// Begins a file. `out` should be buffered.
@@ -96,8 +92,9 @@ impl<W: Write> Capture<W> {
             names: [Vec::new(), Vec::new()],
             writer,
             interfaces,
-            inside: InHost::new(),
-            marked_on_link: None,
+            ringed: InHost::new(),
+            marked: None,
+            lost: 0,
             failure: None,
         })
     }
@@ -108,6 +105,23 @@ impl<W: Write> Capture<W> {
         Self {
             names: [hosts, links],
             ..self
+        }
+    }
+
+    /// The next packet follows `count` packets that are missing here; a reader shows them as its
+    /// drop count.
+    pub fn note_lost(&mut self, count: u64) {
+        self.lost += count;
+    }
+
+    /// Hands what is buffered to the reader.
+    ///
+    /// # Errors
+    /// The first error of writing.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => self.writer.get_mut().flush(),
         }
     }
 
@@ -125,9 +139,9 @@ impl<W: Write> Capture<W> {
     }
 
     /// Writes one packet, unless writing has failed.
-    fn write(&mut self, at: Instant, point: Point, comment: String, frame: &[u8]) {
+    fn write(&mut self, at: Instant, point: Point, comment: String, part: Part<'_>) {
         if self.failure.is_none()
-            && let Err(error) = self.try_write(at, point, comment, frame)
+            && let Err(error) = self.try_write(at, point, comment, part)
         {
             self.failure = Some(into_io(error));
         }
@@ -138,20 +152,22 @@ impl<W: Write> Capture<W> {
         at: Instant,
         point: Point,
         comment: String,
-        frame: &[u8],
+        Part { bytes, len }: Part<'_>,
     ) -> Result<(), PcapError> {
         let interface_id = self.interface(point)?;
-        let options = if comment.is_empty() {
-            Vec::new()
-        } else {
-            vec![EnhancedPacketOption::Comment(comment.into())]
-        };
-        let kept = frame.len().min(self.config.snaplen as usize);
+        let mut options = Vec::new();
+        if !comment.is_empty() {
+            options.push(EnhancedPacketOption::Comment(comment.into()));
+        }
+        if self.lost > 0 {
+            options.push(EnhancedPacketOption::DropCount(take(&mut self.lost)));
+        }
+        let kept = bytes.len().min(self.config.snaplen as usize);
         let block = EnhancedPacketBlock {
             interface_id,
             timestamp: self.config.epoch + Duration::from_nanos(at.as_nanos()),
-            original_len: frame.len() as u32,
-            data: Cow::Borrowed(&frame[..kept]),
+            original_len: len,
+            data: Cow::Borrowed(&bytes[..kept]),
             options,
         };
         self.writer.write_pcapng_block(block).map(drop)
@@ -162,16 +178,15 @@ impl<W: Write> Capture<W> {
         if let Some(id) = self.interfaces.get(&point) {
             return Ok(*id);
         }
-        let name = match point {
-            Point::Host(host, name) => self.names[0].get(host).map_or_else(
-                || format!("host{host}:{name}"),
-                |known| format!("{known}:{name}"),
-            ),
-            Point::Link(link, name) => self.names[1].get(link).map_or_else(
-                || format!("link{link}:{name}"),
-                |known| format!("{known}:{name}"),
-            ),
+        let (place, name) = point;
+        let (names, kind, number) = match place {
+            CapturePlace::Host(host) => (&self.names[0], "host", host),
+            CapturePlace::Link(link) => (&self.names[1], "link", link),
         };
+        let name = names.get(number).map_or_else(
+            || format!("{kind}{number}:{name}"),
+            |known| format!("{known}:{name}"),
+        );
         let options = vec![
             InterfaceDescriptionOption::IfName(name.into()),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
@@ -187,88 +202,75 @@ impl<W: Write> Capture<W> {
         Ok(id)
     }
 
-    /// Sojourn time of the packet, and whether it was marked. Starts its next stay.
-    fn leaves(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) -> (Duration, bool) {
-        let Some(stay) = self.inside.find(host, frame) else {
-            return (Duration::ZERO, false);
+    /// [`on_host`](Record::on_host) for a packet of which only a part is at hand.
+    pub fn on_part(&mut self, host: usize, event: &PacketEvent, part: Part<'_>) {
+        let PacketEvent { at, sojourn, .. } = *event;
+        let place = CapturePlace::Host(host);
+        let (name, comment) = match event.what {
+            What::Born => return,
+            What::Queued => ("qdisc-in", String::new()),
+            What::Marked => {
+                self.marked = Some(place);
+                return;
+            }
+            What::Ringed => {
+                self.ringed.begin(host, part.bytes, at);
+                ("ring", passed(sojourn, self.marked.take() == Some(place)))
+            }
+            What::Completed => {
+                let since = self.ringed.end(host, part.bytes);
+                let stay = since.map_or(Duration::ZERO, |since| at - since);
+                ("completed", format!("in_ring={}", millis(stay)))
+            }
+            What::Dropped(reason) => {
+                self.ringed.end(host, part.bytes);
+                let sojourn = millis(sojourn);
+                (
+                    "drop",
+                    format!("sojourn={sojourn} verdict=drop reason={reason}"),
+                )
+            }
+            What::Received => ("received", String::new()),
         };
-        let Stay {
-            since,
-            came_marked,
-            marked,
-        } = *stay;
-        *stay = Stay {
-            since: event.at,
-            came_marked,
-            marked: false,
-        };
-        (event.at - since, marked && !came_marked)
+        self.write(at, (place, name), comment, part);
+    }
+}
+
+/// The first bytes of a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The bytes at hand.
+    pub bytes: &'a [u8],
+    /// Length of the packet.
+    pub len: u32,
+}
+
+impl<'a> Part<'a> {
+    /// The whole of a frame.
+    pub const fn whole(frame: &'a [u8]) -> Self {
+        Self {
+            bytes: frame,
+            len: frame.len() as u32,
+        }
     }
 }
 
 impl<W: Write> Record for Capture<W> {
     fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) {
-        let at = event.at;
-        match event.what {
-            What::Born => {
-                let came_marked =
-                    classify::tos(frame).is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce);
-                self.inside.begin(
-                    host,
-                    frame,
-                    Stay {
-                        since: at,
-                        came_marked,
-                        marked: false,
-                    },
-                );
-            }
-            What::Queued => self.write(at, Point::Host(host, "qdisc-in"), String::new(), frame),
-            What::Marked => {
-                if let Some(stay) = self.inside.find(host, frame) {
-                    stay.marked = true;
-                }
-            }
-            What::Ringed => {
-                let (sojourn, marked) = self.leaves(host, event, frame);
-                self.write(
-                    at,
-                    Point::Host(host, "ring"),
-                    passed(sojourn, marked),
-                    frame,
-                );
-            }
-            What::Completed => {
-                let (stay, _) = self.leaves(host, event, frame);
-                self.inside.end(host, frame);
-                self.write(
-                    at,
-                    Point::Host(host, "completed"),
-                    format!("in_ring={}", millis(stay)),
-                    frame,
-                );
-            }
-            What::Dropped(reason) => {
-                let (sojourn, _) = self.leaves(host, event, frame);
-                self.inside.end(host, frame);
-                let comment = format!("sojourn={} verdict=drop reason={reason}", millis(sojourn));
-                self.write(at, Point::Host(host, "drop"), comment, frame);
-            }
-            What::Received => self.write(at, Point::Host(host, "received"), String::new(), frame),
-        }
+        self.on_part(host, event, Part::whole(frame));
     }
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
+        let place = CapturePlace::Link(link);
         let (name, comment) = match event.kind {
             LinkEventKind::Entered => ("in", String::new()),
             LinkEventKind::Marked => {
-                self.marked_on_link = Some(link);
+                self.marked = Some(place);
                 return;
             }
-            LinkEventKind::Serialized { sojourn } => (
-                "wire",
-                passed(sojourn, self.marked_on_link.take() == Some(link)),
-            ),
+            LinkEventKind::Serialized { sojourn } => {
+                ("wire", passed(sojourn, self.marked.take() == Some(place)))
+            }
             LinkEventKind::Dropped(reason) => ("drop", format!("verdict=drop reason={reason}")),
             LinkEventKind::Lost => ("drop", "verdict=lost".to_owned()),
             LinkEventKind::Duplicated => ("wire", "verdict=duplicated".to_owned()),
@@ -276,7 +278,7 @@ impl<W: Write> Record for Capture<W> {
             LinkEventKind::HeldBack => ("wire", "verdict=held-back".to_owned()),
             LinkEventKind::Arrived => ("out", String::new()),
         };
-        self.write(event.at, Point::Link(link, name), comment, frame);
+        self.write(event.at, (place, name), comment, Part::whole(frame));
     }
 }
 

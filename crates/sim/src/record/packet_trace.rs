@@ -130,6 +130,7 @@ impl PacketRecord {
             socket,
             seq,
             len,
+            sojourn: _,
         } = *event;
         Self {
             host,
@@ -178,6 +179,8 @@ impl PacketRecord {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn emit(trace: &mut PacketTrace, at: u64, what: What, frame: &[u8]) {
@@ -187,6 +190,7 @@ mod tests {
             socket: None,
             seq: 9,
             len: frame.len() as u32,
+            sojourn: Duration::ZERO,
         };
         trace.on_host(0, &event, frame);
     }

@@ -63,6 +63,7 @@ impl Record for TraceHash {
             socket,
             seq,
             len,
+            sojourn: _,
         } = *event;
         // Generations begin at 1, so 0 means "no connection".
         let connection = socket.map_or(0, |id| {
@@ -128,6 +129,8 @@ fn drop_code(reason: DropReason) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use tautline_base::Instant;
 
@@ -138,6 +141,7 @@ mod tests {
             socket: None,
             seq,
             len: 60,
+            sojourn: Duration::ZERO,
         }
     }
 

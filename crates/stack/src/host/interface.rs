@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use tautline_base::{
     Deferred, Device, Drops, Ecn, Frame, Instant, Item, Medium, Owner, Packet, Pool, Qdisc,
@@ -152,6 +153,10 @@ where
                 socket: packet.owner().map(|owner| owner.socket),
                 seq: sequence_number(frame, packet.medium()),
                 len: frame.len() as u32,
+                sojourn: match what {
+                    What::Ringed | What::Dropped(_) => at - packet.enqueued(),
+                    _ => Duration::ZERO,
+                },
             };
             tracer.record(&event, frame);
         }
@@ -166,6 +171,7 @@ where
                 socket: None,
                 seq: sequence_number(frame, self.medium),
                 len: frame.len() as u32,
+                sojourn: Duration::ZERO,
             };
             self.tracer.record(&event, frame);
         }
@@ -272,10 +278,14 @@ where
     }
 
     /// Step 4: the packet enters the qdisc. Dropped packets wait in `drops`.
-    pub(super) fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant) {
+    pub(super) fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
         self.stats.births += 1;
         Self::trace(&mut self.tracer, now, What::Born, &packet);
         Self::trace(&mut self.tracer, now, What::Queued, &packet);
+        if T::ENABLED {
+            // A qdisc that drops it at once does not stamp it.
+            packet.set_enqueued(now);
+        }
         self.port.enqueue(packet, now, &mut self.drops);
     }
 

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::Iperf3;
 use super::flow::{Flow, Sample};
 use super::protocol::{Params, Results, StreamResult};
-use crate::report::print_json;
+use crate::report::{print_json, wall_clock};
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
@@ -44,16 +44,6 @@ pub(super) struct Head<'a> {
     pub(super) cookie: &'a [u8],
     /// Segment size of the control connection.
     pub(super) mss: u32,
-}
-
-/// Time since 1970.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a report names its date, which no clock of a host knows"
-)]
-pub(in crate::command) fn wall_clock() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
 }
 
 /// A failed client's JSON.

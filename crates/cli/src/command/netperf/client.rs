@@ -13,8 +13,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::session::{Done, Ready, Remote, Test};
 use super::{Plan, Results, Unit};
-use crate::command::iperf3::wall_clock;
 use crate::net::{Net, TcpOptions, TcpState, TcpStream, UdpSocket, payload};
+use crate::report::wall_clock;
 
 /// Runs the test and prints its results.
 pub(super) async fn run(net: Net, plan: Plan) -> io::Result<()> {

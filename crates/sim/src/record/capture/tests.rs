@@ -26,6 +26,7 @@ fn host_event(at: u64, what: What) -> PacketEvent {
         socket: None,
         seq: 1,
         len: FRAME.len() as u32,
+        sojourn: Duration::ZERO,
     }
 }
 
@@ -39,16 +40,20 @@ fn sample(config: CaptureConfig) -> Vec<u8> {
         (4_200_001, What::Marked),
         (4_200_001, What::Ringed),
     ] {
-        capture.on_host(0, &host_event(at, what), &sent);
+        let sojourn = Duration::from_nanos(at - 1);
+        let event = PacketEvent {
+            sojourn,
+            ..host_event(at, what)
+        };
+        capture.on_host(0, &event, &sent);
     }
     capture.on_host(0, &host_event(4_300_001, What::Completed), &sent);
-    for (at, what) in [
-        (2, What::Born),
-        (2, What::Queued),
-        (1_002, What::Dropped(DropReason::Target)),
-    ] {
-        capture.on_host(0, &host_event(at, what), &dropped);
-    }
+    capture.on_host(0, &host_event(2, What::Queued), &dropped);
+    let event = PacketEvent {
+        sojourn: Duration::from_micros(1),
+        ..host_event(1_002, What::Dropped(DropReason::Target))
+    };
+    capture.on_host(0, &event, &dropped);
     let (at, sojourn) = (
         Instant::from_nanos(5_000_000_123),
         Duration::from_micros(1500),
