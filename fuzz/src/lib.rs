@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub mod frame;
+pub mod link;
 pub mod pair;
 pub mod rig;
 pub mod segment;

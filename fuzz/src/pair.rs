@@ -10,10 +10,13 @@ use std::time::Duration;
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_stack::{
-    Cidr, CloseReason, Event, Host, HostConfig, NoTrace, Recv, SocketOption, TcpConfig,
+    Autoconfiguration, Cidr, CloseReason, Event, Host, HostConfig, NoTrace, Recv, SocketOption,
+    TcpConfig,
 };
 use tautline_tc::{DynQdisc, Tree};
 use tautline_testkit::MemoryDevice;
+
+use crate::link::LinkMessage;
 
 /// The port that both hosts listen on.
 pub const PORT: u16 = 5001;
@@ -79,11 +82,19 @@ fn pattern(port: u16, side: usize, offset: u32) -> u8 {
     (offset.wrapping_mul(31) ^ (offset >> 8)).wrapping_add(seed) as u8
 }
 
-fn host(side: usize, seed: u64, tree: &str) -> Stack {
+fn host(side: usize, seed: u64, tree: &str, automatic: bool) -> Stack {
     let number = 1 + side as u8;
     let config = HostConfig::new([2, 0, 0, 0, 0, number], seed.wrapping_add(side as u64))
         .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24))
         .address(Cidr::new(address_v6(side), 64));
+    let config = HostConfig {
+        autoconfiguration: if automatic {
+            Autoconfiguration::IPV6
+        } else {
+            Autoconfiguration::default()
+        },
+        ..config
+    };
     let ring = Ring::new(MemoryDevice::default(), Dql::default());
     let pool = Pool::new((0..256).map(|_| HeapFrame::new()).collect());
     let host = Host::new(config, Port::new(built(tree), ring), pool, NoTrace);
@@ -102,8 +113,8 @@ fn built(tree: &str) -> Box<dyn DynQdisc<Packet<HeapFrame>>> {
 
 impl Pair {
     /// Two hosts that listen, with the qdisc `tree`.
-    pub fn new(seed: u64, tcp: &TcpConfig, tree: &str) -> Self {
-        let mut hosts = [host(0, seed, tree), host(1, seed, tree)];
+    pub fn new(seed: u64, tcp: &TcpConfig, tree: &str, automatic: bool) -> Self {
+        let mut hosts = [0, 1].map(|side| host(side, seed, tree, automatic));
         let listeners = hosts
             .each_mut()
             .map(|host| host.listen(PORT, tcp.clone()).expect("the port is free"));
@@ -115,6 +126,13 @@ impl Pair {
             listeners,
             fruitless: 0,
         }
+    }
+
+    /// Somebody on the link sends `message` to `side`.
+    pub fn hear(&mut self, side: usize, message: &LinkMessage) {
+        let tentative = self.hosts[side].configuration().tentative;
+        let frame = message.frame(&tentative);
+        self.hosts[side].deliver(&frame, self.now);
     }
 
     /// `side` connects to the other, and writes `len` bytes before the SYN leaves.

@@ -2,7 +2,7 @@
 //! answer with few packets, write right checksums, send what its application wrote, and hand over
 //! what its peer sent.
 
-use std::net::{Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
@@ -10,8 +10,8 @@ use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
 use tautline_stack::{
-    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SocketOption,
-    SynCookies, TcpConfig, TsqLimit,
+    Autoconfiguration, Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv,
+    SocketOption, SynCookies, TcpConfig, TsqLimit,
 };
 use tautline_testkit::MemoryDevice;
 
@@ -28,6 +28,9 @@ pub const REMOTE: u16 = 80;
 const PER_POLL: usize = 64;
 /// Polls at one instant: a full send buffer of the smallest segments, one per poll.
 const POLLS_AT_ONE_INSTANT: usize = 4_000;
+/// Most messages of automatic configuration at one instant: probes for 16 formed addresses and two
+/// configured ones, a report, a solicitation.
+const AUTOMATIC: usize = 20;
 /// Wakes followed one by one when time passes; then time jumps, as under a driver that was not
 /// scheduled.
 const WAKES: usize = 64;
@@ -164,6 +167,8 @@ pub struct Rig {
     pub cookie: Vec<u8>,
     /// The peer keeps to [`pattern`], and there is one connection: contents can be checked.
     checks_contents: bool,
+    /// Messages of automatic configuration at one instant.
+    automatic: usize,
 }
 
 impl Rig {
@@ -174,9 +179,31 @@ impl Rig {
 
     /// The same, with sockets of `tcp`.
     pub fn configured(seed: u64, tcp: TcpConfig, checks_contents: bool) -> Self {
-        let config = HostConfig::new(HOST_MAC, seed)
+        Self::on(Self::host_config(seed), tcp, checks_contents)
+    }
+
+    /// A host with automatic configuration on.
+    pub fn automatic(settings: &Settings) -> Self {
+        let config = HostConfig {
+            autoconfiguration: Autoconfiguration::IPV6,
+            ..Self::host_config(settings.seed)
+        };
+        Self::on(config, settings.tcp(), false)
+    }
+
+    /// Addresses that the host tests for duplicates.
+    pub fn tentative(&self) -> Vec<IpAddr> {
+        self.host.configuration().tentative
+    }
+
+    fn host_config(seed: u64) -> HostConfig {
+        HostConfig::new(HOST_MAC, seed)
             .address(Cidr::new(HOST, 24))
-            .address(Cidr::new(HOST_V6, 64));
+            .address(Cidr::new(HOST_V6, 64))
+    }
+
+    fn on(config: HostConfig, tcp: TcpConfig, checks_contents: bool) -> Self {
+        let automatic = config.autoconfiguration != Autoconfiguration::default();
         // A drawn key would not replay.
         let replayed = fq_codel::Config {
             perturbation: Some(0),
@@ -209,6 +236,7 @@ impl Rig {
             read: 0,
             cookie: Vec::new(),
             checks_contents,
+            automatic: if automatic { AUTOMATIC } else { 0 },
         };
         rig.deliver(&frame::arp(1, PEER_MAC, PEER, HOST));
         rig
@@ -385,7 +413,7 @@ impl Rig {
             }
         }
         self.collect_events();
-        let bound = waiting + 4 + 4 * self.held.max(self.host.socket_count());
+        let bound = waiting + self.automatic + 4 + 4 * self.held.max(self.host.socket_count());
         self.held = self.host.socket_count();
         assert!(
             control <= bound,

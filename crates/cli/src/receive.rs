@@ -152,7 +152,8 @@ impl Receiving {
             | Event::Readable(_)
             | Event::Writable(_)
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

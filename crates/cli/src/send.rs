@@ -187,7 +187,8 @@ impl Sending {
             Event::Accepted { .. }
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

@@ -576,6 +576,7 @@ fn error_of(why: CloseReason) -> &'static str {
         CloseReason::Reset => "ECONNRESET",
         CloseReason::TimedOut => "ETIMEDOUT",
         CloseReason::OutOfMemory => "ENOMEM",
+        CloseReason::AddressLost => "EADDRNOTAVAIL",
         CloseReason::Unreachable => "EHOSTUNREACH",
     }
 }

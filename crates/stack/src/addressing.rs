@@ -14,6 +14,8 @@ use crate::wire::{IPV6_MIN_MTU, ndisc};
 #[derive(Debug)]
 pub(crate) struct Addressing {
     own: Vec<Cidr>,
+    /// Addresses of ours that new conversations avoid (RFC 6724 §5, rule 3).
+    deprecated: Vec<IpAddr>,
     /// Prefixes all of whose addresses are ours.
     owned: Vec<Cidr>,
     /// Networks, the longest prefix first, and the router to each; `None` on the link.
@@ -50,10 +52,99 @@ impl Addressing {
         let is_owned = |prefix: &&Cidr| prefix.address().is_ipv4() || mtu >= IPV6_MIN_MTU;
         Self {
             own,
+            deprecated: Vec::new(),
             owned: config.owned.iter().filter(is_owned).copied().collect(),
             routes,
             medium,
         }
+    }
+
+    /// Takes all IPv6 addresses away, and the routes to their networks.
+    pub(crate) fn take_ipv6(&mut self) -> Vec<Cidr> {
+        let (taken, own): (Vec<_>, Vec<_>) = std::mem::take(&mut self.own)
+            .into_iter()
+            .partition(|own| own.address().is_ipv6());
+        self.own = own;
+        for cidr in &taken {
+            self.remove_route(*cidr, None);
+        }
+        taken
+    }
+
+    /// Adds an address, whose network is on the link if it `is_connected`.
+    pub(crate) fn assign(&mut self, cidr: Cidr, is_connected: bool) {
+        if !self.is_listed(cidr.address()) {
+            self.own.push(cidr);
+        }
+        if is_connected {
+            self.add_route(cidr, None);
+        }
+    }
+
+    /// Removes an address, and the route to its network.
+    pub(crate) fn withdraw(&mut self, cidr: Cidr) {
+        self.set_deprecated(cidr.address(), false);
+        self.own.retain(|own| *own != cidr);
+        self.remove_route(cidr, None);
+    }
+
+    /// New conversations use `address` only if there is no other.
+    pub(crate) fn set_deprecated(&mut self, address: IpAddr, is_deprecated: bool) {
+        self.deprecated.retain(|other| *other != address);
+        if is_deprecated {
+            self.deprecated.push(address);
+        }
+    }
+
+    /// Adds a route behind its equals. False if there is one.
+    pub(crate) fn add_route(&mut self, to: Cidr, via: Option<IpAddr>) -> bool {
+        if self.routes.contains(&(to, via)) {
+            return false;
+        }
+        let end = self.routes.partition_point(|(other, other_via)| {
+            let rank = |to: &Cidr, via: &Option<IpAddr>| (Reverse(to.prefix()), via.is_some());
+            rank(other, other_via) <= rank(&to, &via)
+        });
+        self.routes.insert(end, (to, via));
+        true
+    }
+
+    /// Removes a route.
+    pub(crate) fn remove_route(&mut self, to: Cidr, via: Option<IpAddr>) {
+        self.routes.retain(|route| *route != (to, via));
+    }
+
+    /// Puts the default route through `router` behind its equals. False if it is the only one, or the
+    /// last.
+    pub(crate) fn demote_router(&mut self, router: IpAddr) -> bool {
+        let mut equals = self.default_routers();
+        let has_other = equals.any(|other| other == router) && equals.any(|_| true);
+        drop(equals);
+        if has_other {
+            let route = (Cidr::ALL_IPV6, Some(router));
+            self.remove_route(route.0, route.1);
+            self.add_route(route.0, route.1);
+        }
+        has_other
+    }
+
+    /// Routers to everything else.
+    pub(crate) fn default_routers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let default = self.routes.iter().filter(|(to, _)| to.prefix() == 0);
+        default.filter_map(|(_, via)| *via)
+    }
+
+    /// Our link-local IPv6 address.
+    pub(crate) fn link_local(&self) -> Option<Ipv6Addr> {
+        self.own().find_map(|own| match own {
+            IpAddr::V6(own) => Some(own).filter(Ipv6Addr::is_unicast_link_local),
+            IpAddr::V4(_) => None,
+        })
+    }
+
+    /// Our addresses with their networks.
+    pub(crate) fn configured(&self) -> impl Iterator<Item = Cidr> + '_ {
+        self.own.iter().copied()
     }
 
     /// Whether `address` is one of ours.
@@ -131,7 +222,7 @@ impl Addressing {
     }
 
     /// The source address for `destination`: one whose scope suffices but goes no further
-    /// than needed (RFC 6724's rule 2), on the network of the next hop (as 5 prefers the outgoing
+    /// than needed (RFC 6724's rule 2), not deprecated (3), on the network of the next hop (as 5 prefers the outgoing
     /// interface's), sharing the longest prefix (8), named first.
     pub(crate) fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         let next_hop = self.next_hop(destination)?;
@@ -142,6 +233,7 @@ impl Addressing {
             (
                 scope >= needed,
                 scope == needed,
+                !self.deprecated.contains(&own.address()),
                 own.contains(next_hop),
                 shared,
             )
@@ -161,14 +253,22 @@ impl Addressing {
 /// The link-local address of `config`.
 fn link_local(config: &HostConfig, medium: Medium, key: &Key) -> Option<Ipv6Addr> {
     const NETWORK: u128 = 0xfe80 << 112;
-    let [a, b, c, d, e, f] = config.mac;
+    let secret = config.autoconfiguration.secret;
     let interface = match config.link_local {
         LinkLocal::None => return None,
         LinkLocal::FromMac if medium == Medium::Ip => return None,
-        LinkLocal::FromMac => u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]),
-        LinkLocal::Private => key.interface(config.mac),
+        LinkLocal::FromMac => interface_of(config.mac),
+        LinkLocal::Private => {
+            let key = secret.map_or(*key, Key::from_seed);
+            key.interface(config.mac)
+        }
     };
     Some(Ipv6Addr::from_bits(NETWORK | u128::from(interface)))
+}
+
+/// The interface identifier of a hardware address (RFC 4291 appendix A).
+pub(crate) fn interface_of([a, b, c, d, e, f]: [u8; 6]) -> u64 {
+    u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f])
 }
 
 #[cfg(test)]

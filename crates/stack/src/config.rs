@@ -1,6 +1,7 @@
 //! Configuration of hosts and connections.
 
 mod ack_compression;
+mod autoconfiguration;
 mod loss_recovery;
 
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_cc::{Algorithm, Factory};
 
 pub use self::ack_compression::AckCompression;
+pub use self::autoconfiguration::{Autoconfiguration, Identifiers};
 pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
 use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
@@ -50,6 +52,8 @@ pub struct HostConfig {
     pub routes: Vec<Route>,
     /// Generation of the link-local IPv6 address. Default: [`LinkLocal::FromMac`].
     pub link_local: LinkLocal,
+    /// Parameters that the host learns from its link. Default none.
+    pub autoconfiguration: Autoconfiguration,
     /// The VLAN this host is in: frames carry its tag both ways (IEEE 802.1Q). Default none: frames
     /// without a tag, or with one that only names a priority. Frames of other VLANs are not for us.
     pub vlan: Option<u16>,
@@ -64,9 +68,9 @@ pub struct HostConfig {
     pub seed: u64,
 }
 
-/// Origin of a host's link-local IPv6 address (RFC 4291 §2.5.6). No address is tested for
-/// duplicates (RFC 4862 §5.4) before it is used; a neighbor that tests one of ours gets the answer
-/// that it is taken.
+/// Origin of a host's link-local IPv6 address (RFC 4291 §2.5.6). It is tested for duplicates if
+/// [`Autoconfiguration::dad_transmits`] says so; a neighbor that tests one of ours gets the answer that
+/// it is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LinkLocal {
     /// No link-local address: the host speaks IPv6 only from [`HostConfig::addresses`].
@@ -93,6 +97,7 @@ impl HostConfig {
             owned: Vec::new(),
             routes: Vec::new(),
             link_local: LinkLocal::default(),
+            autoconfiguration: Autoconfiguration::default(),
             vlan: None,
             icmp_errors_per_second: 1000,
             resets_per_second: 1000,

@@ -30,6 +30,8 @@ enum Use {
     Interface,
     FlowLabel,
     Budget,
+    StableInterface,
+    Autoconf,
 }
 
 impl Key {
@@ -92,6 +94,22 @@ impl Key {
     /// An interface identifier that reveals nothing about the hardware (RFC 7217).
     pub(crate) fn interface(&self, mac: [u8; 6]) -> u64 {
         self.hash(Use::Interface, mac)
+    }
+
+    /// The interface identifier of the host in a network, after so many duplicates; no reserved one
+    /// (RFC 7217 §5, RFC 5453).
+    pub(crate) fn stable_interface(&self, network: u64, mac: [u8; 6], retries: u8) -> u64 {
+        const ANYCAST: std::ops::RangeInclusive<u64> =
+            0xfdff_ffff_ffff_ff80..=0xfdff_ffff_ffff_ffff;
+        (0u8..)
+            .map(|attempt| self.hash(Use::StableInterface, (network, mac, retries, attempt)))
+            .find(|interface| *interface != 0 && !ANYCAST.contains(interface))
+            .unwrap_or(1)
+    }
+
+    /// Chance for delays and nonces of automatic configuration.
+    pub(crate) fn autoconf(&self, count: u64) -> u64 {
+        self.hash(Use::Autoconf, count)
     }
 
     /// Chance for a budget that others must not measure.

@@ -13,6 +13,7 @@
 pub mod address;
 mod addressing;
 pub mod attribution;
+mod autoconf;
 mod chunks;
 pub mod config;
 mod cookies;
@@ -20,6 +21,7 @@ mod fast_open;
 pub mod host;
 mod keyed;
 pub mod limits;
+mod link_mtu;
 mod neighbor;
 mod pacer;
 mod pings;
@@ -38,9 +40,11 @@ pub mod udp;
 mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
+pub use autoconf::Configuration;
 pub use config::{
-    AckCompression, EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery,
-    MtuProbing, Negotiation, Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
+    AckCompression, Autoconfiguration, EcnMode, HostConfig, Identifiers, Keepalive, LinkLocal,
+    LocalDropReporting, LossRecovery, MtuProbing, Negotiation, Pacing, Prr, Reordering, Successive,
+    SynCookies, TcpConfig,
 };
 pub use host::{Host, Replaced, Stuck, TcpSocket, Udp};
 pub use limits::Limits;

@@ -64,6 +64,9 @@ pub enum Event {
         /// The reported error.
         why: PathError,
     },
+    /// Addresses or routers differ from before, by automatic configuration;
+    /// [`configuration`](crate::Host::configuration) returns them.
+    AddressesChanged,
 }
 
 /// An ICMP error from a router or the peer's host about an undelivered packet (RFC 792, RFC 4443).
@@ -129,6 +132,9 @@ pub enum CloseReason {
     /// This host was short of buffers, and the peer accepted none of the connection's data.
     #[error("this host was short of memory and the peer took nothing of what it was sent")]
     OutOfMemory,
+    /// The host's address ended: its lease or its lifetime is over.
+    #[error("this host has lost the connection's address")]
+    AddressLost,
     /// Nobody on the link answers for the next hop's address, or a router reports it
     /// unreachable.
     #[error(

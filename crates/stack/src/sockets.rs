@@ -154,6 +154,18 @@ impl Sockets {
         slot.tenant.as_mut()
     }
 
+    /// All connections.
+    pub(crate) fn connections_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
+        let tenants = self
+            .slots
+            .iter_mut()
+            .filter_map(|slot| slot.tenant.as_mut());
+        tenants.filter_map(|tenant| match tenant {
+            Socket::Connection(connection) => Some(&mut **connection),
+            _ => None,
+        })
+    }
+
     /// The connection `id` names.
     pub(crate) fn connection(&self, id: SocketId) -> Option<&Connection> {
         match self.tenant(id)? {

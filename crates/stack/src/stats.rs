@@ -50,6 +50,11 @@ pub struct HostStats {
     pub too_many_orphans: u64,
     /// Connections reset, and segments dropped, for want of buffer memory.
     pub out_of_memory: u64,
+    /// Addresses of this host that another host has: found by their test, and not used.
+    pub duplicate_addresses: u64,
+    /// Routers, prefixes and addresses of router advertisements that were not taken, since the host
+    /// has enough of them: at most 8 routers, 16 prefixes and 16 addresses.
+    pub advertisements_limited: u64,
     /// Packets written.
     pub births: u64,
     /// Packets given back by the device after transmission.

@@ -8,8 +8,11 @@ mod arp;
 mod ecn;
 mod fast_open;
 pub(crate) mod icmp;
+mod icmp_checksum;
 mod ip;
+pub(crate) mod mld;
 pub(crate) mod ndisc;
+pub(crate) mod router;
 mod tcp;
 pub(crate) mod udp;
 
@@ -221,7 +224,11 @@ fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed>
         IpProtocol::Icmpv6 => {
             let message = icmp::parse_v6(&ends, body)?;
             // Neighbors are discovered in whole packets only (RFC 6980).
-            let refused = fragmented && matches!(message, icmp::Message::Neighbor(_));
+            let refused = fragmented
+                && matches!(
+                    message,
+                    icmp::Message::Neighbor(_) | icmp::Message::Router(_)
+                );
             Ok(if refused {
                 Parsed::Fragment
             } else {

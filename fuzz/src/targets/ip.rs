@@ -1,5 +1,5 @@
 //! IPv4 fragments and options, IPv6 extension headers and fragments, ICMP of both families, and
-//! neighbor discovery: nearly right packets in any order, with time between them.
+//! neighbor discovery, with automatic configuration on or off: nearly right packets in any order, with time between them.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use arbitrary::Arbitrary;
 use tautline_testkit::Ip;
 
 use crate::frame::{HOST, HOST_MAC, PEER, PEER_MAC};
+use crate::link::LinkMessage;
 use crate::rig::{Call, HOST_V6, Rig, Settings};
 
 const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 2);
@@ -20,6 +21,7 @@ const EXTENSIONS: [u8; 6] = [0, 60, 43, 51, 44, 59];
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     settings: Settings,
+    automatic: bool,
     steps: Vec<Step>,
 }
 
@@ -48,6 +50,7 @@ enum Step {
         quote: Option<(u32, u8)>,
         payload: Vec<u8>,
     },
+    Link(LinkMessage),
     Call(Call),
     Seconds(u8),
     Milliseconds(u16),
@@ -55,7 +58,11 @@ enum Step {
 
 /// Runs one case.
 pub fn run(input: Input) {
-    let mut rig = Rig::new(&input.settings, false);
+    let mut rig = if input.automatic {
+        Rig::automatic(&input.settings)
+    } else {
+        Rig::new(&input.settings, false)
+    };
     for step in input.steps.iter().take(200) {
         match step {
             Step::Call(call) => rig.call(*call),
@@ -107,6 +114,7 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
             let body = quoted.as_deref().unwrap_or(payload);
             icmp(*ipv6, [*kind, *code], *word, body)
         }
+        Step::Link(message) => message.frame(&rig.tentative()),
         Step::Call(_) | Step::Seconds(_) | Step::Milliseconds(_) => {
             unreachable!("these are no packets")
         }

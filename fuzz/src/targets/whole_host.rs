@@ -1,5 +1,5 @@
 //! Random sessions of two hosts of both families, with faults of the wire and of the devices, jumps
-//! of the clock, settings and qdiscs changed while connections live.
+//! of the clock, settings and qdiscs changed while connections live, routers and rivals on the link.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use tautline_base::Bytes;
 use tautline_cc::Algorithm;
 use tautline_stack::{EcnMode, Keepalive, SocketOption, SynCookies, TcpConfig};
 
+use crate::link::LinkMessage;
 use crate::pair::{Fault, Pair};
 use crate::rig::Settings;
 
@@ -31,6 +32,7 @@ pub struct Input {
     ecn: u8,
     cookies: bool,
     tree: u8,
+    automatic: bool,
     steps: Vec<Step>,
 }
 
@@ -82,6 +84,10 @@ enum Step {
     Qdisc {
         side: bool,
         tree: u8,
+    },
+    Link {
+        side: bool,
+        message: LinkMessage,
     },
     Milliseconds(u16),
     Jump(u16),
@@ -142,7 +148,7 @@ impl Input {
 /// Runs one case.
 pub fn run(input: Input) {
     let tcp = input.tcp();
-    let mut pair = Pair::new(input.settings.seed, &tcp, tree(input.tree));
+    let mut pair = Pair::new(input.settings.seed, &tcp, tree(input.tree), input.automatic);
     pair.connect(0, input.settings.seed % 2 == 1, tcp.clone(), 0);
     pair.run_for(Duration::from_millis(10));
     for step in input.steps.iter().take(150) {
@@ -168,6 +174,7 @@ fn play(step: &Step, pair: &mut Pair, tcp: &TcpConfig) {
         Step::Hold { side, hold } => pair.hold(side.into(), hold),
         Step::Reset { side } => pair.reset(side.into()),
         Step::Qdisc { side, tree: number } => pair.replace_qdisc(side.into(), tree(number)),
+        Step::Link { side, ref message } => pair.hear(side.into(), message),
         Step::Milliseconds(time) => pair.run_for(Duration::from_millis(u64::from(time) / 16)),
         Step::Jump(time) => pair.jump(Duration::from_millis(time.into())),
         Step::Back(time) => pair.step_back(Duration::from_millis(time.into())),

@@ -58,6 +58,7 @@ impl Failure {
             Self::Closed(CloseReason::Reset) => ErrorKind::ConnectionReset,
             Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
             Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
+            Self::Closed(CloseReason::AddressLost) => ErrorKind::AddrNotAvailable,
             Self::Closed(CloseReason::Aborted | CloseReason::Local | CloseReason::OutOfMemory)
             | Self::HostGone => ErrorKind::ConnectionAborted,
             Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => {

@@ -355,8 +355,8 @@ where
             Event::Requested { listener, request } => {
                 return self.request(listener, request, host, now);
             }
-            // Pings have no handle.
-            Event::Pong { .. } | Event::PingFailed { .. } => return,
+            // Neither pings nor addresses have a handle.
+            Event::Pong { .. } | Event::PingFailed { .. } | Event::AddressesChanged => return,
         };
         self.serve(id, host, now);
     }

@@ -82,7 +82,8 @@ impl<S: Read> Application for BulkSender<S> {
             Event::Accepted { .. }
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => {}
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => {}
         }
         Ok(())
     }
@@ -168,7 +169,8 @@ impl<F: FnMut(&[u8])> Application for BulkReceiver<F> {
             | Event::Requested { .. }
             | Event::Writable(_)
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

@@ -172,7 +172,8 @@ impl Application for Source {
             Event::Accepted { .. }
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

@@ -97,7 +97,8 @@ impl<V: Default> Application for StreamService<V> {
             Event::Connected(_)
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => {}
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => {}
         }
         Ok(())
     }

@@ -242,7 +242,8 @@ impl Application for Upload {
             Event::Accepted { .. }
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

@@ -326,7 +326,8 @@ impl Client {
             Event::Accepted { .. }
             | Event::Requested { .. }
             | Event::Pong { .. }
-            | Event::PingFailed { .. } => Ok(()),
+            | Event::PingFailed { .. }
+            | Event::AddressesChanged => Ok(()),
         }
     }
 

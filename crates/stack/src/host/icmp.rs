@@ -6,6 +6,7 @@ use tautline_base::{Device, Instant, Packet, Qdisc};
 use tautline_bql::Limit;
 
 use super::Host;
+use super::autoconf::on_router;
 use super::transport::DropStage;
 use crate::pings::{ICMPV6, Ping};
 use crate::socket::{Event, PathError, PingError};
@@ -62,7 +63,7 @@ where
         }
         let next_hop = addressing.next_hop(to).ok_or(PingError::NoRoute(to))?;
         let from = addressing.source_for(to).ok_or(PingError::NoRoute(to))?;
-        if ip_header_len(to) + ICMP_HEADER + data.len() > self.interface.mtu {
+        if ip_header_len(to) + ICMP_HEADER + data.len() > self.interface.mtu.of(to) {
             return Err(PingError::TooLong(data.len()));
         }
         self.interface.pings.add(Ping {
@@ -90,8 +91,11 @@ where
         message: Message<'_>,
         now: Instant,
     ) {
-        if let Message::Neighbor(message) = message {
-            return self.on_neighbor(frame, ends, message, now);
+        match message {
+            Message::Neighbor(message) => return self.on_neighbor(frame, ends, message, now),
+            Message::Router(message) => return on_router(self, frame, ends, &message, now),
+            Message::Query(query) => return self.interface.on_query(frame, ends, &query, now),
+            _ => {}
         }
         if !self.interface.is_for_us(frame, ends) {
             return;
@@ -122,7 +126,9 @@ where
                 };
                 self.interface.stats.icmp_unbelieved += u64::from(!is_plausible);
             }
-            Message::Neighbor(_) | Message::Other => self.interface.stats.not_for_us += 1,
+            Message::Neighbor(_) | Message::Router(_) | Message::Query(_) | Message::Other => {
+                self.interface.stats.not_for_us += 1
+            }
         }
     }
 }

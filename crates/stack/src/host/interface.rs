@@ -13,8 +13,10 @@ use tautline_bql::{Limit, Port};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 use crate::addressing::Addressing;
+use crate::autoconf::Autoconf;
 use crate::config::HostConfig;
 use crate::keyed::Key;
+use crate::link_mtu::{HopLimits, LinkMtu};
 use crate::neighbor::NeighborCache;
 use crate::pings::Pings;
 use crate::reply_limit::ReplyLimit;
@@ -26,8 +28,8 @@ use crate::udp::socket::UdpSocket;
 use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
 use crate::wire::udp;
 use crate::wire::{
-    self, Addresses, ECN_BITS, EcnFlags, Ends, Flags, HOP_LIMIT, MAX_HOP_LIMIT, Mac, Payload,
-    SACK_BLOCKS, Segment, TcpHeader, ip_header_len, link_len, ndisc,
+    self, Addresses, ECN_BITS, EcnFlags, Ends, Flags, MAX_HOP_LIMIT, Mac, Payload, SACK_BLOCKS,
+    Segment, TcpHeader, ip_header_len, link_len, ndisc,
 };
 
 /// Every IPv4 link carries packets of this size (RFC 791).
@@ -43,8 +45,11 @@ pub(super) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1
 pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) config: HostConfig,
     pub(super) addressing: Addressing,
+    /// State of automatic configuration, if anything is automatic.
+    pub(super) autoconf: Option<Box<Autoconf>>,
     pub(super) mac: Mac,
-    pub(super) mtu: usize,
+    pub(super) mtu: LinkMtu,
+    pub(super) hop_limits: HopLimits,
     pub(super) medium: Medium,
     pub(super) key: Key,
     pub(super) port: Port<Q, D, L>,
@@ -83,10 +88,14 @@ where
             pool.put_back(frame);
         }
         let mtu = mtu.max(MIN_MTU);
+        let mut addressing = Addressing::new(&config, medium, mtu, &key);
+        let autoconf = Autoconf::new(&config, (medium, mtu), &mut addressing, &key);
         Self {
-            addressing: Addressing::new(&config, medium, mtu, &key),
+            addressing,
+            autoconf: autoconf.map(Box::new),
             mac: smoltcp::wire::EthernetAddress(config.mac),
-            mtu,
+            mtu: LinkMtu::new(mtu),
+            hop_limits: HopLimits::default(),
             medium,
             key,
             port,
@@ -123,7 +132,7 @@ where
             destination_mac,
             source,
             destination,
-            hop_limit: HOP_LIMIT,
+            hop_limit: self.hop_limits.of(destination),
             flow_label: 0,
             tos: 0,
             vlan: self.config.vlan,
@@ -355,7 +364,9 @@ where
     /// Answers an echo request.
     pub(super) fn on_echo(&mut self, frame: &[u8], ends: &Ends, rest: &[u8], now: Instant) {
         let source_mac = self.sender_of(frame);
-        if !source_mac.is_unicast() || ip_header_len(ends.source) + 4 + rest.len() > self.mtu {
+        if !source_mac.is_unicast()
+            || ip_header_len(ends.source) + 4 + rest.len() > self.mtu.of(ends.source)
+        {
             self.stats.not_for_us += 1;
             return;
         }
@@ -451,7 +462,7 @@ where
         }
         if self.has_frames_to_spare() {
             let addresses = self.addresses_to(ends.destination, ends.source, source_mac);
-            let room = self.mtu - ip_header_len(ends.source) - ICMP_HEADER;
+            let room = self.mtu.of(ends.source) - ip_header_len(ends.source) - ICMP_HEADER;
             let quoted = &packet[..packet.len().min(room)];
             self.send_control(now, |frame| {
                 icmp::write_refusal(frame, &addresses, refusal, quoted)

@@ -144,7 +144,7 @@ where
             flags: Flags::Syn,
             window: receive_buffer.min(u64::from(u16::MAX)) as u16,
             window_scale: options.scale.map(|_| listener.config.window_scale()),
-            mss: Some(tuple.own_mss(self.mtu, &listener.config)),
+            mss: Some(tuple.own_mss(self.mtu.of(tuple.remote), &listener.config)),
             sack_permitted: options.sack,
             sack: [None; SACK_BLOCKS],
             timestamp: syn

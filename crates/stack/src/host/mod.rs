@@ -1,5 +1,6 @@
 //! [`Host`]: one network stack on one device queue.
 
+mod autoconf;
 mod calls;
 mod datagrams;
 mod demux;

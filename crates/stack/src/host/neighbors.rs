@@ -62,9 +62,18 @@ where
         let (to, from) = (Mac::from_bytes(&frame[..6]), Mac::from_bytes(&frame[6..12]));
         let own = self.interface.mac;
         let is_to = |group: Ipv6Addr| to == own || to == ndisc::group_mac(group);
+        if let Some((target, nonce)) = claim_of(ends, &message)
+            && self.interface.is_tentative(target)
+        {
+            let group = ndisc::solicited_node(target);
+            if is_to(group) || to == ndisc::group_mac(ALL_NODES) {
+                self.interface.on_claim(target, nonce, now);
+            }
+            return;
+        }
         let addressing = &self.interface.addressing;
         match message {
-            ndisc::Message::Solicitation { target, sender }
+            ndisc::Message::Solicitation { target, sender, .. }
                 if addressing.is_asked(target, ends.destination)
                     && is_to(ndisc::solicited_node(target)) =>
             {
@@ -94,7 +103,7 @@ where
     }
 
     /// Learns that `address` is at `mac`; sockets and pings that waited for it go on.
-    fn learn(&mut self, address: IpAddr, mac: Mac, claim: Claim, now: Instant) {
+    pub(super) fn learn(&mut self, address: IpAddr, mac: Mac, claim: Claim, now: Instant) {
         if !self.interface.addressing.is_neighbor(address) {
             return;
         }
@@ -106,41 +115,59 @@ where
         }
         self.interface.send_pings(now);
     }
+}
 
-    /// Repeats overdue requests; after too many, notifies the sockets that wait and fails the pings.
-    pub(super) fn retry_neighbors(&mut self, now: Instant) {
-        let deadline = self.interface.neighbors.next_deadline();
-        if deadline.is_none_or(|at| at > now) {
-            return;
+/// Repeats overdue requests; after too many, notifies the sockets that wait and fails the pings.
+pub(super) fn retry_neighbors<Q, D, T, L>(host: &mut Host<Q, D, T, L>, now: Instant)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    let deadline = host.interface.neighbors.next_deadline();
+    if deadline.is_none_or(|at| at > now) {
+        return;
+    }
+    let Timeouts {
+        ask,
+        failed,
+        retry,
+        lost,
+    } = host.interface.neighbors.on_deadline(now);
+    for id in retry {
+        host.transport.mark_runnable(id);
+    }
+    for address in ask {
+        host.interface.ask_for(address, now);
+    }
+    host.settle_drops(DropStage::Later, now);
+    for id in failed {
+        if let Some(connection) = host.transport.sockets.connection_mut(id) {
+            connection.on_unresolved_next_hop();
+            host.transport.mark_runnable(id);
+        } else if let Some(socket) = host.transport.sockets.udp_mut(id) {
+            socket.drop_aside();
+            // A released socket waited only for this.
+            host.transport.runnable.add(id, &mut socket.links.queued);
+            host.transport.notify_udp(id);
         }
-        let Timeouts {
-            ask,
-            failed,
-            retry,
-            lost,
-        } = self.interface.neighbors.on_deadline(now);
-        for id in retry {
-            self.transport.mark_runnable(id);
+    }
+    for address in lost {
+        host.interface.on_unreachable(address, now);
+        while let Some(event) = host.interface.pings.on_unresolved(address) {
+            host.transport.events.push_back(event);
         }
-        for address in ask {
-            self.interface.ask_for(address, now);
+    }
+}
+
+/// The address that the sender of `message` has, or probes for; a solicitation from another address
+/// than the unspecified one claims nothing.
+fn claim_of(ends: &Ends, message: &ndisc::Message) -> Option<(Ipv6Addr, Option<ndisc::Nonce>)> {
+    match *message {
+        ndisc::Message::Solicitation { target, nonce, .. } => {
+            ends.source.is_unspecified().then_some((target, nonce))
         }
-        self.settle_drops(DropStage::Later, now);
-        for id in failed {
-            if let Some(connection) = self.transport.sockets.connection_mut(id) {
-                connection.on_unresolved_next_hop();
-                self.transport.mark_runnable(id);
-            } else if let Some(socket) = self.transport.sockets.udp_mut(id) {
-                socket.drop_aside();
-                // A released socket waited only for this.
-                self.transport.runnable.add(id, &mut socket.links.queued);
-                self.transport.notify_udp(id);
-            }
-        }
-        for address in lost {
-            while let Some(event) = self.interface.pings.on_unresolved(address) {
-                self.transport.events.push_back(event);
-            }
-        }
+        ndisc::Message::Advertisement { target, .. } => Some((target, None)),
     }
 }

@@ -1,6 +1,7 @@
 //! [`Transport`]: the sockets of a host and their queues, without packets and devices: lifecycle,
 //! deadlines, events.
 
+pub(super) mod addresses;
 mod listeners;
 mod memory;
 mod requests;
@@ -20,6 +21,7 @@ use crate::attribution::Attribution;
 use crate::config::{LocalDropReporting, TcpConfig};
 use crate::fast_open::Servers;
 use crate::keyed::Key;
+use crate::link_mtu::LinkMtu;
 use crate::queues::{RunQueue, TimeQueue};
 use crate::socket::{Event, ListenAt, Recv, SocketError};
 use crate::sockets::{Socket, Sockets};
@@ -50,7 +52,8 @@ pub(super) enum DropStage {
 /// Sockets, the tables that find them, and the queues that run them.
 pub(super) struct Transport {
     key: Key,
-    mtu: usize,
+    /// MTU of new connections.
+    pub(super) mtu: LinkMtu,
     pub(super) sockets: Sockets,
     pub(super) demux: Demux,
     pub(super) time_waits: TimeWaits,
@@ -77,7 +80,7 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(key: Key, mtu: usize) -> Self {
+    pub(super) fn new(key: Key, mtu: LinkMtu) -> Self {
         Self {
             key,
             mtu,
@@ -196,7 +199,7 @@ impl Transport {
         let isn = isn.unwrap_or_else(|| self.key.initial_sequence(&tuple, now));
         let timestamp_offset = self.key.timestamp_offset(&tuple);
         let (hashes, flow_label) = (self.key.flow(&tuple), self.key.flow_label(&tuple));
-        let mtu = self.mtu;
+        let mtu = self.mtu.of(tuple.remote);
         move |id| Opening {
             id,
             tuple,

@@ -6,6 +6,7 @@ use tautline_base::SocketId;
 
 use super::transport::Transport;
 use crate::addressing::Addressing;
+use crate::link_mtu::LinkMtu;
 use crate::socket::SocketError;
 use crate::udp::socket::{Label, UdpSocket};
 use crate::udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
@@ -21,7 +22,7 @@ pub struct Udp<'a> {
 /// The ways out of a host.
 pub(super) struct Paths<'a> {
     pub(super) addressing: &'a Addressing,
-    pub(super) mtu: usize,
+    pub(super) mtu: LinkMtu,
 }
 
 impl Udp<'_> {
@@ -178,9 +179,12 @@ impl Paths<'_> {
     }
 
     fn longest(&self, ipv4: bool) -> usize {
-        let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
-        self.mtu
-            .min(usize::from(u16::MAX))
+        let (network, mtu) = if ipv4 {
+            (IPV4_HEADER, self.mtu.ipv4)
+        } else {
+            (IPV6_HEADER, self.mtu.ipv6)
+        };
+        mtu.min(usize::from(u16::MAX))
             .saturating_sub(network + UDP_HEADER)
     }
 }

@@ -17,7 +17,9 @@ use tautline_base::{Device, Ecn, Instant, Item, Packet, Qdisc, Reason, SocketId,
 use tautline_bql::Limit;
 
 use super::Host;
+use super::autoconf::autoconfigure;
 use super::interface::Interface;
+use super::neighbors::retry_neighbors;
 use super::transport::DropStage;
 use crate::tcp::Blocked;
 use crate::trace::{Tracer, What};
@@ -44,7 +46,8 @@ where
         let now = self.advance_clock(now);
         self.reap(now);
         self.transport.on_deadlines(now);
-        self.retry_neighbors(now);
+        retry_neighbors(self, now);
+        autoconfigure(self, now);
         let births = self.birth(now);
         let transmitted = self.transmit(now);
         self.settle_drops(DropStage::Later, now);
@@ -212,6 +215,11 @@ where
         consider(transport.paced.next(), Reason::Pacing);
         consider(transport.deadlines.next(), Reason::Timer);
         consider(interface.neighbors.next_deadline(), Reason::Neighbor);
+        let autoconf = interface.autoconf.as_ref();
+        consider(
+            autoconf.and_then(|autoconf| autoconf.next_deadline()),
+            Reason::Neighbor,
+        );
         consider(transport.idling.next(), Reason::Idle);
         consider(transport.time_waits.next_deadline(), Reason::Close);
         consider(transport.requests.next_deadline(), Reason::Close);

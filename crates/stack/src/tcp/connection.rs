@@ -372,7 +372,7 @@ impl Connection {
     }
 
     /// The connection is over.
-    pub(super) fn end(&mut self, why: CloseReason) {
+    pub(crate) fn end(&mut self, why: CloseReason) {
         if self.state != State::Closed {
             self.state = State::Closed;
             self.send.stop_timers();
@@ -380,6 +380,10 @@ impl Connection {
             self.send.stream.buffer.clear();
             if why == CloseReason::OutOfMemory {
                 self.receiver.clear();
+            }
+            if why == CloseReason::AddressLost {
+                // Nothing leaves from an address that may be another host's.
+                self.send.reset_due = false;
             }
             self.liveness.close = None;
             self.pending.closed = Some(why);

@@ -2,12 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use smoltcp::wire::{IpAddress, IpProtocol, checksum};
+use smoltcp::wire::{IpProtocol, checksum};
 use tautline_base::Ecn;
 
+use super::icmp_checksum::{fill_checksum, sum_v6};
 use super::ip::{Walk, walk};
 use super::{
-    Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, ndisc, network, write_ip,
+    Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, mld, ndisc, network,
+    router, write_ip,
 };
 
 /// Type, code, checksum and four bytes that depend on the type.
@@ -35,6 +37,10 @@ pub(crate) enum Message<'a> {
     Error(IcmpError),
     /// Neighbor discovery.
     Neighbor(ndisc::Message),
+    /// A router advertisement.
+    Router(router::Advertisement<'a>),
+    /// A query for members of multicast groups.
+    Query(mld::Query),
     /// An unsupported message.
     Other,
 }
@@ -121,6 +127,13 @@ pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>
         (128, 0) => return Ok(Message::EchoRequest(&message[4..])),
         (129, 0) => return Ok(Message::EchoReply(&message[4..])),
         (ndisc::SOLICITATION | ndisc::ADVERTISEMENT, 0) => return ndisc::parse(ends, message),
+        (router::ADVERTISEMENT, 0) => {
+            return router::parse(ends, message).map(Message::Router);
+        }
+        (mld::QUERY, 0) => {
+            let query = mld::parse(ends, message)?;
+            return Ok(query.map_or(Message::Other, Message::Query));
+        }
         (1, 4) => Problem::PortUnreachable,
         (1, 1 | 5 | 6) => Problem::Prohibited,
         (1, _) => Problem::HostUnreachable,
@@ -134,16 +147,6 @@ pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>
         _ => return Ok(Message::Other),
     };
     Ok(quoted_v6(problem, body).map_or(Message::Other, Message::Error))
-}
-
-fn sum_v6(source: &IpAddress, destination: &IpAddress, message: &[u8]) -> u16 {
-    let pseudo = checksum::pseudo_header(
-        source,
-        destination,
-        IpProtocol::Icmpv6,
-        message.len() as u32,
-    );
-    checksum::combine(&[pseudo, checksum::data(message)])
 }
 
 /// Routers cut the quotation anywhere: its lengths prove nothing.
@@ -275,15 +278,4 @@ fn write(
     }
     fill_checksum(message, addresses);
     Some(total)
-}
-
-/// Writes the checksum of a message whose checksum field is zero.
-pub(super) fn fill_checksum(message: &mut [u8], addresses: &Addresses) {
-    let sum = if addresses.source.is_ipv4() {
-        checksum::data(message)
-    } else {
-        let (source, destination) = network(addresses.source, addresses.destination);
-        sum_v6(&source, &destination, message)
-    };
-    message[2..4].copy_from_slice(&(!sum).to_be_bytes());
 }

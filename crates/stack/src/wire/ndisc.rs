@@ -1,14 +1,14 @@
 //! Neighbor discovery: the hardware address of an IPv6 neighbor (RFC 4861 §4.3, §4.4, §7.1).
 //!
 //! A message that passed a router, has another code, is cut short, or has an option of length zero
-//! is refused (§7.1). Router advertisements and redirects are not supported: routes are configured,
-//! and any host on the link can forge both (RFC 6104).
+//! is refused (§7.1). Redirects are not supported: any host on the link can forge them (RFC 6104).
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 use tautline_base::Ecn;
 
+use super::icmp_checksum::fill_checksum;
 use super::{Addresses, Ends, MAX_HOP_LIMIT, Mac, Malformed, as_ipv6, icmp, write_ip};
 
 /// Type of a neighbor solicitation.
@@ -22,9 +22,14 @@ const OPTION: usize = 8;
 /// Kinds of that option: of the sender, of the target.
 const SOURCE_OPTION: u8 = 1;
 const TARGET_OPTION: u8 = 2;
+/// Kind of the option with the nonce of a probe (RFC 7527 §4).
+const NONCE_OPTION: u8 = 14;
 /// Flags of an advertisement.
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
+
+/// Six random bytes by which a host recognizes its own probe, looped back to it (RFC 7527).
+pub(crate) type Nonce = [u8; 6];
 
 /// A solicitation or an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub(crate) enum Message {
     Solicitation {
         target: Ipv6Addr,
         sender: Option<Mac>,
+        /// The nonce of a probe.
+        nonce: Option<Nonce>,
     },
     /// `target` is at this address. `solicited`: answers a request; `replace`: overrides existing
     /// entries.
@@ -63,9 +70,11 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
         if source.is_unspecified() && (sender.is_some() || destination != solicited_node(target)) {
             return Err(Malformed::Header);
         }
+        let nonce = six_bytes(options, NONCE_OPTION)?;
         return Ok(icmp::Message::Neighbor(Message::Solicitation {
             target,
             sender,
+            nonce,
         }));
     }
     let mac = hardware_address(options, TARGET_OPTION)?;
@@ -83,24 +92,41 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
 }
 
 /// The hardware address in the first option of kind `wanted`.
-fn hardware_address(mut options: &[u8], wanted: u8) -> Result<Option<Mac>, Malformed> {
+fn hardware_address(options: &[u8], wanted: u8) -> Result<Option<Mac>, Malformed> {
+    Ok(six_bytes(options, wanted)?.map(EthernetAddress))
+}
+
+/// The content of the first option of kind `wanted` that holds six bytes.
+fn six_bytes(bytes: &[u8], wanted: u8) -> Result<Option<[u8; 6]>, Malformed> {
     let mut found = None;
-    while let [kind, units, ..] = *options {
-        let len = usize::from(units) * OPTION;
-        if len == 0 {
-            return Err(Malformed::Header);
+    for option in options(bytes) {
+        let option = option?;
+        if found.is_none()
+            && let [kind, 1, content @ ..] = option
+            && *kind == wanted
+        {
+            found = content.first_chunk().copied();
         }
-        let (option, rest) = options.split_at_checked(len).ok_or(Malformed::Header)?;
-        if kind == wanted && len == OPTION && found.is_none() {
-            found = Some(EthernetAddress::from_bytes(&option[2..]));
-        }
-        options = rest;
     }
-    if options.is_empty() {
-        Ok(found)
-    } else {
-        Err(Malformed::Header)
-    }
+    Ok(found)
+}
+
+/// The options in `bytes`, each with its kind and its length; the first that is cut short or of
+/// length zero is an error, and the last.
+pub(super) fn options(mut bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+    std::iter::from_fn(move || {
+        let len = match *bytes {
+            [] => return None,
+            [_, units, ..] if units > 0 => usize::from(units) * OPTION,
+            _ => usize::MAX,
+        };
+        let Some((option, rest)) = bytes.split_at_checked(len) else {
+            bytes = &[];
+            return Some(Err(Malformed::Header));
+        };
+        bytes = rest;
+        Some(Ok(option))
+    })
 }
 
 /// The solicited-node multicast group of `address` (RFC 4291 §2.7.1).
@@ -151,6 +177,24 @@ pub(crate) fn write_neighbor(
         1,
     ]);
     message[FIXED + 2..].copy_from_slice(&addresses.source_mac.0);
-    icmp::fill_checksum(message, addresses);
+    fill_checksum(message, addresses);
+    addresses.headers_len() + len
+}
+
+/// Writes the probe of duplicate address detection for `target`: a solicitation from the unspecified
+/// address with a nonce (RFC 4862 §5.4.2, RFC 7527 §4.1).
+pub(crate) fn write_probe(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    target: Ipv6Addr,
+    nonce: Nonce,
+) -> usize {
+    let len = FIXED + OPTION;
+    let message = write_ip(frame, addresses, IpProtocol::Icmpv6, Ecn::NotEct, len);
+    message[..8].copy_from_slice(&[SOLICITATION, 0, 0, 0, 0, 0, 0, 0]);
+    message[8..FIXED].copy_from_slice(&target.octets());
+    message[FIXED..FIXED + 2].copy_from_slice(&[NONCE_OPTION, 1]);
+    message[FIXED + 2..].copy_from_slice(&nonce);
+    fill_checksum(message, addresses);
     addresses.headers_len() + len
 }

@@ -491,6 +491,7 @@ fn name(event: &Event) -> String {
         Event::Closed { why, .. } => format!("closed: {why}"),
         Event::Pong { .. } => "pong".into(),
         Event::PingFailed { why, .. } => format!("ping failed: {why}"),
+        Event::AddressesChanged => "addresses changed".into(),
     }
 }
 

@@ -205,7 +205,7 @@ impl Transport {
         }
         let known = self.servers.cookie_for(tuple.remote, now);
         known.map_or_else(FastOpen::default, |known| {
-            FastOpen::client(known, (tuple, self.mtu, config))
+            FastOpen::client(known, (tuple, self.mtu.of(tuple.remote), config))
         })
     }
 

@@ -1,0 +1,38 @@
+//! Effects of changed addresses and routes on open sockets. They scan all connections, at most once a
+//! second.
+
+use std::net::IpAddr;
+
+use super::Transport;
+use crate::addressing::Addressing;
+use crate::socket::{CloseReason, Event};
+
+/// The host no longer has `address`: its connections end, without a segment from it.
+pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
+    let mut ended = Vec::new();
+    for connection in transport.sockets.connections_mut() {
+        if connection.tuple.local == address {
+            connection.end(CloseReason::AddressLost);
+            ended.push(connection.id);
+        }
+    }
+    for id in ended {
+        transport.mark_runnable(id);
+    }
+}
+
+/// Open connections look up their next hop again.
+pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressing) {
+    for connection in transport.sockets.connections_mut() {
+        if let Some(next_hop) = addressing.next_hop(connection.tuple.remote) {
+            connection.next_hop = next_hop;
+        }
+    }
+}
+
+/// Notifies the application, once until it has taken the event.
+pub(in crate::host) fn announce(transport: &mut Transport) {
+    if !transport.events.contains(&Event::AddressesChanged) {
+        transport.events.push_back(Event::AddressesChanged);
+    }
+}

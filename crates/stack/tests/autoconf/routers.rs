@@ -1,0 +1,247 @@
+//! Router discovery (RFC 4861 §6.3), and forged advertisements (RFC 3756, RFC 6104).
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use tautline_stack::{Event, TcpConfig};
+
+use crate::pair::{PORT, Pair};
+use crate::{
+    AUTONOMOUS, Advertisement, HOST, HOUR, ON_LINK, ROUTER, ROUTER_MAC, SETTLED, automatic, bare,
+    global, ip, listening, messages, v6, watch,
+};
+
+const ROUTER_SOLICITATION: u8 = 133;
+const FAR: &str = "2001:db8:ffff::1";
+
+/// Whether the host has a way to hosts that are not on the link.
+fn has_route(pair: &mut Pair) -> bool {
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    let socket = pair.hosts[HOST].connect(remote, TcpConfig::default(), pair.now);
+    socket.is_ok()
+}
+
+#[test]
+fn routers_are_solicited_until_one_answers() {
+    for (answers, expected) in [(false, 3), (true, 1)] {
+        let mut pair = Pair::configured(1, bare);
+        let sent = watch(&mut pair);
+        pair.run_for(SETTLED);
+        if answers {
+            pair.inject(HOST, &Advertisement::new().frame());
+        }
+        pair.run_for(Duration::from_secs(60));
+        let solicitations = messages(&sent.take(), ROUTER_SOLICITATION);
+        assert_eq!(solicitations.len(), expected);
+        for (source, destination, message) in solicitations {
+            assert!(source.is_unicast_link_local());
+            assert_eq!(destination, v6("ff02::2"));
+            assert_eq!(message[8..], [1, 1, 2, 0, 0, 0, 0, 1]);
+        }
+    }
+}
+
+#[test]
+fn the_route_ends_with_the_routers_lifetime() {
+    let mut pair = Pair::configured(2, automatic);
+    pair.run_for(SETTLED);
+    assert!(!has_route(&mut pair), "no router yet");
+    let half_an_hour = Advertisement::new();
+    pair.inject(HOST, &half_an_hour.frame());
+    pair.run_for(Duration::from_secs(1799));
+    assert!(has_route(&mut pair));
+    pair.run_for(Duration::from_secs(2));
+    assert!(!has_route(&mut pair), "its lifetime is over");
+    assert!(pair.hosts[HOST].configuration().routers.is_empty());
+    // A router that leaves says so.
+    pair.inject(HOST, &half_an_hour.frame());
+    assert!(has_route(&mut pair));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..Advertisement::new()
+    };
+    pair.inject(HOST, &leaves.frame());
+    assert!(!has_route(&mut pair));
+    assert!(pair.events[HOST].contains(&Event::AddressesChanged));
+}
+
+#[test]
+fn a_prefix_on_the_link_needs_no_router() {
+    let mut pair = Pair::configured(3, automatic);
+    let sent = watch(&mut pair);
+    pair.run_for(SETTLED);
+    let advertisement = Advertisement::new().prefix("2001:db8:5::", ON_LINK, 100, 100);
+    pair.inject(HOST, &advertisement.frame());
+    let solicited = |pair: &mut Pair| {
+        sent.take();
+        let remote = SocketAddr::new(ip("2001:db8:5::9"), PORT);
+        let socket = pair.hosts[HOST].connect(remote, TcpConfig::default(), pair.now);
+        socket.expect("a route");
+        pair.run_for(Duration::from_millis(10));
+        let targets = messages(&sent.take(), 135).into_iter();
+        targets
+            .map(|(.., message)| {
+                <[u8; 16]>::try_from(&message[8..24])
+                    .expect("an address")
+                    .into()
+            })
+            .collect::<Vec<Ipv6Addr>>()
+    };
+    assert_eq!(solicited(&mut pair), [v6("2001:db8:5::9")]);
+    pair.run_for(Duration::from_secs(110));
+    assert_eq!(solicited(&mut pair), [v6(ROUTER)]);
+}
+
+/// The link's MTU bounds segments, and the hop limit is that of packets, of IPv6 alone.
+#[test]
+fn mtu_and_hop_limit_are_taken_over_within_bounds() {
+    // The advertised values, and those that the SYN shows: its MSS and its hop limit.
+    for (mtu, hop_limit, expected) in [
+        (1400, 200, (1340, 200)),
+        (1279, 1, (1440, 64)),
+        (9000, 0, (1440, 64)),
+        (1280, 255, (1220, 255)),
+    ] {
+        let mut pair = Pair::configured(4, automatic);
+        let sent = watch(&mut pair);
+        pair.run_for(SETTLED);
+        let option = [&[5, 1, 0, 0][..], &u32::to_be_bytes(mtu)].concat();
+        let advertisement = Advertisement {
+            cur_hop_limit: hop_limit,
+            ..Advertisement::new()
+                .option(&option)
+                .option(&[&[1, 1][..], &ROUTER_MAC].concat())
+        };
+        pair.inject(HOST, &advertisement.frame());
+        assert!(has_route(&mut pair));
+        pair.run_for(Duration::from_millis(10));
+        let frames = sent.take();
+        let syn = frames.iter().find(|frame| frame[20] == 6).expect("a SYN");
+        // The router's option has told its hardware address.
+        assert_eq!(syn[..6], ROUTER_MAC);
+        let mss = syn[74..]
+            .windows(4)
+            .find(|option| option[..2] == [2, 4])
+            .expect("an MSS");
+        assert_eq!((u16::from_be_bytes([mss[2], mss[3]]), syn[21]), expected);
+        pair.connect(TcpConfig::default());
+        pair.run_for(Duration::from_millis(20));
+        let frames = sent.take();
+        let syn = frames
+            .iter()
+            .find(|frame| frame[12..14] == [8, 0])
+            .expect("a SYN of IPv4");
+        assert_eq!(syn[22], 64);
+    }
+}
+
+/// A forged advertisement changes nothing and is counted.
+#[test]
+fn forged_advertisements_change_nothing() {
+    let good = || Advertisement::new().prefix("2001:db8:6::", ON_LINK | AUTONOMOUS, HOUR, HOUR);
+    let mut zero = good();
+    zero.options[1] = 0;
+    let mut cut = good();
+    cut.options.truncate(20);
+    for (name, forged) in [
+        (
+            "through a router",
+            Advertisement {
+                hop_limit: 64,
+                ..good()
+            },
+        ),
+        (
+            "from a global address",
+            Advertisement {
+                from: v6("2001:db8::1"),
+                ..good()
+            },
+        ),
+        (
+            "from nobody",
+            Advertisement {
+                from: Ipv6Addr::UNSPECIFIED,
+                ..good()
+            },
+        ),
+        ("another code", Advertisement { code: 1, ..good() }),
+        ("an option of no length", zero),
+        ("an option cut short", cut),
+    ] {
+        let mut pair = listening(5);
+        let (before, refused) = (
+            pair.hosts[HOST].configuration(),
+            pair.hosts[HOST].stats().refused(),
+        );
+        pair.inject(HOST, &forged.frame());
+        assert_eq!(pair.hosts[HOST].stats().refused(), refused + 1, "{name}");
+        pair.run_for(SETTLED);
+        assert_eq!(pair.hosts[HOST].configuration(), before, "{name}");
+    }
+    let mut pair = listening(5);
+    pair.inject(HOST, &good().frame());
+    pair.run_for(SETTLED);
+    assert_eq!(global(&pair).len(), 1);
+    // A host that has not asked for routers does not believe them.
+    let mut pair = Pair::new(5);
+    pair.run_for(SETTLED);
+    let before = pair.hosts[HOST].configuration();
+    pair.inject(HOST, &good().frame());
+    pair.run_for(SETTLED);
+    assert_eq!(pair.hosts[HOST].configuration(), before);
+}
+
+/// A flood of advertisements fills bounded tables, and the first router keeps its place.
+#[test]
+fn a_flood_of_routers_and_prefixes_stays_bounded() {
+    let mut pair = listening(6);
+    pair.inject(HOST, &Advertisement::new().frame());
+    for number in 0..2000u16 {
+        let advertisement = Advertisement {
+            from: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 9, number),
+            ..Advertisement::new().prefix(
+                &format!("2001:db8:{number:x}::"),
+                ON_LINK | AUTONOMOUS,
+                HOUR,
+                HOUR,
+            )
+        };
+        pair.inject(HOST, &advertisement.frame());
+        if number % 100 == 0 {
+            pair.run_for(Duration::from_millis(1));
+        }
+    }
+    pair.run_for(SETTLED);
+    let ours = pair.hosts[HOST].configuration();
+    assert_eq!((ours.routers.len(), global(&pair).len()), (8, 16));
+    assert_eq!(ours.routers[0], ip(ROUTER));
+    let limited = pair.hosts[HOST].stats().advertisements_limited;
+    assert!(limited > 5000, "{limited}");
+}
+
+/// RFC 4861 §6.3.6: a router that does not answer gives way to another one, for open connections, too.
+#[test]
+fn a_router_that_does_not_answer_is_replaced() {
+    let mut pair = Pair::configured(7, automatic);
+    let sent = watch(&mut pair);
+    pair.run_for(SETTLED);
+    pair.inject(HOST, &Advertisement::new().frame());
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    let named = other.option(&[1, 1, 2, 0, 0, 0, 2, 2]);
+    pair.inject(HOST, &named.frame());
+    assert!(has_route(&mut pair));
+    pair.run_for(Duration::from_secs(8));
+    let frames = sent.take();
+    let syn = frames
+        .iter()
+        .find(|frame| frame[12..14] == [0x86, 0xdd] && frame[20] == 6);
+    assert_eq!(syn.expect("a SYN")[..6], [2, 0, 0, 0, 2, 2]);
+    assert_eq!(
+        pair.hosts[HOST].configuration().routers,
+        [ip("fe80::2:2"), ip(ROUTER)]
+    );
+}
