@@ -71,6 +71,11 @@ pub(crate) fn is_running(name: &str) -> bool {
     c_name(name).is_ok_and(|name| sys::interface_is_running(&name) == Ok(true))
 }
 
+/// The sizes of the rings of `name` (`ethtool -g`), if the driver reports them.
+pub(crate) fn ring_sizes(name: &str) -> Option<[u32; 4]> {
+    sys::ring_sizes(&c_name(name).ok()?).ok()
+}
+
 /// The interface index of `name`.
 pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     Ok(sys::interface_index(&c_name(name)?)?)

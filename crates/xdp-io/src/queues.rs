@@ -16,7 +16,7 @@ use crate::attach::Attachment;
 use crate::config::{Config, CopyReason, Mode};
 use crate::device::XdpDevice;
 use crate::error::{Failure, OpenError};
-use crate::interface::{interface_mtu, interface_queues, is_running, queues_or_one};
+use crate::interface::{interface_mtu, interface_queues, is_running, queues_or_one, ring_sizes};
 use crate::umem::UmemFrame;
 
 /// Most packets received from one queue before the next has its turn.
@@ -25,9 +25,9 @@ const BULK: usize = 64;
 /// The AF_XDP sockets of all queues of an interface, served by one thread. It receives on every
 /// queue and sends on the first, so that the packets of a connection keep their order.
 ///
-/// When the driver completes nothing, when the number of queues changes, or when nothing arrives after
-/// the link came back or the MTU changed, [`Device::needs_reset`] is true and the next reset closes
-/// all sockets and opens them anew ([`rebinds`](Self::rebinds)).
+/// When the driver completes nothing, when the number of queues changes, or when nothing arrives
+/// after the link came back or the MTU or the rings' sizes changed, [`Device::needs_reset`] is true
+/// and the next reset closes all sockets and opens them anew ([`rebinds`](Self::rebinds)).
 #[derive(Debug)]
 pub struct XdpQueues {
     config: Config,
@@ -53,12 +53,30 @@ pub struct XdpQueues {
     rebinds: Rebinds,
 }
 
+/// The settings of an interface whose change makes a driver set its rings up anew.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    is_running: bool,
+    mtu: Option<usize>,
+    rings: Option<[u32; 4]>,
+}
+
+impl Settings {
+    fn read(interface: &str) -> Self {
+        Self {
+            is_running: is_running(interface),
+            mtu: interface_mtu(interface).ok(),
+            rings: ring_sizes(interface),
+        }
+    }
+}
+
 /// Detects drivers that deliver nothing to the sockets any more after their interface was reset
 /// (vmxnet3).
 #[derive(Debug, Default)]
 struct Silence {
-    /// Whether the link is up, and the MTU, at the last check.
-    state: Option<(bool, Option<usize>)>,
+    /// At the last check.
+    settings: Option<Settings>,
     /// The last change of that, until something arrives.
     changed: Option<Change>,
     /// Packets received until the last check.
@@ -86,9 +104,9 @@ impl Silence {
     /// True, once, if nothing has arrived since the interface changed, although packets arrived before or
     /// were sent since.
     fn check(&mut self, interface: &str, received: u64, completed: u64) -> bool {
-        let state = Some((is_running(interface), interface_mtu(interface).ok()));
-        let before = std::mem::replace(&mut self.state, state);
-        if before.is_some() && before != state {
+        let settings = Settings::read(interface);
+        let before = self.settings.replace(settings);
+        if before.is_some() && before != self.settings {
             let earlier = self.changed.take().is_some_and(|change| change.was_busy);
             self.changed = Some(Change {
                 received,
@@ -151,7 +169,9 @@ impl fmt::Display for Rebinds {
         f.write_str(match self.cause {
             Some(Cause::Stalled) => "the driver completed no packet for 5 s",
             Some(Cause::Queues) => "the number of its queues changed",
-            Some(Cause::Silent) => "nothing arrived since its link came back or its MTU changed",
+            Some(Cause::Silent) => {
+                "nothing arrived since its link came back, or its MTU or ring sizes changed"
+            }
             None => return f.write_str("its sockets are the first"),
         })?;
         match &self.failed {

@@ -113,33 +113,32 @@ pub(crate) fn interface_is_running(name: &CStr) -> Result<bool> {
     Ok(i32::from(flags) & running == running)
 }
 
-/// `struct ethtool_channels` of include/uapi/linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    maxima: [u32; 4],
-    receive: u32,
-    transmit: u32,
-    other: u32,
-    combined: u32,
-}
-
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const SIOCETHTOOL: c_ulong = 0x8946;
+const ETHTOOL_GRINGPARAM: u32 = 0x10;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// The answer to an ethtool request of nine words (include/uapi/linux/ethtool.h): the command, four
+/// maxima, four settings. EOPNOTSUPP if the driver does not implement it.
+fn ethtool_settings(name: &CStr, command: u32) -> Result<[u32; 4]> {
+    let mut words = [command, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut request = request_about(name)?;
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: SIOCETHTOOL with either command reads and writes nine words at `ifru_data`; they live
+    // on our stack.
+    unsafe { interface_ioctl(SIOCETHTOOL, &mut request) }?;
+    Ok([words[5], words[6], words[7], words[8]])
+}
 
 /// The number of receive queues of an interface; EOPNOTSUPP if the driver does not report it.
 pub(crate) fn interface_queues(name: &CStr) -> Result<u32> {
-    let mut channels = Channels {
-        command: ETHTOOL_GCHANNELS,
-        ..Channels::default()
-    };
-    let mut request = request_about(name)?;
-    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: SIOCETHTOOL with this command reads and writes one `ethtool_channels` at `ifru_data`;
-    // it lives on our stack.
-    unsafe { interface_ioctl(SIOCETHTOOL, &mut request) }?;
-    Ok(channels.receive + channels.combined)
+    let [receive, _transmit, _other, combined] = ethtool_settings(name, ETHTOOL_GCHANNELS)?;
+    Ok(receive.saturating_add(combined))
+}
+
+/// The sizes of the rings of an interface: receive, mini, jumbo, transmit, in descriptors.
+/// EOPNOTSUPP if the driver does not report them.
+pub(crate) fn ring_sizes(name: &CStr) -> Result<[u32; 4]> {
+    ethtool_settings(name, ETHTOOL_GRINGPARAM)
 }
 
 /// `XDP_MAX_TX_SKB_BUDGET` of Linux 6.17, younger than the headers libc was made from.
