@@ -24,8 +24,6 @@ mod police;
 mod protocol;
 mod selector;
 mod tables;
-#[cfg(test)]
-mod tests;
 
 use alloc::vec::Vec;
 

@@ -68,6 +68,8 @@ pub mod sfq;
 mod slab;
 pub mod stats;
 pub mod tbf;
+#[cfg(test)]
+mod testing;
 mod ticker;
 mod timed;
 pub mod units;
@@ -105,43 +107,3 @@ pub use sfq::Sfq;
 pub use stats::{Common, FlowStats, QueueStats, Stats};
 pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
 pub use tbf::Tbf;
-
-// The unit tests build queues from `tc`'s words: they compile the modules of `tautline-tc` against
-// this crate.
-#[cfg(test)]
-extern crate self as tautline_qdisc;
-#[cfg(test)]
-#[path = "../../tc/src/change.rs"]
-pub mod change;
-#[cfg(test)]
-#[path = "../../tc/src/discipline.rs"]
-pub mod discipline;
-#[cfg(test)]
-#[path = "../../tc/src/kind.rs"]
-pub mod kind;
-#[cfg(test)]
-#[path = "../../tc/src/kinds/mod.rs"]
-pub mod kinds;
-#[cfg(test)]
-#[path = "../../tc/src/report/mod.rs"]
-pub mod report;
-#[cfg(test)]
-#[path = "../../tc/src/rules/mod.rs"]
-pub mod rules;
-#[cfg(test)]
-#[path = "../../tc/src/tree/mod.rs"]
-pub mod tree;
-#[cfg(test)]
-#[path = "../../tc/src/words/mod.rs"]
-pub mod words;
-/// The names of `tautline-tc`, for the unit tests.
-#[cfg(test)]
-mod dialect {
-    pub(crate) use crate::change::change_tree;
-    pub(crate) use crate::discipline::{Change, DynQdisc, Inspect, Target};
-    pub(crate) use crate::kind::Kind;
-    pub(crate) use crate::report::Value;
-    pub(crate) use crate::rules::read_filter;
-    pub(crate) use crate::tree::build;
-    pub(crate) use crate::words::{Options, Words};
-}

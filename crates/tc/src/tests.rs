@@ -1,4 +1,22 @@
-//! Words in, qdiscs out, and back again.
+//! Words in, qdiscs out, and back again; one module for each kind of qdisc, one for filters.
+
+mod blue;
+mod cake;
+mod cobalt;
+mod drr;
+mod dualpi2;
+mod fifo;
+mod filter;
+mod fq;
+mod fq_pie;
+mod htb;
+mod mq;
+mod netem;
+mod pie;
+mod prio;
+mod red;
+mod sfq;
+mod tbf;
 
 use super::*;
 use alloc::format;

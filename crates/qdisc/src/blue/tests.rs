@@ -1,9 +1,8 @@
 //! BLUE over its queue: what moves the probability, what it does to packets.
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
-use alloc::string::ToString;
+use crate::testing::Edit;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::Qdisc;
@@ -108,12 +107,7 @@ fn the_share_signalled_is_the_probability() {
         queue.enqueue(Probe::new(0), ms(0), &mut drops);
         queue.enqueue(Probe::new(1), ms(0), &mut drops);
         queue
-            .change(
-                Target::Root,
-                &mut Words::new("limit 100000"),
-                ms(0),
-                &mut drops,
-            )
+            .edit(ms(0), &mut drops, |config| config.limit = 100_000)
             .expect("valid");
         for id in 0..10_000 {
             queue.enqueue(Probe::new(id).tos(tos), ms(50), &mut drops);
@@ -182,34 +176,7 @@ fn blue_learns_to_prevent_overflow() {
 }
 
 #[test]
-fn words_are_read_and_written() {
-    let all = "blue limit 50p threshold 20p d1 0.25 d2 0.025 freeze_time 10ms ecn seed 3";
-    let kind: Kind = all.parse().expect(all);
-    assert_eq!(kind.to_string(), all);
-    let config = Config {
-        limit: 50,
-        threshold: Some(20),
-        d1: 0.25,
-        d2: 0.025,
-        freeze_time: Duration::from_millis(10),
-        ecn: true,
-        seed: 3,
-    };
-    assert_eq!(kind, Kind::Blue(config));
-    for words in ["blue", "blue threshold 3 threshold none ecn noecn"] {
-        assert_eq!(
-            words.parse::<Kind>().expect(words).to_string(),
-            "blue limit 1000p d1 0.02 d2 0.002 freeze_time 100ms seed 0"
-        );
-    }
-    for words in [
-        "blue d1 2",
-        "blue threshold x",
-        "blue freeze_time never",
-        "blue target 5ms",
-    ] {
-        assert!(words.parse::<Kind>().is_err(), "{words}");
-    }
+fn values_out_of_range_are_refused() {
     for (config, parameter) in [
         (
             Config {
@@ -254,12 +221,9 @@ fn a_live_change_keeps_the_probability() {
     }
     drops = Drops::new();
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("limit 1 d1 0.5"),
-            ms(1),
-            &mut drops,
-        )
+        .edit(ms(1), &mut drops, |config| {
+            (config.limit, config.d1) = (1, 0.5)
+        })
         .expect("valid");
     assert_eq!(
         tautline_testkit::ids(drops.drain().map(|(packet, _)| packet)),
@@ -268,16 +232,11 @@ fn a_live_change_keeps_the_probability() {
     assert_eq!((probability(&queue), queue.backlog().packets), (0.02, 1));
     queue.enqueue(Probe::new(9).sized(0), ms(200), &mut drops);
     assert!(drops.len() == 1 && [0.02, 0.52].contains(&probability(&queue)));
-    assert!(
-        queue
-            .change(
-                Target::Root,
-                &mut Words::new("limit 9 seed 1"),
-                ms(1),
-                &mut drops
-            )
-            .is_err()
-    );
+    queue
+        .edit(ms(1), &mut drops, |config| {
+            (config.limit, config.seed) = (9, 1)
+        })
+        .expect_err("the random sequence has begun");
     assert_eq!(queue.inner().config.limit, 1);
 }
 

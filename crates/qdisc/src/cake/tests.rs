@@ -6,28 +6,54 @@ mod isolation;
 mod memory;
 mod properties;
 mod shaping;
-mod words;
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
+use crate::testing::Edit;
 use core::time::Duration;
+use tautline_base::Rate;
 use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
 
-/// The configuration that `tc` would make of `words`.
-fn config(words: &str) -> Config {
-    match std::format!("cake {words}").parse() {
-        Ok(Kind::Cake(config)) => config,
-        other => panic!("{words}: {other:?}"),
+/// One tin, unlimited.
+fn best_effort() -> Config {
+    Config {
+        tins: Tins::BestEffort,
+        ..Config::default()
     }
 }
 
-fn cake(words: &str) -> Ledger<Cake<Probe>> {
-    let mut config = config(words);
+/// One tin at a rate; 12 112 kbit/s are a full frame per millisecond.
+fn shaped(kbit: u64) -> Config {
+    Config {
+        bandwidth: Bandwidth::Shaped(Rate::kbit(kbit)),
+        ..best_effort()
+    }
+}
+
+/// One tin whose queues never signal.
+fn patient() -> Config {
+    Config {
+        rtt: Duration::from_secs(1000),
+        ..best_effort()
+    }
+}
+
+fn cake(mut config: Config) -> Ledger<Cake<Probe>> {
     config.perturbation.get_or_insert(0);
-    Ledger::new(Cake::new(config).expect(words))
+    Ledger::new(Cake::new(config).expect("valid"))
+}
+
+/// The statistics of tin number `at`.
+fn tin(queue: &Ledger<Cake<Probe>>, at: usize) -> TinStats {
+    queue.inner().tins().nth(at).expect("a tin")
+}
+
+/// Hits of other ways, misses and collisions of the tin number `at`.
+fn ways(queue: &Ledger<Cake<Probe>>, at: usize) -> [u64; 3] {
+    let tin = tin(queue, at);
+    [tin.way_hits, tin.way_misses, tin.way_collisions]
 }
 
 fn ms(millis: u64) -> Instant {
@@ -53,24 +79,6 @@ fn departures(
         }
     }
     left
-}
-
-/// The counter `name` of the tin `tin`, counted as shown.
-fn counter(queue: &impl Inspect, tin: usize, name: &str) -> Value {
-    let report = queue.report();
-    let found = report.classes[tin]
-        .counters
-        .iter()
-        .find(|(counter, _)| *counter == name);
-    found.unwrap_or_else(|| panic!("no {name}")).1.clone()
-}
-
-fn count(queue: &impl Inspect, tin: usize, name: &str) -> u64 {
-    match counter(queue, tin, name) {
-        Value::Count(count) => count,
-        Value::Size(size) => size.get(),
-        other => panic!("{name}: {other:?}"),
-    }
 }
 
 impl<P: Item> Cake<P> {

@@ -1,10 +1,11 @@
 //! Turns, shares, blocked classes, classes that come and go.
 
 use super::*;
-use crate::dialect::*;
+use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
+use crate::testing::by_mark;
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,7 +14,7 @@ use std::vec;
 use tautline_base::Rate;
 use tautline_testkit::{Probe, ids};
 
-type Queue = Drr<Probe, Box<dyn DynQdisc<Probe>>>;
+type Queue = Drr<Probe, Box<dyn Qdisc<Probe>>>;
 
 /// Puts each packet into the class that its mark names, as a filter would.
 struct ByMark(Queue);
@@ -39,8 +40,8 @@ impl Qdisc<Probe> for ByMark {
     }
 }
 
-fn fifo() -> Box<dyn DynQdisc<Probe>> {
-    Pfifo::new(pfifo::Config::default()).into()
+fn fifo() -> Box<dyn Qdisc<Probe>> {
+    Box::new(Pfifo::new(pfifo::Config::default()))
 }
 
 fn class(minor: u16) -> ClassId {
@@ -266,81 +267,49 @@ fn classes_come_and_go_while_others_wait() {
 }
 
 #[test]
-fn classes_and_what_is_below_them_change_by_words() {
+fn a_class_takes_another_quantum() {
     let (mut queue, mut drops) = (drr(&[1, 1]), Drops::new());
-    let mut inner = Queue::new(2);
-    inner
-        .add_class(ClassId::new(2, 1), quantum(7), fifo())
-        .expect("new");
-    let drr = &mut queue.inner_mut().0;
-    drr.graft(class(2), Box::new(inner), &mut drops)
-        .expect("exists");
-    let mut change = |id, words| {
-        drr.change(
-            Target::Class(id),
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut drops,
-        )
-    };
-    change(class(1), "quantum 2000").expect("valid");
-    change(ClassId::new(2, 1), "quantum 3000").expect("further down");
-    assert_eq!(change(class(1), "quantum 0").expect_err("refused").at, 8..9);
+    let (drr, now) = (&mut queue.inner_mut().0, Instant::ZERO);
+    drr.change_class_config(class(1), quantum(2000), now)
+        .expect("valid");
+    let refused = drr.change_class_config(class(1), quantum(0), now);
+    assert_eq!(refused.expect_err("too small").parameter, "quantum");
+    let unknown = drr.change_class_config(ClassId::new(3, 1), quantum(1), now);
+    assert_eq!(unknown.expect_err("unknown").parameter, "classid");
+    let quantum_of = |minor| drr.class(class(minor)).map(|(config, _)| config.clone());
     assert_eq!(
-        change(ClassId::new(3, 1), "quantum 1")
-            .expect_err("unknown")
-            .to_string(),
-        "drr has no class 3:1"
+        (quantum_of(1), quantum_of(2)),
+        (Some(quantum(2000)), Some(quantum(1)))
     );
-    let mut below = |id, words| {
-        drr.change(
-            Target::Below(id),
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut drops,
-        )
-    };
-    below(class(1), "limit 1").expect("valid");
-    below(ClassId::new(2, 1), "limit 2").expect("further down");
-    below(ClassId::new(2, 2), "limit 2").expect_err("no such class");
-    let report = drr.report();
-    assert_eq!(
-        report.classes[0].options,
-        [("quantum", Value::Size(Bytes::new(2000)))]
-    );
-    assert_eq!(
-        report.classes[0].children[0].options,
-        [("limit", Value::Packets(1))]
-    );
-    assert_eq!(
-        report.classes[1].children[0].classes[0].options,
-        [("quantum", Value::Size(Bytes::new(3000)))]
-    );
-    assert_eq!(
-        report.classes[1].children[0].classes[0].children[0].options,
-        [("limit", Value::Packets(2))]
-    );
+    let other = drr.with_child(ClassId::new(1, 3), &mut drops, |_, _| ());
+    assert_eq!(other, None, "no such class");
 }
 
 /// A child that drops when it is changed: the parent's backlog is right at once and later.
 #[test]
 fn a_change_below_is_accounted() {
-    let mut drr = Queue::new(1);
-    let codel = build("fq_codel limit 10").expect("valid");
-    drr.add_class(class(1), quantum(1514), codel).expect("new");
-    drr.add_class(class(2), quantum(1514), fifo()).expect("new");
-    let (mut queue, mut drops) = (ByMark(drr), Drops::new());
+    let limit = |limit| fq_codel::Config {
+        limit,
+        perturbation: Some(0),
+        ..fq_codel::Config::default()
+    };
+    let fair = || FqCodel::new(limit(10)).expect("valid");
+    let (mut queue, mut drops) = (Drr::new(1), Drops::new());
+    queue
+        .add_class(class(1), quantum(1514), fair())
+        .expect("new");
+    queue
+        .add_class(class(2), quantum(1514), fair())
+        .expect("new");
+    queue.set_filters(by_mark((1..3).map(|minor| (minor, class(minor as u16)))));
     for id in 0..10 {
         queue.enqueue(Probe::new(id).marked(1 + id % 2), Instant::ZERO, &mut drops);
     }
     queue
-        .0
-        .change(
-            Target::Below(class(1)),
-            &mut Words::new("limit 1"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .with_child(class(1), &mut drops, |child, drops| {
+            child.reconfigure(limit(1), drops)
+        })
+        .expect("its class")
         .expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (6, 4));
     assert_eq!(

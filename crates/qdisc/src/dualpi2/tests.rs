@@ -6,9 +6,8 @@ use proptest::prelude::*;
 use tautline_base::Ecn;
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
-use std::string::ToString;
+use crate::testing::Edit;
 use std::vec::Vec;
 use tautline_testkit::{Probe, ids};
 
@@ -498,22 +497,14 @@ fn limits_hold() {
             .all(|(_, reason)| *reason == DropReason::Overlimit)
     );
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4, 5]);
-    assert_eq!(queue.report().overlimits, 2);
+    assert_eq!(queue.inner().stats().overlimits, 2);
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("limit 3"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| config.limit = 3)
         .expect("valid");
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("memlimit 1514"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| {
+            config.memory_limit = Some(Bytes::new(1514));
+        })
         .expect("valid");
     let reasons: Vec<_> = drops
         .drain()
@@ -534,7 +525,7 @@ fn limits_hold() {
             .all(|(_, reason)| reason == DropReason::Memory)
     );
     assert_eq!(
-        queue.report().overlimits,
+        queue.inner().stats().overlimits,
         6,
         "two and one refused, three that lowered limits cost"
     );
@@ -567,37 +558,30 @@ fn the_counters_tell_what_came() {
     );
     (0..2).for_each(|_| drop(queue.dequeue(Instant::ZERO, &mut drops).expect("queued")));
     put(&mut queue, NOT_ECT, 1, 1000);
-    let report = queue.report();
+    let Stats {
+        packets_in,
+        max_queue,
+        max_memory,
+        ..
+    } = *queue.stats();
+    assert_eq!((packets_in, max_queue), ([2, 2], 3));
     assert_eq!(
-        (report.kind, &report.options),
-        ("dualpi2", &queue.config.options())
+        (max_memory, queue.memory()),
+        (Bytes::new(3 * 1514), Bytes::new(2514))
     );
-    for (name, expected) in [
-        ("pkts_in_c", 2),
-        ("pkts_in_l", 2),
-        ("maxq", 3),
-        ("max_memory_used", 3 * 1514),
-        ("memory_used", 2514),
-    ] {
-        let counter = report
-            .counters
-            .iter()
-            .find(|(counter, _)| *counter == name)
-            .map(|(_, value)| value);
-        assert_eq!(counter, Some(&Value::Count(expected)), "{name}");
-    }
 }
 
 /// Super-packets are split, unless they may not or cannot be; the account balances.
 #[test]
 fn super_packets_are_split() {
-    for (words, packets) in [
-        ("dualpi2", 4),
-        ("dualpi2 no_split_gso", 1),
-        ("dualpi2 limit 2", 2),
-    ] {
+    for (split_gso, limit, packets) in [(true, 10_000, 4), (false, 10_000, 1), (true, 2, 2)] {
+        let config = Config {
+            split_gso,
+            limit,
+            ..Config::default()
+        };
         let (mut queue, mut drops) = (
-            Ledger::new(build::<Probe>(words).expect(words)),
+            Ledger::new(DualPi2::new(config).expect("valid")),
             Drops::new(),
         );
         queue.enqueue(
@@ -605,7 +589,7 @@ fn super_packets_are_split() {
             Instant::ZERO,
             &mut drops,
         );
-        assert_eq!(queue.backlog().packets, packets, "{words}");
+        assert_eq!(queue.backlog().packets, packets, "limit {limit}");
         assert_eq!(drops.births().packets, if packets == 1 { 0 } else { 3 });
     }
 }
@@ -769,12 +753,9 @@ fn a_change_interrupts_nothing() {
     let p = queue.probability();
     assert!(p > 0.5);
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("target 20ms"),
-            ms(200),
-            &mut drops,
-        )
+        .edit(ms(200), &mut drops, |config| {
+            config.target = Duration::from_millis(20);
+        })
         .expect("valid");
     assert_eq!(queue.probability(), p);
     // Updates were due each 16 ms: the next is at 208.
@@ -783,125 +764,15 @@ fn a_change_interrupts_nothing() {
     queue.catch_up(ms(208));
     assert!(queue.probability() > p);
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("overflow"),
-            ms(208),
-            &mut drops,
-        )
+        .edit(ms(208), &mut drops, |config| {
+            config.overload = Overload::Overflow
+        })
         .expect("valid");
     assert!(
         (queue.probability() - 0.5).abs() < 1e-6,
         "the coupled likelihood is one at most"
     );
     assert!(drops.is_empty());
-}
-
-#[test]
-fn what_cannot_be_is_refused_by_name() {
-    for (words, parameter) in [
-        ("dualpi2 tupdate 0", "tupdate"),
-        ("dualpi2 alpha -1", "alpha"),
-        ("dualpi2 alpha nan", "alpha"),
-        ("dualpi2 beta 257", "beta"),
-        ("dualpi2 coupling_factor 0", "coupling_factor"),
-        ("dualpi2 classic_protection 101", "classic_protection"),
-        ("dualpi2 mtu 0", "mtu"),
-    ] {
-        let Ok(Kind::DualPi2(config)) = words.parse() else {
-            panic!("{words} parses")
-        };
-        assert_eq!(
-            DualPi2::<Probe>::new(config)
-                .err()
-                .map(|error| error.parameter),
-            Some(parameter),
-            "{words}"
-        );
-    }
-    for words in [
-        "dualpi2 max_rtt 0",
-        "dualpi2 typical_rtt 0",
-        "dualpi2 step_thresh 5q",
-        "dualpi2 step_thresh",
-    ] {
-        assert!(words.parse::<Kind>().is_err(), "{words}");
-    }
-}
-
-#[test]
-fn words_set_every_parameter_and_come_back() {
-    let words = "dualpi2 limit 7p memlimit 5Kb target 1ms tupdate 2ms alpha 0.5 beta 4 step_thresh 5p min_qlen_step 3 \
-                 coupling_factor 4 overflow drop_enqueue any_ect classic_protection 20% no_split_gso mtu 100 seed 9";
-    let Ok(Kind::DualPi2(config)) = words.parse() else {
-        panic!("dualpi2 parses")
-    };
-    let expected = Config {
-        limit: 7,
-        memory_limit: Some(Bytes::kib(5)),
-        target: Duration::from_millis(1),
-        tupdate: Duration::from_millis(2),
-        alpha: 0.5,
-        beta: 4.0,
-        native: Native::Packets(5),
-        min_qlen_step: 3,
-        coupling: 4,
-        overload: Overload::Overflow,
-        drop_at: DropAt::Enqueue,
-        identifier: Identifier::AnyEct,
-        classic_protection: 20,
-        split_gso: false,
-        mtu: Bytes::new(100),
-        seed: 9,
-    };
-    assert_eq!(config, expected);
-    let back = "dualpi2 overflow drop_on_overload drop_enqueue drop_dequeue any_ect l4s_ect no_split_gso split_gso step_thresh 1ms";
-    for words in [
-        words,
-        back,
-        "dualpi2",
-        "dualpi2 rfc9332",
-        "dualpi2 ramp_range 1ms ramp_min 2ms",
-        "dualpi2 max_rtt 200ms",
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
-    }
-    assert_eq!(back.parse(), Ok(Kind::DualPi2(Config::default())));
-    assert_eq!(
-        "dualpi2 rfc9332".parse(),
-        Ok(Kind::DualPi2(Config::rfc9332()))
-    );
-}
-
-/// RFC 9332 §A.1: for round trips of 15 ms, at most 100 ms, and as `tc` takes them in either order.
-#[test]
-fn weights_follow_from_round_trips() {
-    let Ok(Kind::DualPi2(config)) = "dualpi2 max_rtt 100ms typical_rtt 15ms".parse() else {
-        panic!("dualpi2 parses")
-    };
-    assert_eq!(
-        (config.target, config.tupdate),
-        (Duration::from_millis(15), Duration::from_millis(15))
-    );
-    assert!((config.alpha - 0.15).abs() < 1e-12 && (config.beta - 3.0).abs() < 1e-12);
-    assert_eq!(
-        "dualpi2 typical_rtt 15ms max_rtt 100ms".parse(),
-        Ok(Kind::DualPi2(config.clone()))
-    );
-    assert_eq!(
-        "dualpi2 typical_rtt 15ms".parse(),
-        Ok(Kind::DualPi2(config.clone()))
-    );
-    assert_eq!("dualpi2 max_rtt 100ms".parse(), Ok(Kind::DualPi2(config)));
-    let Ok(Kind::DualPi2(short)) = "dualpi2 max_rtt 30ms".parse() else {
-        panic!("dualpi2 parses")
-    };
-    assert_eq!(
-        short.tupdate,
-        Duration::from_millis(10),
-        "a third of the longest"
-    );
 }
 
 fn config() -> impl Strategy<Value = Config> {
@@ -1024,13 +895,10 @@ proptest! {
                 Event::Change(new) => {
                     // The side of a packet is known by the identifier it came under.
                     config = Config { identifier: config.identifier, ..*new };
-                    let kind = Kind::DualPi2(config.clone()).to_string();
-                    let words = kind.strip_prefix("dualpi2").expect("named");
-                    let memory = config.memory_limit;
-                    queue.change(Target::Root, &mut Words::new(words), now, &mut drops).expect("valid");
-                    if memory.is_none() {
-                        config.memory_limit = queue.inner().config.memory_limit;
-                    }
+                    queue.edit(now, &mut drops, |old| {
+                        config.memory_limit = config.memory_limit.or(old.memory_limit);
+                        *old = config.clone();
+                    }).expect("valid");
                 }
             }
             drops.drain().for_each(drop);

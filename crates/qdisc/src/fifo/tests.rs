@@ -1,7 +1,6 @@
 //! The FIFO family against the worked examples of `net/sched/sch_fifo.c`, and a plain model.
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::{Bfifo, Pfifo, PfifoHeadDrop, bfifo, pfifo, pfifo_head_drop};
 use proptest::collection::vec;
@@ -123,28 +122,15 @@ fn room_is_made_only_where_it_helps() {
 /// A lowered limit drops nothing by itself; a head-dropping FIFO shrinks with the next packet.
 #[test]
 fn a_lowered_limit_is_kept_from_the_next_packet_on() {
-    let mut drops = Drops::new();
     let (mut tail, mut head) = (
         Pfifo::new(pfifo::Config { limit: 5 }),
         PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 5 }),
     );
     offer(&mut tail, &[100; 5]);
     offer(&mut head, &[100; 5]);
-    tail.change(
-        Target::Root,
-        &mut Words::new("limit 2"),
-        Instant::ZERO,
-        &mut drops,
-    )
-    .expect("valid");
-    head.change(
-        Target::Root,
-        &mut Words::new("limit 2"),
-        Instant::ZERO,
-        &mut drops,
-    )
-    .expect("valid");
-    assert!(drops.is_empty() && tail.backlog().packets == 5 && head.backlog().packets == 5);
+    tail.reconfigure(pfifo::Config { limit: 2 });
+    head.reconfigure(pfifo_head_drop::Config { limit: 2 });
+    assert!(tail.backlog().packets == 5 && head.backlog().packets == 5);
     assert_eq!(
         (offer(&mut tail, &[100]), tail.backlog().packets),
         (vec![0], 5)
@@ -153,52 +139,7 @@ fn a_lowered_limit_is_kept_from_the_next_packet_on() {
         (offer(&mut head, &[100]), head.backlog().packets),
         (vec![0, 1, 2, 3], 2)
     );
-    assert_eq!(
-        (tail.config().limit, head.report().counters[0].1.clone()),
-        (2, Value::Count(4))
-    );
-    assert!(
-        tail.change(
-            Target::Root,
-            &mut Words::new("limit x"),
-            Instant::ZERO,
-            &mut drops
-        )
-        .is_err()
-            && tail.config().limit == 2
-    );
-}
-
-#[test]
-fn words_are_read_and_written() {
-    for (words, printed) in [
-        ("fifo", "fifo packets 1000p bytes unlimited drop tail"),
-        (
-            "fifo packets unlimited bytes 64Kb drop head",
-            "fifo packets unlimited bytes 64Kb drop head",
-        ),
-        (
-            "fifo drop head drop tail bytes 1 bytes unlimited",
-            "fifo packets 1000p bytes unlimited drop tail",
-        ),
-        ("bfifo", "bfifo limit 1514000b"),
-        ("bfifo limit 10k", "bfifo limit 10Kb"),
-        ("pfifo_head_drop limit 7", "pfifo_head_drop limit 7p"),
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(alloc::format!("{kind}"), printed);
-        assert_eq!(printed.parse(), Ok(kind));
-    }
-    for words in [
-        "fifo packets x",
-        "fifo bytes",
-        "fifo drop middle",
-        "bfifo limit 3p",
-        "pfifo_head_drop limit 1Kb",
-        "fifo limit 1",
-    ] {
-        assert!(words.parse::<Kind>().is_err(), "{words}");
-    }
+    assert_eq!((tail.config().limit, head.drop_overlimit()), (2, 4));
 }
 
 /// A plain model: a list of lengths.

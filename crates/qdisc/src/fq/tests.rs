@@ -1,10 +1,10 @@
 //! FQ against the worked examples of `net/sched/sch_fq.c` and, one by one, what it promises.
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
+use crate::testing::{Change, Edit};
 use core::num::NonZeroU32;
-use std::string::{String, ToString};
+use std::string::String;
 use std::vec;
 use tautline_testkit::{Probe, ids};
 
@@ -61,15 +61,6 @@ fn times(queue: &mut impl Qdisc<Probe>, now: Instant) -> Vec<u64> {
         .collect()
 }
 
-fn counter(queue: &impl Inspect, name: &str) -> Value {
-    let counters = queue.report().counters;
-    counters
-        .into_iter()
-        .find(|(counter, _)| *counter == name)
-        .expect("a counter")
-        .1
-}
-
 /// Worked: maxrate 1 Mbit, 18 × 1514 bytes at 0: ten at once, then pairs every 24.224 ms.
 #[test]
 fn a_flow_keeps_to_the_maxrate_after_its_first_quantum() {
@@ -89,7 +80,7 @@ fn a_flow_keeps_to_the_maxrate_after_its_first_quantum() {
             .into_iter()
             .chain((2..10).map(|packet| packet / 2 * 24_224));
         assert_eq!(times(&mut queue, Instant::ZERO), pairs.collect::<Vec<_>>());
-        assert_eq!(counter(&queue, "throttled"), Value::Count(4));
+        assert_eq!(queue.inner().stats().throttled, 4);
     }
 }
 
@@ -108,10 +99,7 @@ fn slack_delays_but_does_not_slow_down() {
         .skip(10);
     let pairs = (1..4u64).flat_map(|pair| [pair * 242_240 + 10_000; 2]);
     assert_eq!(left.collect::<Vec<_>>(), pairs.collect::<Vec<_>>());
-    assert_eq!(
-        counter(&queue, "latency"),
-        Value::Time(Duration::from_nanos(3301))
-    );
+    assert_eq!(queue.inner().stats().latency, Duration::from_nanos(3301));
 }
 
 /// Worked: 500 kbit is below the threshold: one packet every 24.224 ms, from the first on.
@@ -144,7 +132,7 @@ fn no_packet_costs_more_than_a_second() {
     });
     put(&mut queue, 1, 3, MTU, Instant::ZERO);
     assert_eq!(times(&mut queue, Instant::ZERO), [0, 1_000_000, 2_000_000]);
-    assert_eq!(counter(&queue, "pkts_too_long"), Value::Count(3));
+    assert_eq!(queue.inner().stats().pkts_too_long, 3);
     let mut unpaced = fq(Config {
         maxrate: Some(Rate::bytes_per_sec(1)),
         pacing: false,
@@ -289,8 +277,8 @@ fn what_lies_beyond_the_horizon_is_dropped_or_capped() {
         [(1, DropReason::Horizon)]
     );
     assert_eq!(
-        (queue.backlog().packets, counter(&queue, "horizon_drops")),
-        (1, Value::Count(1))
+        (queue.backlog().packets, queue.inner().stats().horizon_drops),
+        (1, 1)
     );
 
     let mut queue = fq(Config {
@@ -299,7 +287,7 @@ fn what_lies_beyond_the_horizon_is_dropped_or_capped() {
     });
     queue.enqueue(far(), Instant::from_secs(1), &mut drops);
     assert_eq!(times(&mut queue, Instant::from_secs(1)), [11_000_000]);
-    assert_eq!(counter(&queue, "horizon_caps"), Value::Count(1));
+    assert_eq!(queue.inner().stats().horizon_caps, 1);
 }
 
 #[test]
@@ -493,12 +481,9 @@ fn limits_are_per_band_and_per_flow() {
         dropped,
         [(2, DropReason::FlowLimit), (4, DropReason::Overlimit)]
     );
-    assert_eq!(
-        counter(&queue, "band_pkt_count"),
-        Value::List(vec![2, 3, 0])
-    );
-    assert_eq!(counter(&queue, "band_drops"), Value::List(vec![0, 1, 0]));
-    assert_eq!(counter(&queue, "flows_plimit"), Value::Count(1));
+    assert_eq!(queue.inner().stats().band_packets, [2, 3, 0]);
+    assert_eq!(queue.inner().stats().band_drops, [0, 1, 0]);
+    assert_eq!(queue.inner().stats().flows_plimit, 1);
 }
 
 /// Without bands one limit counts everything, and priority 7 is served before all flows whatever
@@ -520,7 +505,7 @@ fn the_older_form_has_one_limit_and_a_queue_for_control() {
         );
     }
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4]);
-    assert_eq!(counter(&queue, "highprio"), Value::Count(2));
+    assert_eq!(queue.inner().stats().internal, 2);
     assert_eq!(take(&mut queue, us(0)), [1, 3, 0, 2]);
 }
 
@@ -532,13 +517,13 @@ fn the_short_cut_is_taken_only_past_nothing_that_is_due() {
     // The only flow is throttled: eight packets pass by, the ninth has a flow.
     put(&mut queue, 2, 9, MTU, us(1));
     assert_eq!(
-        (counter(&queue, "fastpath"), counter(&queue, "flows")),
-        (Value::Count(8), Value::Count(2))
+        (queue.inner().stats().internal, queue.inner().stats().flows),
+        (8, 2)
     );
     assert_eq!(take(&mut queue, us(1)), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     // The throttled flow is overdue: nobody passes.
     put(&mut queue, 2, 1, MTU, us(50));
-    assert_eq!(counter(&queue, "fastpath"), Value::Count(8));
+    assert_eq!(queue.inner().stats().internal, 8);
     let flows: Vec<u64> = run(&mut queue, us(50))
         .into_iter()
         .map(|(_, packet)| packet.flow)
@@ -550,7 +535,7 @@ fn the_short_cut_is_taken_only_past_nothing_that_is_due() {
         ..exact()
     });
     put(&mut paced, 2, 1, MTU, us(50));
-    assert_eq!(counter(&paced, "fastpath"), Value::Count(0));
+    assert_eq!(paced.inner().stats().internal, 0);
 }
 
 #[test]
@@ -576,7 +561,7 @@ fn late_packets_are_marked() {
         .map(|packet| (packet.id, packet.tos))
         .collect();
     assert_eq!(marked, [(0, 3), (1, 2), (2, 0)]);
-    assert_eq!(counter(&queue, "ce_mark"), Value::Count(1));
+    assert_eq!(queue.inner().stats().ce_mark, 1);
 }
 
 /// A mask folds flows together.
@@ -594,7 +579,7 @@ fn masked_hashes_share_queues() {
                 &mut Drops::new(),
             );
         }
-        assert_eq!(counter(&queue, "flows"), Value::Count(flows));
+        assert_eq!(queue.inner().stats().flows, flows);
     }
 }
 
@@ -609,11 +594,11 @@ fn idle_flows_are_forgotten() {
         put(&mut queue, second, 1, MTU, Instant::from_secs(second));
         take(&mut queue, Instant::from_secs(second));
     }
-    let Value::Count(flows) = counter(&queue, "flows") else {
-        panic!("a number")
-    };
+    let Stats {
+        flows, forgotten, ..
+    } = queue.inner().stats();
     assert!(flows <= 17, "{flows}");
-    assert_eq!(counter(&queue, "gc"), Value::Count(1000 - flows));
+    assert_eq!(forgotten, 1000 - flows as u64);
 }
 
 #[test]
@@ -644,7 +629,7 @@ fn a_million_flows() {
     for flow in 0..1_000_000 {
         queue.enqueue(Probe::new(0).flow(flow).departing(us(1)), us(0), &mut drops);
     }
-    assert_eq!(counter(&queue, "flows"), Value::Count(1_000_000));
+    assert_eq!(queue.inner().stats().flows, 1_000_000);
     assert_eq!(take(&mut queue, us(1)).len(), 1_000_000);
 }
 
@@ -661,8 +646,8 @@ fn a_live_change_drops_what_no_longer_fits_and_paces_anew() {
         put(&mut queue, flow, 12, MTU, us(0));
     }
     assert_eq!(take(&mut queue, us(0)).len(), 30);
-    let mut change = |queue: &mut Ledger<Fq<Probe>>, words: &str| {
-        let result = queue.change(Target::Root, &mut Words::new(words), us(1), &mut drops);
+    let mut change = |queue: &mut Ledger<Fq<Probe>>, edit: fn(&mut Config)| {
+        let result = queue.edit(us(1), &mut drops, edit);
         result.map(|()| {
             drops
                 .drain()
@@ -671,25 +656,47 @@ fn a_live_change_drops_what_no_longer_fits_and_paces_anew() {
         })
     };
     assert_eq!(
-        change(&mut queue, "limit 4").expect("valid"),
+        change(&mut queue, |config| config.limit = 4).expect("valid"),
         [
             (1, 10, DropReason::Overlimit),
             (2, 10, DropReason::Overlimit)
         ]
     );
     assert_eq!(
-        change(&mut queue, "limit 9 flow_limit 1").expect("valid"),
+        change(&mut queue, |config| (config.limit, config.flow_limit) =
+            (9, 1))
+        .expect("valid"),
         [(3, 10, DropReason::FlowLimit)]
     );
-    assert_eq!(change(&mut queue, "buckets 1").expect("valid"), []);
-    for words in ["orphan_mask 7", "linux", "quantum 1", "weights 1 1 1"] {
-        change(&mut queue, words).expect_err(words);
+    assert_eq!(
+        change(&mut queue, |config| config.buckets = 1).expect("valid"),
+        []
+    );
+    let refused: [(&str, Change<Config>); 4] = [
+        ("orphan_mask", |config| config.orphan_mask = Some(7)),
+        ("linux", |config| {
+            config.priorities = Priorities::Control;
+        }),
+        ("quantum", |config| config.quantum = Bytes::new(1)),
+        ("weights", |config| {
+            let Priorities::Bands(Weighted { weights, .. }) = &mut config.priorities else {
+                panic!("bands are the default")
+            };
+            *weights = [Bytes::new(1); BANDS];
+        }),
+    ];
+    for (parameter, edit) in refused {
+        let error = change(&mut queue, edit).expect_err(parameter);
+        assert_eq!(error.parameter, parameter);
     }
     assert_eq!(
         (queue.backlog().packets, take(&mut queue, us(2))),
         (3, vec![])
     );
-    change(&mut queue, "maxrate unlimited flow_limit 2").expect("valid");
+    change(&mut queue, |config| {
+        (config.maxrate, config.flow_limit) = (None, 2);
+    })
+    .expect("valid");
     put(&mut queue, 1, 1, MTU, us(3));
     assert_eq!(take(&mut queue, us(3)), [11, 0, 11, 11]);
 }
@@ -706,7 +713,7 @@ fn the_older_form_shrinks() {
         );
     }
     queue
-        .change(Target::Root, &mut Words::new("limit 1"), us(0), &mut drops)
+        .edit(us(0), &mut drops, |config| config.limit = 1)
         .expect("valid");
     assert_eq!(
         ids(drops.drain().map(|(packet, _)| packet)),
@@ -776,46 +783,5 @@ fn bad_parameters_are_named() {
             Fq::<Probe>::new(config).err().map(|error| error.parameter),
             Some(parameter)
         );
-    }
-}
-
-#[test]
-fn words_set_every_parameter_and_come_back() {
-    let words = "fq limit 5p flow_limit 6p buckets 7 orphan_mask 8 bands 3 priomap 0 1 2 0 1 2 0 1 2 0 1 2 0 1 2 0 weights 16384 \
-                 20000 30000 nopacing quantum 300b initial_quantum 400b maxrate 5Mbit low_rate_threshold 6Kbit refill_delay 7ms \
-                 timer_slack 8us offload_horizon 9us horizon 1s horizon_cap ce_threshold 2ms";
-    let kind: Kind = words.parse().expect("valid");
-    assert_eq!(kind.to_string(), words);
-    let Kind::Fq(config) = &kind else {
-        panic!("fq")
-    };
-    let Priorities::Bands(Weighted { priomap, weights }) = &config.priorities else {
-        panic!("bands")
-    };
-    assert_eq!(
-        (priomap[15], weights[2], config.offload_horizon),
-        (0, Bytes::new(30_000), Duration::from_micros(9))
-    );
-    let default = "fq limit 10000p flow_limit 100p buckets 1024 orphan_mask none bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 \
-                   weights 589824 196608 65536 quantum 3028b initial_quantum 15140b low_rate_threshold 550Kbit refill_delay 40ms \
-                   timer_slack 10us offload_horizon 0ns horizon 10s horizon_drop";
-    assert_eq!("fq".parse::<Kind>().expect("valid").to_string(), default);
-    assert_eq!("fq linux".parse(), Ok(Kind::Fq(Config::linux())));
-    for words in [
-        "fq linux",
-        "fq linux orphan_mask none horizon_cap",
-        "fq nopacing pacing maxrate 1mbit maxrate unlimited",
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
-    }
-    for words in [
-        "fq bands 4",
-        "fq priomap 1 2",
-        "fq weights 1 2 x",
-        "fq orphan_mask 4294967296",
-        "fq maxrate none",
-    ] {
-        words.parse::<Kind>().expect_err(words);
     }
 }

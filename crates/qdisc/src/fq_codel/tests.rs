@@ -5,8 +5,8 @@ use std::vec::Vec;
 
 use super::*;
 use crate::codel::CeThreshold;
-use crate::dialect::*;
 use crate::drr_plus::{Flow, List};
+use crate::testing::{Change, Edit};
 use std::string::String;
 use tautline_testkit::{Probe, ids};
 
@@ -277,24 +277,16 @@ fn the_counters_tell_what_happened() {
     put(&mut queue, c, 14, 1000);
     put(&mut queue, b, 6, 500);
     let counters = |queue: &FqCodel<Probe>| {
-        let all = queue.report().counters;
-        let names = [
-            "drop_overlimit",
-            "drop_overmemory",
-            "new_flow_count",
-            "new_flows_len",
-            "old_flows_len",
-            "memory_used",
-        ];
-        names.map(
-            |name| match all.iter().find(|(counter, _)| *counter == name) {
-                Some((_, Value::Count(count))) => *count,
-                other => panic!("{name}: {other:?}"),
-            },
+        let counts = queue.queues();
+        let drops = queue.limit_drops();
+        (
+            [drops.overlimit, drops.overmemory, counts.new_flow_count],
+            [counts.new_flows_len, counts.old_flows_len],
+            counts.memory_used.get(),
         )
     };
     let memory = 15 * 1514 + 14 * 1000 + 6 * 500;
-    assert_eq!(counters(&queue), [16, 0, 3, 3, 0, memory]);
+    assert_eq!(counters(&queue), ([16, 0, 3], [3, 0], memory));
     let turns = [a, c].map(|flow| {
         (
             flow,
@@ -305,7 +297,7 @@ fn the_counters_tell_what_happened() {
         )
     });
     assert!(turns.iter().all(|(expected, flow)| expected == flow));
-    assert_eq!(counters(&queue), [16, 0, 3, 2, 1, memory - 2514]);
+    assert_eq!(counters(&queue), ([16, 0, 3], [2, 1], memory - 2514));
     assert_eq!(
         (queue.stats().max_packet, queue.stats().delay()),
         (Bytes::new(1514), Duration::from_millis(1))
@@ -325,33 +317,31 @@ fn a_lowered_limit_is_paid_by_the_fattest_flow() {
             &mut drops,
         );
     }
-    for words in [
-        "limit 10 flows 7",
-        "limit 10 perturbation 7",
-        "limit 10 drop_batch 0",
-        "limit 10 interval 0",
-    ] {
-        queue
-            .change(
-                Target::Root,
-                &mut Words::new(words),
-                Instant::ZERO,
-                &mut drops,
-            )
-            .expect_err(words);
+    let refused: [(&str, Change<Config>); 4] = [
+        ("flows", |config| config.flows = 7),
+        ("perturbation", |config| config.perturbation = Some(7)),
+        ("drop_batch", |config| config.drop_batch = 0),
+        ("interval", |config| config.codel.interval = Duration::ZERO),
+    ];
+    for (parameter, edit) in refused {
+        let error = queue
+            .edit(Instant::ZERO, &mut drops, |config| {
+                config.limit = 10;
+                edit(config);
+            })
+            .expect_err(parameter);
+        assert_eq!(error.parameter, parameter);
         assert_eq!(
             (queue.backlog().packets, &queue.config),
             (25, &Config::default()),
-            "{words}"
+            "{parameter}"
         );
     }
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("limit 10 quantum 300 target 7ms"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| {
+            (config.limit, config.quantum) = (10, Bytes::new(300));
+            config.codel.target = Duration::from_millis(7);
+        })
         .expect("valid");
     assert!(
         drops
@@ -603,8 +593,17 @@ fn hashes_are_mixed_by_splitmix64() {
 /// flows that are forgotten; the rest is the same.
 #[test]
 fn linux_differs_in_three_things() {
-    let words = "fq_codel law linux backlog qdisc emptied forgotten";
-    assert_eq!(words.parse(), Ok(Kind::FqCodel(Config::linux())));
+    let codel = Params {
+        law: Law::Linux,
+        ..Config::default().codel
+    };
+    let linux = Config {
+        codel,
+        backlog: BacklogScope::Qdisc,
+        emptied: Emptied::Forgotten,
+        ..Config::default()
+    };
+    assert_eq!(linux, Config::linux());
 }
 
 /// Another secret puts the flows into other queues; the same secret into the same. Instances that

@@ -2,22 +2,23 @@
 
 use super::class::{Mode, Node};
 use super::*;
-use crate::dialect::*;
+use crate::filter;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
+use crate::testing::{self, Edit};
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::string::{String, ToString};
+use std::string::ToString;
 use std::vec::Vec;
 use tautline_base::{Bytes, Rate};
 use tautline_testkit::{Probe, ids};
 
-type Queue = Htb<Probe, Box<dyn DynQdisc<Probe>>>;
+type Queue = Htb<Probe, Box<dyn Qdisc<Probe>>>;
 
-fn fifo() -> Box<dyn DynQdisc<Probe>> {
-    Pfifo::new(pfifo::Config::default()).into()
+fn fifo() -> Box<dyn Qdisc<Probe>> {
+    Box::new(Pfifo::new(pfifo::Config::default()))
 }
 
 fn class(minor: u16) -> ClassId {
@@ -26,24 +27,17 @@ fn class(minor: u16) -> ClassId {
 
 /// Mark n goes to class 1:n; mark 0 to none.
 fn by_mark(most: u16) -> Filters {
-    let mut filters = Filters::default();
-    for minor in 1..=most {
-        let words = std::format!("handle {minor} fw classid 1:{minor:x}");
-        filters
-            .add(read_filter(&mut Words::new(&words)).expect("a rule"))
-            .expect("new");
-    }
-    filters
+    testing::by_mark((1..=most).map(|minor| (minor.into(), class(minor))))
 }
 
-/// Classes given as number, parent (0: none) and words.
-fn htb(config: Config, classes: &[(u16, u16, &str)]) -> Ledger<Queue> {
+/// Classes given as number, parent (0: none) and parameters.
+fn htb(config: Config, classes: &[(u16, u16, ClassConfig)]) -> Ledger<Queue> {
     let mut htb = Queue::new(1, config).expect("valid");
-    for &(minor, parent, words) in classes {
+    for (minor, parent, config) in classes.iter().cloned() {
         htb.add_class(
             class(minor),
             (parent > 0).then_some(class(parent)),
-            parsed(words),
+            config,
             fifo(),
         )
         .expect("valid");
@@ -52,10 +46,22 @@ fn htb(config: Config, classes: &[(u16, u16, &str)]) -> Ledger<Queue> {
     Ledger::new(htb)
 }
 
-fn parsed(words: &str) -> ClassConfig {
-    let mut config = ClassConfig::default();
-    Words::new(words).apply(&mut config).expect(words);
-    config
+/// A class that borrows nothing.
+fn own(rate: Rate) -> ClassConfig {
+    ClassConfig {
+        rate,
+        ..ClassConfig::default()
+    }
+}
+
+/// A class with these bursts at its rate and at its ceiling.
+fn bursts(bytes: u64, config: ClassConfig) -> ClassConfig {
+    let burst = Some(Bytes::new(bytes));
+    ClassConfig {
+        burst,
+        cburst: burst,
+        ..config
+    }
 }
 
 fn fill(queue: &mut Ledger<Queue>, minor: u16, count: usize, len: u32) {
@@ -137,11 +143,9 @@ fn check(tree: &Tree) {
 #[test]
 fn the_worked_leaf_borrows_up_to_its_ceiling() {
     for config in [Config::default(), Config::linux()] {
-        let words = "rate 1mbit ceil 2mbit burst 1600 cburst 1600";
-        let mut queue = htb(
-            config,
-            &[(1, 0, "rate 2mbit burst 1600 cburst 1600"), (2, 1, words)],
-        );
+        let link = bursts(1600, own(Rate::mbit(2)));
+        let leaf = bursts(1600, ClassConfig::new(Rate::mbit(1), Rate::mbit(2)));
+        let mut queue = htb(config, &[(1, 0, link), (2, 1, leaf)]);
         fill(&mut queue, 2, 6, 1000);
         let tokens = |queue: &Ledger<Queue>| queue.inner().tree.classes[1].tokens();
         let mut drops = Drops::new();
@@ -158,30 +162,19 @@ fn the_worked_leaf_borrows_up_to_its_ceiling() {
             .map(|(at, ..)| at.as_micros())
             .collect();
         assert_eq!(micros, [1600, 5600, 9600, 13_600]);
-        let report = queue.inner().report();
+        let classes: Vec<ClassStats> = queue.inner().classes().map(|(class, _)| class).collect();
+        let [above, leaf] = &classes[..] else {
+            panic!("two classes")
+        };
+        assert_eq!((leaf.lends, leaf.borrows, leaf.giants), (4, 2, 0));
         assert_eq!(
-            report.classes[1].counters[..3],
-            [
-                ("lended", Value::Count(4)),
-                ("borrowed", Value::Count(2)),
-                ("giants", Value::Count(0))
-            ]
-        );
-        assert_eq!(
-            report.classes[0].counters[0],
-            ("lended", Value::Count(2)),
+            above.lends, 2,
             "at 1.6 and 9.6 ms; its rate is half its ceiling"
         );
-        assert_eq!(
-            report.classes[0].common.map(|common| common.sent_packets),
-            Some(6)
-        );
-        assert_eq!(
-            report.classes[1].common.map(|common| common.sent_bytes),
-            Some(Bytes::new(6000))
-        );
+        assert_eq!(above.common.sent_packets, 6);
+        assert_eq!(leaf.common.sent_bytes, Bytes::new(6000));
         assert!(
-            report.overlimits >= 6,
+            queue.inner().overlimits() >= 6,
             "each packet took a class to its ceiling"
         );
     }
@@ -191,12 +184,12 @@ fn the_worked_leaf_borrows_up_to_its_ceiling() {
 #[test]
 fn defaults_are_those_of_tc() {
     for (rate, quantum, burst) in [
-        ("64kbit", 1000, 1600),
-        ("1mbit", 12_500, 1600),
-        ("100mbit", 200_000, 1600),
-        ("10gbit", 200_000, 1601),
+        (Rate::kbit(64), 1000, 1600),
+        (Rate::mbit(1), 12_500, 1600),
+        (Rate::mbit(100), 200_000, 1600),
+        (Rate::gbit(10), 200_000, 1601),
     ] {
-        let resolved = parsed(&std::format!("rate {rate}")).resolved(&Config::default());
+        let resolved = own(rate).resolved(&Config::default());
         assert_eq!(
             (resolved.quantum, resolved.burst),
             (Some(Bytes::new(quantum)), Some(Bytes::new(burst)))
@@ -211,7 +204,7 @@ fn defaults_are_those_of_tc() {
         ..Config::default()
     };
     assert_eq!(
-        parsed("rate 10mbit").resolved(&coarse).burst,
+        own(Rate::mbit(10)).resolved(&coarse).burst,
         Some(Bytes::new(14_100)),
         "as UML's tc shows"
     );
@@ -235,13 +228,15 @@ fn defaults_are_those_of_tc() {
 /// quantum.
 #[test]
 fn rates_are_guaranteed_and_the_rest_is_shared_by_quantum() {
-    let leaf = |rate, quantum| std::format!("rate {rate}mbit ceil 10mbit quantum {quantum}");
-    let leaves = [leaf(1, 1500), leaf(2, 1500), leaf(3, 4500)];
+    let leaf = |rate, quantum| ClassConfig {
+        quantum: Some(Bytes::new(quantum)),
+        ..ClassConfig::new(Rate::mbit(rate), Rate::mbit(10))
+    };
     let classes = [
-        (1, 0, "rate 10mbit"),
-        (2, 1, &*leaves[0]),
-        (3, 1, &*leaves[1]),
-        (4, 1, &*leaves[2]),
+        (1, 0, own(Rate::mbit(10))),
+        (2, 1, leaf(1, 1500)),
+        (3, 1, leaf(2, 1500)),
+        (4, 1, leaf(3, 4500)),
     ];
     let mut queue = htb(Config::default(), &classes);
     for (minor, len) in [(2, 1500), (3, 1000), (4, 500)] {
@@ -263,13 +258,17 @@ fn rates_are_guaranteed_and_the_rest_is_shared_by_quantum() {
 /// Lower numbers borrow first; the guarantee of the others stays.
 #[test]
 fn priorities_decide_who_borrows() {
-    let words = [
-        "rate 1mbit ceil 10mbit prio 1",
-        "rate 1mbit ceil 10mbit prio 0",
-    ];
+    let leaf = |prio| ClassConfig {
+        prio,
+        ..ClassConfig::new(Rate::mbit(1), Rate::mbit(10))
+    };
     let mut queue = htb(
         Config::default(),
-        &[(1, 0, "rate 10mbit"), (2, 1, words[0]), (3, 1, words[1])],
+        &[
+            (1, 0, own(Rate::mbit(10))),
+            (2, 1, leaf(1)),
+            (3, 1, leaf(0)),
+        ],
     );
     (2..4).for_each(|minor| fill(&mut queue, minor, 900, 1000));
     let left = run(&mut queue, Instant::ZERO, Instant::from_millis(300));
@@ -284,13 +283,13 @@ fn priorities_decide_who_borrows() {
 /// these have.
 #[test]
 fn lenders_are_limited_themselves() {
-    let leaf = "rate 500kbit ceil 10mbit";
+    let leaf = || ClassConfig::new(Rate::kbit(500), Rate::mbit(10));
     let classes = [
-        (1, 0, "rate 10mbit"),
-        (2, 1, "rate 2mbit ceil 4mbit"),
-        (3, 2, leaf),
-        (4, 2, leaf),
-        (5, 1, "rate 8mbit ceil 10mbit"),
+        (1, 0, own(Rate::mbit(10))),
+        (2, 1, ClassConfig::new(Rate::mbit(2), Rate::mbit(4))),
+        (3, 2, leaf()),
+        (4, 2, leaf()),
+        (5, 1, ClassConfig::new(Rate::mbit(8), Rate::mbit(10))),
     ];
     let mut queue = htb(Config::default(), &classes);
     [3, 4, 5]
@@ -319,7 +318,7 @@ fn what_has_no_class_leaves_at_once_or_by_default() {
             direct_qlen: 2,
             ..Config::default()
         },
-        &[(1, 0, "rate 8kbit"), (2, 1, "rate 8kbit")],
+        &[(1, 0, own(Rate::kbit(8))), (2, 1, own(Rate::kbit(8)))],
     );
     let mut drops = Drops::new();
     for (id, mark) in [(0, 0), (1, 1), (2, 9)] {
@@ -342,12 +341,7 @@ fn what_has_no_class_leaves_at_once_or_by_default() {
         [0, 1, 2]
     );
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("default 2"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| config.default = Some(2))
         .expect("valid");
     queue.enqueue(Probe::new(5).marked(9), Instant::ZERO, &mut drops);
     assert!(
@@ -359,17 +353,18 @@ fn what_has_no_class_leaves_at_once_or_by_default() {
             .ready_at()
             .is_some_and(|at| at > Instant::from_secs(5))
     );
-    assert_eq!(
-        queue.inner().report().counters,
-        [("direct_packets_stat", Value::Count(2))]
-    );
-    assert_eq!(
-        queue.inner().report().classes[1].counters[2],
-        ("giants", Value::Count(1))
-    );
+    let giants: Vec<u64> = queue
+        .inner()
+        .classes()
+        .map(|(class, _)| class.giants)
+        .collect();
+    assert_eq!((queue.inner().direct_packets(), giants[1]), (2, 1));
     let mut filters = Filters::default();
     filters
-        .add(read_filter(&mut Words::new("matchall classid 1:")).expect("a rule"))
+        .add(filter::Filter::new(
+            filter::Matcher::All,
+            Some(ClassId::new(1, 0)),
+        ))
         .expect("new");
     queue.inner_mut().set_filters(filters);
     queue.enqueue(Probe::new(6), Instant::ZERO, &mut drops);
@@ -417,12 +412,16 @@ fn the_tree_is_at_most_eight_classes_deep() {
 fn edits_that_make_no_sense_are_refused() {
     let mut queue = htb(
         Config::default(),
-        &[(1, 0, "rate 1mbit"), (2, 1, "rate 1mbit")],
+        &[(1, 0, own(Rate::mbit(1))), (2, 1, own(Rate::mbit(1)))],
     );
     fill(&mut queue, 2, 1, 100);
     let htb = queue.inner_mut();
     let mut drops = Drops::new();
-    let config = || parsed("rate 1mbit");
+    let config = || own(Rate::mbit(1));
+    let no_quantum = ClassConfig {
+        quantum: Some(Bytes::ZERO),
+        ..config()
+    };
     for (result, message) in [
         (
             htb.add_class(class(2), None, config(), fifo()),
@@ -441,11 +440,16 @@ fn edits_that_make_no_sense_are_refused() {
             "`rate` must be at least 8bit, not 0bit",
         ),
         (
-            htb.add_class(class(3), None, parsed("rate 2mbit ceil 1mbit"), fifo()),
+            htb.add_class(
+                class(3),
+                None,
+                ClassConfig::new(Rate::mbit(2), Rate::mbit(1)),
+                fifo(),
+            ),
             "`ceil` must be at least `rate`, not 1Mbit",
         ),
         (
-            htb.add_class(class(3), None, parsed("rate 1mbit quantum 0"), fifo()),
+            htb.add_class(class(3), None, no_quantum, fifo()),
             "`quantum` must be at least 1b, not 0b",
         ),
         (
@@ -494,9 +498,9 @@ fn a_class_that_goes_takes_its_packets_along() {
     let mut queue = htb(
         Config::default(),
         &[
-            (1, 0, "rate 1mbit"),
-            (2, 1, "rate 1mbit"),
-            (3, 1, "rate 1mbit"),
+            (1, 0, own(Rate::mbit(1))),
+            (2, 1, own(Rate::mbit(1))),
+            (3, 1, own(Rate::mbit(1))),
         ],
     );
     (2..4).for_each(|minor| fill(&mut queue, minor, 3, 1000));
@@ -527,24 +531,28 @@ fn a_class_that_goes_takes_its_packets_along() {
     );
 }
 
+/// Gives the first class another rate, which is its ceiling where it has none.
+fn set_rate(queue: &mut Ledger<Queue>, rate: Rate, now: Instant) {
+    let htb = queue.inner_mut();
+    let config = ClassConfig {
+        rate,
+        ..htb.class_config(class(1)).expect("exists").clone()
+    };
+    htb.change_class_config(class(1), config, now)
+        .expect("valid");
+}
+
 /// A class made faster owes the same bytes, so less time. In Linux it owes the same time.
 #[test]
 fn a_change_is_felt_at_once() {
     for (config, millis) in [(Config::default(), 74), (Config::linux(), 7400)] {
-        let mut queue = htb(config, &[(1, 0, "rate 8kbit burst 1600 cburst 1600")]);
+        let mut queue = htb(config, &[(1, 0, bursts(1600, own(Rate::kbit(8))))]);
         fill(&mut queue, 1, 3, 4500);
         let mut drops = Drops::new();
         queue.dequeue(Instant::ZERO, &mut drops).expect("full");
         assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
         assert_eq!(queue.ready_at(), Some(Instant::from_millis(2900)));
-        queue
-            .change(
-                Target::Class(class(1)),
-                &mut Words::new("rate 8mbit"),
-                Instant::ZERO,
-                &mut drops,
-            )
-            .expect("valid");
+        set_rate(&mut queue, Rate::mbit(8), Instant::ZERO);
         check(&queue.inner().tree);
         queue.dequeue(Instant::ZERO, &mut drops);
         let opens = queue.ready_at().expect("queued").as_nanos();
@@ -563,18 +571,11 @@ fn a_change_is_felt_at_once() {
 fn a_change_leaves_the_buckets_as_full_as_they_are() {
     for config in [Config::default(), Config::linux()] {
         let (mut queue, mut drops) = (
-            htb(config, &[(1, 0, "rate 1mbit burst 5000 cburst 5000")]),
+            htb(config, &[(1, 0, bursts(5000, own(Rate::mbit(1))))]),
             Drops::new(),
         );
         let change = |queue: &mut Ledger<Queue>, now| {
-            queue
-                .change(
-                    Target::Class(class(1)),
-                    &mut Words::new("rate 2mbit"),
-                    now,
-                    &mut Drops::new(),
-                )
-                .expect("valid");
+            set_rate(queue, Rate::mbit(2), now);
             queue.inner().tree.classes[0].tokens()
         };
         assert_eq!(
@@ -603,7 +604,7 @@ fn a_leaf_that_holds_back_is_passed_over() {
     let (mut queue, mut drops) = (
         htb(
             Config::default(),
-            &[(1, 0, "rate 10mbit"), (2, 0, "rate 10mbit")],
+            &[(1, 0, own(Rate::mbit(10))), (2, 0, own(Rate::mbit(10)))],
         ),
         Drops::new(),
     );
@@ -633,16 +634,6 @@ fn a_leaf_that_holds_back_is_passed_over() {
         Some(1)
     );
     assert_eq!(queue.ready_at(), None);
-    let mut below = |class| {
-        queue.change(
-            Target::Below(class),
-            &mut Words::new("limit 1"),
-            Instant::ZERO,
-            &mut drops,
-        )
-    };
-    below(ClassId::new(10, 1)).expect("a pfifo two levels down");
-    below(class(3)).expect_err("no such class");
 }
 
 /// A leaf that never gives what it holds, whatever moment it names.
@@ -681,7 +672,7 @@ fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
         htb.add_class(
             class(1),
             None,
-            parsed("rate 1mbit"),
+            own(Rate::mbit(1)),
             Stuck(Backlog::default(), named),
         )
         .expect("valid");
@@ -692,83 +683,22 @@ fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
     }
 }
 
-#[test]
-fn words_are_those_of_tc() {
-    let kind: Kind = "htb".parse().expect("known");
-    assert_eq!(
-        kind.to_string(),
-        "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000"
-    );
-    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100"
-        .parse()
-        .expect("known");
-    assert_eq!(
-        kind.to_string(),
-        "htb r2q 5 default 0x1a direct_qlen 7 depth ticks hz 100"
-    );
-    assert_eq!(kind.to_string().parse(), Ok(kind));
-    let config = parsed(
-        "rate 1mbit ceil 2mbit burst 15k/8 cburst 3k prio 9 quantum 1514 mtu 9000 mpu 64 overhead 4 linklayer atm",
-    );
-    let words: Vec<_> = config
-        .options()
-        .iter()
-        .map(|(name, value)| std::format!("{name} {value}"))
-        .collect();
-    let words = words.join(" ");
-    assert_eq!(
-        words,
-        "prio 9 quantum 1514b rate 1Mbit mpu 64b overhead 4 linklayer atm ceil 2Mbit burst 15Kb cburst 3Kb mtu 9000b"
-    );
-    assert_eq!(parsed(&words), config);
-    assert_eq!(config.resolved(&Config::default()).prio, 7);
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
-    let mut change = |id, words| {
-        queue.change(
-            Target::Class(id),
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut Drops::new(),
-        )
-    };
-    assert_eq!(
-        change(class(1), "ceil 1kbit")
-            .expect_err("below the rate")
-            .at,
-        5..10
-    );
-    assert_eq!(
-        change(class(2), "rate 1kbit")
-            .expect_err("unknown")
-            .to_string(),
-        "htb has no class 1:2"
-    );
-    change(class(1), "ceil 3mbit quantum 20").expect("valid");
-    let options = &queue.inner().report().classes[0].options;
-    assert!(
-        options.contains(&("ceil", Value::Rate(Rate::mbit(3))))
-            && options.contains(&("burst", Value::Size(Bytes::new(1600))))
-    );
-}
-
 /// One of the trees that the properties are about: classes 1 to 8, parents lower than children.
-fn tree() -> impl Strategy<Value = Vec<(u16, u16, String)>> {
+fn tree() -> impl Strategy<Value = Vec<(u16, u16, ClassConfig)>> {
     vec(
         (0..100u16, 1..2000u64, 0..2000u64, 0..4u8, 0..3000u64),
         1..9,
     )
     .prop_map(|classes| {
-        let words = |(rate, more, prio, quantum)| {
-            std::format!(
-                "rate {rate}kbit ceil {}kbit prio {prio} quantum {}",
-                rate + more,
-                1 + quantum
-            )
+        let config = |(rate, more, prio, quantum)| ClassConfig {
+            prio,
+            quantum: Some(Bytes::new(1 + quantum)),
+            ..ClassConfig::new(Rate::kbit(rate), Rate::kbit(rate + more))
         };
         (1..)
             .zip(classes)
             .map(|(minor, (parent, rate, more, prio, quantum))| {
-                (minor, parent % minor, words((rate, more, prio, quantum)))
+                (minor, parent % minor, config((rate, more, prio, quantum)))
             })
             .collect()
     })
@@ -781,8 +711,7 @@ proptest! {
     /// all comes out in bounded steps.
     #[test]
     fn nothing_stalls_or_is_lost(tree in tree(), events in vec((0..14u8, any::<u64>(), 0..64u32), 0..150)) {
-        let classes: Vec<(u16, u16, &str)> = tree.iter().map(|(minor, parent, words)| (*minor, *parent, &**words)).collect();
-        let (mut queue, mut drops, mut now) = (htb(Config::default(), &classes), Drops::new(), Instant::from_secs(1));
+        let (mut queue, mut drops, mut now) = (htb(Config::default(), &tree), Drops::new(), Instant::from_secs(1));
         for (event, number, shift) in events {
             let minor = (number % 11) as u16;
             match event {
@@ -794,8 +723,11 @@ proptest! {
                 9 => now += Duration::from_nanos(number >> shift),
                 10 => now = now - Duration::from_nanos(number >> shift),
                 11 => {
-                    let words = std::format!("rate {}kbit ceil 9mbit prio {}", 1 + number % 8999, number % 8);
-                    drop(queue.change(Target::Class(class(minor)), &mut Words::new(&words), now, &mut drops));
+                    if let Some(config) = queue.inner().class_config(class(minor)).cloned() {
+                        let (rate, prio) = (Rate::kbit(1 + number % 8999), (number % 8) as u8);
+                        let config = ClassConfig { rate, ceil: Some(Rate::mbit(9)), prio, ..config };
+                        drop(queue.with_inner("change_class_config", now, &mut drops, |htb, _| htb.change_class_config(class(minor), config, now)));
+                    }
                 }
                 12 => {
                     let mut inner = core::mem::replace(queue.inner_mut(), Queue::new(1, Config::default()).expect("valid"));
@@ -806,7 +738,7 @@ proptest! {
                 }
                 _ => {
                     let parent = (number / 11 % 11) as u16;
-                    let config = parsed("rate 100kbit ceil 200kbit");
+                    let config = ClassConfig::new(Rate::kbit(100), Rate::kbit(200));
                     drop(queue.inner_mut().add_class(class(minor), (parent > 0).then(|| class(parent)), config, fifo()));
                 }
             }
@@ -830,16 +762,14 @@ proptest! {
     /// packet; parents count what their children sent.
     #[test]
     fn ceilings_hold(tree in tree(), traffic in vec((1..9u16, 40..1600u32), 50..300)) {
-        let classes: Vec<(u16, u16, &str)> = tree.iter().map(|(minor, parent, words)| (*minor, *parent, &**words)).collect();
-        let mut queue = htb(Config::default(), &classes);
+        let mut queue = htb(Config::default(), &tree);
         let leaves: Vec<u16> =
             (1..).zip(&queue.inner().tree.classes).filter(|(_, class)| class.is_leaf()).map(|(minor, _)| minor).collect();
         for (number, len) in traffic {
             fill(&mut queue, leaves[usize::from(number) % leaves.len()], 1, len);
         }
         let left = run(&mut queue, Instant::ZERO, Instant::from_secs(20));
-        for (minor, parent, words) in classes.iter().filter(|(minor, ..)| leaves.contains(minor)) {
-            let config = parsed(words);
+        for (minor, parent, config) in tree.iter().filter(|(minor, ..)| leaves.contains(minor)) {
             let rate = if *parent == 0 { config.rate } else { config.ceil() };
             let sent: Vec<_> = left.iter().filter(|(_, id, _)| *id == u32::from(*minor)).collect();
             for first in 0..sent.len() {
@@ -851,15 +781,15 @@ proptest! {
                 }
             }
         }
-        for (minor, report) in (1..).zip(queue.inner().report().classes) {
+        for (minor, (stats, _)) in (1..).zip(queue.inner().classes()) {
             let is_below = |mut at: u16| {
                 while at > minor {
-                    at = classes[usize::from(at) - 1].1;
+                    at = tree[usize::from(at) - 1].1;
                 }
                 at == minor
             };
             let sent: u64 = left.iter().filter(|(_, id, _)| is_below(*id as u16)).map(|(.., len)| len).sum();
-            prop_assert_eq!(report.common.expect("counted").sent_bytes.get(), sent);
+            prop_assert_eq!(stats.common.sent_bytes.get(), sent);
         }
     }
 }
@@ -867,13 +797,11 @@ proptest! {
 /// A class of empty packets has its turn like any other, not forever.
 #[test]
 fn empty_packets_end_their_turn() {
-    let mut queue = htb(
-        Config::default(),
-        &[
-            (1, 0, "rate 1gbit quantum 10"),
-            (2, 0, "rate 1gbit quantum 10"),
-        ],
-    );
+    let small = || ClassConfig {
+        quantum: Some(Bytes::new(10)),
+        ..own(Rate::gbit(1))
+    };
+    let mut queue = htb(Config::default(), &[(1, 0, small()), (2, 0, small())]);
     fill(&mut queue, 1, 100, 0);
     fill(&mut queue, 2, 100, 0);
     let left = run(&mut queue, Instant::ZERO, Instant::from_secs(1));
@@ -883,27 +811,24 @@ fn empty_packets_end_their_turn() {
 /// The fill of a bucket is converted to the new rate without wrapping round, whatever the rates.
 #[test]
 fn a_full_bucket_stays_one_at_a_far_lower_rate() {
-    let mut queue = htb(
-        Config::default(),
-        &[(1, 0, "rate 100gbit burst 16gb cburst 16gb")],
-    );
+    let full = |rate| bursts(16 << 30, own(rate));
+    let mut queue = htb(Config::default(), &[(1, 0, full(Rate::gbit(100)))]);
     queue
         .inner_mut()
-        .change_class_config(
-            class(1),
-            parsed("rate 8bit burst 16gb cburst 16gb"),
-            Instant::ZERO,
-        )
+        .change_class_config(class(1), full(Rate::bits_per_sec(8)), Instant::ZERO)
         .expect("valid");
     fill(&mut queue, 1, 1, 1000);
     assert!(queue.dequeue(Instant::ZERO, &mut Drops::new()).is_some());
 }
 
-/// A report shows the quantum in use; a new `r2q` waits for the class to be changed.
+/// The statistics show the quantum in use; a new `r2q` waits for the class to be changed.
 #[test]
-fn a_report_shows_what_is_in_force() {
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
-    let shown = |queue: &Ledger<Queue>| queue.inner().report().classes[0].options.clone();
+fn the_statistics_show_what_is_in_force() {
+    let mut queue = htb(Config::default(), &[(1, 0, own(Rate::mbit(1)))]);
+    let shown = |queue: &Ledger<Queue>| {
+        let class = queue.inner().classes().next();
+        class.map(|(class, _)| class.config)
+    };
     let before = shown(&queue);
     queue
         .inner_mut()
@@ -916,7 +841,7 @@ fn a_report_shows_what_is_in_force() {
     assert_eq!(shown(&queue), before);
     queue
         .inner_mut()
-        .change_class_config(class(1), parsed("rate 1mbit"), Instant::ZERO)
+        .change_class_config(class(1), own(Rate::mbit(1)), Instant::ZERO)
         .expect("valid");
     assert_ne!(shown(&queue), before);
 }

@@ -1,14 +1,17 @@
 //! mq: both ways of waking, spreading, sums, and children that come and go.
 
 use super::*;
-use crate::dialect::*;
+use crate::bfifo::{self, Bfifo};
+use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::stats::Stats;
+use crate::tbf::{self, Tbf};
+use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
-use tautline_base::{Bytes, DropReason};
+use tautline_base::{Bytes, DropReason, Rate};
 use tautline_testkit::{Probe, ids};
 
 fn fifos(queues: usize, limit: u32) -> Vec<Pfifo<Probe>> {
@@ -94,6 +97,22 @@ fn each_device_queue_is_served_by_its_child() {
     assert!(mq.child(4).is_none());
 }
 
+/// What all children counted.
+fn sum<Q: Qdisc<Probe>>(mq: &Mq<Probe, Q>) -> Common {
+    mq.classes().fold(Common::default(), |sum, (_, _, child)| {
+        let Common { backlog, .. } = sum;
+        Common {
+            sent_bytes: sum.sent_bytes + child.sent_bytes,
+            sent_packets: sum.sent_packets + child.sent_packets,
+            drops: sum.drops + child.drops,
+            backlog: Backlog {
+                packets: backlog.packets + child.backlog.packets,
+                bytes: backlog.bytes + child.backlog.bytes,
+            },
+        }
+    })
+}
+
 #[test]
 fn statistics_are_the_sums_of_the_children() {
     let mut mq = by_mark(2);
@@ -102,18 +121,15 @@ fn statistics_are_the_sums_of_the_children() {
         mq.dequeue_from(queue, Instant::ZERO, &mut Drops::new())
             .expect("queued");
     }
-    let report = mq.report();
     let expected = Common {
         sent_bytes: Bytes::new(3028),
         sent_packets: 2,
         drops: 1,
         backlog: mq.backlog(),
     };
-    assert_eq!(report.common, Some(expected));
-    assert_eq!(
-        (report.classes.len(), report.classes[2].id),
-        (4, Some(ClassId::new(1, 3)))
-    );
+    assert_eq!(sum(&mq), expected);
+    let classes: Vec<ClassId> = mq.classes().map(|(class, ..)| class).collect();
+    assert_eq!((classes.len(), classes[2]), (4, ClassId::new(1, 3)));
     assert_eq!(expected.backlog.packets, 2);
 }
 
@@ -138,37 +154,19 @@ fn children_can_be_replaced_and_changed() {
     let (mut mq, mut drops) = (Ledger::new(by_mark(5)), Drops::new());
     put(&mut mq, &[2, 2]);
     let class = ClassId::new(1, 3);
-    let change = |mq: &mut Ledger<Mq<Probe, Pfifo<Probe>>>, words: &str| {
-        mq.change(
-            Target::Root,
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut Drops::new(),
-        )
-        .map_err(|error| error.to_string())
-    };
-    assert_eq!(change(&mut mq, "queues 4"), Ok(()));
+    let inner = mq.inner_mut();
+    inner.reconfigure(&Config { queues: 4 }).expect("as it is");
+    let refused = inner.reconfigure(&Config { queues: 5 });
     assert_eq!(
-        change(&mut mq, "queues 5"),
-        Err("mq: `queues` must be what it was at creation, not 5".into())
+        refused.expect_err("fixed").to_string(),
+        "`queues` must be what it was at creation, not 5"
     );
-    mq.change(
-        Target::Below(class),
-        &mut Words::new("limit 2"),
-        Instant::ZERO,
-        &mut drops,
-    )
-    .expect("a class");
+    inner
+        .with_child(class, &mut drops, |child, _| {
+            child.reconfigure(pfifo::Config { limit: 2 });
+        })
+        .expect("a class");
     assert_eq!(put(&mut mq, &[2]), [0]);
-    for class in [class, ClassId::new(7, 1)] {
-        mq.change(
-            Target::Class(class),
-            &mut Words::new("limit 2"),
-            Instant::ZERO,
-            &mut drops,
-        )
-        .expect_err("no options");
-    }
     let mut mq = mq.into_inner();
     mq.graft(ClassId::new(1, 5), fifos(1, 1).remove(0), &mut drops)
         .expect_err("no such queue");
@@ -183,27 +181,7 @@ fn children_can_be_replaced_and_changed() {
 }
 
 #[test]
-fn words_say_how_many_queues() {
-    let kind: Kind = "mq queues 3".parse().expect("valid");
-    assert_eq!(
-        (kind.to_string().as_str(), kind.clone()),
-        ("mq queues 3", Kind::Mq(Config { queues: 3 }))
-    );
-    assert_eq!(
-        kind.build::<Probe>().expect("valid").report().classes.len(),
-        3
-    );
-    for queues in [0, 4097] {
-        let refused = Kind::Mq(Config { queues })
-            .build::<Probe>()
-            .err()
-            .expect("refused")
-            .to_string();
-        assert!(
-            refused.contains("`queues` must be from 1 to 4096"),
-            "{refused}"
-        );
-    }
+fn no_queue_is_too_few() {
     assert_eq!(
         Mq::new(1, fifos(0, 1)).err().map(|error| error.parameter),
         Some("queues")
@@ -215,8 +193,12 @@ proptest! {
     /// is lost, flows keep their order, and everything leaves.
     #[test]
     fn every_packet_leaves_once(steps in vec((0..6u64, 0..7usize, 0..2_000_000u64), 0..300)) {
-        let child = |words: &str| build(words).expect("valid");
-        let children = ["fq_codel limit 5", "tbf rate 10mbit burst 3000 limit 9000", "pfifo limit 3"].map(child);
+        let fair = FqCodel::new(fq_codel::Config { limit: 5, ..fq_codel::Config::default() }).expect("valid");
+        let (rate, burst, limit) = (Rate::mbit(10), Bytes::new(3000), Bytes::new(9000));
+        let shaper = tbf::Config { rate, burst, limit: tbf::Limit::Bytes(limit), ..tbf::Config::default() };
+        let shaped = Tbf::new(shaper, Bfifo::new(bfifo::Config { limit })).expect("valid");
+        let fifo = Pfifo::new(pfifo::Config { limit: 3 });
+        let children: [Box<dyn Qdisc<Probe>>; 3] = [Box::new(fair), Box::new(shaped), Box::new(fifo)];
         let mut mq = Stats::new(Ledger::new(Mq::new(1, children.into()).expect("valid")));
         let (mut drops, mut now, mut last) = (Drops::new(), Instant::ZERO, [0; 6]);
         let mut check = |packet: Option<Probe>| {
@@ -238,22 +220,8 @@ proptest! {
             check(mq.dequeue(now, &mut drops));
         }
         prop_assert!(mq.backlog().is_empty() && mq.ready_at().is_none());
-        let counted = mq.report().common.expect("counted");
+        let counted = sum(mq.inner().inner());
         let stats = mq.stats();
         prop_assert_eq!((counted.sent_packets, counted.drops), (stats.dequeued.packets, stats.drops()));
     }
-}
-
-#[test]
-fn a_script_fills_the_queues() {
-    let words = "qdisc root handle 1: mq queues 2; qdisc parent 1:2 handle 9: fq_codel";
-    let report = build::<Probe>(words).expect("valid").report();
-    let kinds: Vec<_> = report
-        .classes
-        .iter()
-        .map(|class| class.children[0].kind)
-        .collect();
-    assert_eq!(kinds, ["pfifo_fast", "fq_codel"]);
-    let error = build::<Probe>("qdisc root handle 1: mq queues 2; qdisc parent 1:3 pfifo").err();
-    assert!(error.is_some(), "there is no third queue");
 }

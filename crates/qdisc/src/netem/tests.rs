@@ -1,17 +1,16 @@
 //! netem against the worked examples of `net/sched/sch_netem.c` and, one by one, what it promises.
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
-use alloc::string::ToString;
+use crate::testing::Edit;
 use alloc::vec::Vec;
 use std::boxed::Box;
 use std::vec;
 use tautline_base::Rate;
 use tautline_testkit::{Probe, ids};
 
-type Path = Ledger<Netem<Probe, Box<dyn DynQdisc<Probe>>>>;
+type Path = Ledger<Netem<Probe, Box<dyn Qdisc<Probe>>>>;
 
 fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)
@@ -23,13 +22,6 @@ fn millis(millis: u64) -> Duration {
 
 fn path(config: Config) -> Path {
     Ledger::new(Netem::new(config).expect("valid"))
-}
-
-fn words(words: &str) -> Path {
-    let Ok(Kind::Netem(config)) = words.parse() else {
-        panic!("{words} are netem's")
-    };
-    path(config)
 }
 
 /// Sends `packets` of `len` at once and returns what was dropped.
@@ -69,10 +61,42 @@ fn times(path: &mut impl Qdisc<Probe>) -> Vec<u64> {
         .collect()
 }
 
+/// A link of `rate`, which adds `packet_overhead` to each packet.
+fn link(rate: Rate, packet_overhead: i32, cells: Option<Cells>) -> Option<Link> {
+    Some(Link {
+        rate,
+        packet_overhead,
+        cells,
+    })
+}
+
+/// A fixed delay.
+fn delayed(delay: u64) -> Config {
+    Config {
+        delay: millis(delay),
+        ..Config::default()
+    }
+}
+
+/// A delay of 50 ms with a jitter of 10 ms, for many packets.
+fn jittery() -> Config {
+    Config {
+        limit: 10_000,
+        jitter: millis(10),
+        ..delayed(50)
+    }
+}
+
+/// Every packet meets it.
+const ALWAYS: Chance = Chance::of(1.0);
+
 /// Worked: 1 Mbit, 10 ms, three 1250-byte packets at 0 leave at 20, 30, 40 ms.
 #[test]
 fn the_link_takes_its_time_and_waiting_counts_as_delay() {
-    let mut path = words("netem delay 10ms rate 1mbit");
+    let mut path = self::path(Config {
+        link: link(Rate::mbit(1), 0, None),
+        ..delayed(10)
+    });
     put(&mut path, 3, 1250, ms(0));
     assert_eq!(path.ready_at(), Some(ms(20)));
     assert_eq!(times(&mut path), [20_000, 30_000, 40_000]);
@@ -84,16 +108,23 @@ fn the_link_takes_its_time_and_waiting_counts_as_delay() {
 /// 100 bytes and 20 are three cells of 48 and 5: 159 bytes.
 #[test]
 fn overhead_and_cells_count() {
-    for (rate, micros) in [
-        ("8mbit", 100),
-        ("8mbit 20", 120),
-        ("8mbit -20", 80),
-        ("8mbit 20 48 5", 159),
-        ("8mbit -200", 0),
+    let atm = Cells {
+        size: 48,
+        overhead: 5,
+    };
+    for (overhead, cells, micros) in [
+        (0, None, 100),
+        (20, None, 120),
+        (-20, None, 80),
+        (20, Some(atm), 159),
+        (-200, None, 0),
     ] {
-        let mut path = words(&["netem rate ", rate].concat());
+        let mut path = self::path(Config {
+            link: link(Rate::mbit(8), overhead, cells),
+            ..Config::default()
+        });
         put(&mut path, 1, 100, ms(0));
-        assert_eq!(times(&mut path), [micros], "{rate}");
+        assert_eq!(times(&mut path), [micros], "{overhead} {cells:?}");
     }
     let shrunk = Link {
         rate: Rate::mbit(8),
@@ -108,7 +139,7 @@ fn overhead_and_cells_count() {
 
 #[test]
 fn a_fixed_delay_keeps_the_order() {
-    let mut path = words("netem delay 20ms");
+    let mut path = self::path(delayed(20));
     for id in 0..3u32 {
         path.enqueue(Probe::new(id), ms(id.into()), &mut Drops::new());
     }
@@ -124,8 +155,12 @@ fn a_fixed_delay_keeps_the_order() {
 /// Packets leave when their delays end, so jitter reorders them; a link keeps them in line.
 #[test]
 fn jitter_reorders_but_not_on_a_link() {
-    for (options, in_order) in [("", false), (" rate 1gbit", true)] {
-        let mut path = words(&["netem delay 20ms 5ms", options].concat());
+    for (link, in_order) in [(None, false), (link(Rate::gbit(1), 0, None), true)] {
+        let mut path = self::path(Config {
+            jitter: millis(5),
+            link,
+            ..delayed(20)
+        });
         put(&mut path, 100, 1000, ms(0));
         let left = run(&mut path, ms(0));
         assert!(
@@ -144,18 +179,15 @@ fn jitter_reorders_but_not_on_a_link() {
 #[test]
 fn delays_have_their_mean_and_deviation() {
     for (distribution, mean, deviation) in [
-        ("uniform", 50.0, 10.0 / 3f64.sqrt()),
-        ("normal", 50.0, 10.0),
-        ("pareto", 49.7, 8.2),
-        ("paretonormal", 49.8, 8.5),
+        (Distribution::Uniform, 50.0, 10.0 / 3f64.sqrt()),
+        (Distribution::Normal, 50.0, 10.0),
+        (Distribution::Pareto, 49.7, 8.2),
+        (Distribution::ParetoNormal, 49.8, 8.5),
     ] {
-        let mut path = words(
-            &[
-                "netem limit 10000 delay 50ms 10ms distribution ",
-                distribution,
-            ]
-            .concat(),
-        );
+        let mut path = self::path(Config {
+            distribution,
+            ..jittery()
+        });
         put(&mut path, 10_000, 100, ms(0));
         let delays: Vec<f64> = run(&mut path, ms(0))
             .iter()
@@ -167,10 +199,10 @@ fn delays_have_their_mean_and_deviation() {
             .map(|delay| (delay - average) * (delay - average))
             .sum::<f64>()
             / 1e4;
-        assert!((average - mean).abs() < 0.4, "{distribution}: {average}");
+        assert!((average - mean).abs() < 0.4, "{distribution:?}: {average}");
         assert!(
             (variance.sqrt() - deviation).abs() < 0.5,
-            "{distribution}: {}",
+            "{distribution:?}: {}",
             variance.sqrt()
         );
     }
@@ -179,8 +211,12 @@ fn delays_have_their_mean_and_deviation() {
 /// Correlated delays: neighbors are alike, unless numbers become delays by their remainder.
 #[test]
 fn correlation_makes_neighbors_alike() {
-    let step = |options: &str| {
-        let mut path = words(&["netem limit 10000 delay 50ms 10ms ", options].concat());
+    let step = |(delay_correlation, draw)| {
+        let mut path = self::path(Config {
+            delay_correlation,
+            draw,
+            ..jittery()
+        });
         let mut last = None;
         let mut steps = 0;
         for _ in 0..2000 {
@@ -192,7 +228,12 @@ fn correlation_makes_neighbors_alike() {
         }
         steps / 2_000_000
     };
-    let [independent, correlated, linux] = ["", "90%", "90% linux"].map(step);
+    let [independent, correlated, linux] = [
+        (0.0, Draw::Scaled),
+        (0.9, Draw::Scaled),
+        (0.9, Draw::Remainder),
+    ]
+    .map(step);
     assert!(
         (6_000..7_300).contains(&independent) && correlated < 1000,
         "{independent} {correlated}"
@@ -202,7 +243,11 @@ fn correlation_makes_neighbors_alike() {
 
 #[test]
 fn lost_packets_come_out_as_drops() {
-    let mut path = words("netem limit 10000 loss 10%");
+    let mut path = self::path(Config {
+        limit: 10_000,
+        loss: Loss::Random(Chance::of(0.1)),
+        ..Config::default()
+    });
     let dropped = put(&mut path, 10_000, 100, ms(0));
     assert!(
         (880..1120).contains(&dropped.len())
@@ -215,7 +260,14 @@ fn lost_packets_come_out_as_drops() {
 
 #[test]
 fn with_ecn_losses_become_marks() {
-    let (mut path, mut drops) = (words("netem loss 100% ecn"), Drops::new());
+    let (mut path, mut drops) = (
+        self::path(Config {
+            loss: Loss::Random(ALWAYS),
+            ecn: true,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for tos in 0..4 {
         path.enqueue(Probe::new(tos.into()).tos(tos), ms(0), &mut drops);
     }
@@ -233,25 +285,34 @@ fn with_ecn_losses_become_marks() {
             .collect::<Vec<_>>(),
         [(1, 3), (2, 3), (3, 3)]
     );
-    assert_eq!(
-        path.report().counters[..2],
-        [("lost", Value::Count(1)), ("ecn_mark", Value::Count(3))]
-    );
+    let Stats { lost, ecn_mark, .. } = *path.inner().stats();
+    assert_eq!((lost, ecn_mark), (1, 3));
 }
 
 #[test]
 fn duplicates_come_once_more_and_are_born() {
-    let mut path = words("netem duplicate 100%");
+    let mut path = self::path(Config {
+        duplicate: ALWAYS,
+        ..Config::default()
+    });
     assert!(put(&mut path, 3, 100, ms(0)).is_empty());
     assert_eq!(
         ids(run(&mut path, ms(0)).into_iter().map(|(_, packet)| packet)),
         [0, 0, 1, 1, 2, 2]
     );
     // The loss of one of two leaves one.
-    let mut path = words("netem duplicate 100% loss 100%");
+    let mut path = self::path(Config {
+        duplicate: ALWAYS,
+        loss: Loss::Random(ALWAYS),
+        ..Config::default()
+    });
     assert!(put(&mut path, 3, 100, ms(0)).is_empty());
     assert_eq!(times(&mut path).len(), 3);
-    let mut path = words("netem duplicate 100% limit 3");
+    let mut path = self::path(Config {
+        duplicate: ALWAYS,
+        limit: 3,
+        ..Config::default()
+    });
     assert_eq!(put(&mut path, 2, 100, ms(0)), [(1, DropReason::Overlimit)]);
     assert_eq!(
         ids(run(&mut path, ms(0)).into_iter().map(|(_, packet)| packet)),
@@ -261,7 +322,13 @@ fn duplicates_come_once_more_and_are_born() {
 
 #[test]
 fn corruption_flips_one_bit() {
-    let (mut path, mut drops) = (words("netem corrupt 100%"), Drops::new());
+    let (mut path, mut drops) = (
+        self::path(Config {
+            corrupt: ALWAYS,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     let bits: Vec<u32> = (0..50)
         .map(|id| {
             path.enqueue(Probe::new(id).with_headers(vec![0; 40]), ms(0), &mut drops);
@@ -275,8 +342,8 @@ fn corruption_flips_one_bit() {
     put(&mut path, 1, 0, ms(0));
     assert_eq!(times(&mut path).len(), 1);
     assert_eq!(
-        path.report().counters[3],
-        ("corrupted", Value::Count(50)),
+        path.inner().stats().corrupted,
+        50,
         "what is empty has no bit"
     );
 }
@@ -284,7 +351,14 @@ fn corruption_flips_one_bit() {
 /// A packet of three segments becomes three packets, which weigh what it did.
 #[test]
 fn only_the_first_segment_is_corrupted() {
-    let (mut path, mut drops) = (words("netem corrupt 100% delay 5ms limit 2"), Drops::new());
+    let (mut path, mut drops) = (
+        self::path(Config {
+            corrupt: ALWAYS,
+            limit: 2,
+            ..delayed(5)
+        }),
+        Drops::new(),
+    );
     path.enqueue(
         Probe::new(7).sized(3 * (54 + 1000)).of_segments(3),
         ms(0),
@@ -299,7 +373,7 @@ fn only_the_first_segment_is_corrupted() {
     );
     let births = drops.births();
     assert_eq!((births.packets, births.bytes), (2, Bytes::ZERO));
-    assert_eq!(path.report().counters[5], ("split", Value::Count(1)));
+    assert_eq!(path.inner().stats().split, 1);
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [7]);
     assert_eq!(times(&mut path), [5000, 5000]);
 }
@@ -307,7 +381,13 @@ fn only_the_first_segment_is_corrupted() {
 /// `reorder 100% gap 3`: every third packet overtakes, at once.
 #[test]
 fn with_a_gap_packets_overtake_in_turn() {
-    let mut path = words("netem delay 10ms reorder 100% gap 3");
+    let mut path = self::path(Config {
+        reorder: Some(Reorder {
+            chance: ALWAYS,
+            gap: 3,
+        }),
+        ..delayed(10)
+    });
     put(&mut path, 7, 100, ms(0));
     let left: Vec<(u64, u32)> = run(&mut path, ms(0))
         .iter()
@@ -317,37 +397,67 @@ fn with_a_gap_packets_overtake_in_turn() {
         left,
         [(0, 5), (0, 2), (10, 0), (10, 1), (10, 3), (10, 4), (10, 6)]
     );
-    assert_eq!(path.report().requeues, 2);
-    let mut path = words("netem limit 10000 delay 10ms reorder 25% 0%");
+    assert_eq!(path.inner().stats().reordered, 2);
+    let mut path = self::path(Config {
+        limit: 10_000,
+        reorder: Some(Reorder {
+            chance: Chance::of(0.25),
+            gap: 1,
+        }),
+        ..delayed(10)
+    });
     put(&mut path, 10_000, 100, ms(0));
-    assert!((2300..2700).contains(&path.report().requeues));
+    assert!((2300..2700).contains(&path.inner().stats().reordered));
 }
 
 /// Packets on the path and packets queued below count against the limit.
 #[test]
 fn the_limit_counts_everything() {
-    let mut path = words("netem limit 2 delay 10ms");
+    let mut path = self::path(Config {
+        limit: 2,
+        ..delayed(10)
+    });
     assert_eq!(put(&mut path, 3, 100, ms(0)), [(2, DropReason::Overlimit)]);
-    assert_eq!(
-        put(&mut words("netem limit 0"), 1, 100, ms(0)),
-        [(0, DropReason::Overlimit)]
-    );
+    let mut none = self::path(Config {
+        limit: 0,
+        ..Config::default()
+    });
+    assert_eq!(put(&mut none, 1, 100, ms(0)), [(0, DropReason::Overlimit)]);
 }
 
 /// Two packets or 2500 bytes a window; a window opens 10 ms after the one before was used up.
 #[test]
 fn packets_leave_in_windows() {
-    for (slots, expected) in [
-        ("packets 2", [0, 0, 10_000, 10_000, 20_000]),
-        ("bytes 2500", [0, 0, 0, 10_000, 10_000]),
-        ("packets 9 bytes 1", [0, 10_000, 20_000, 30_000, 40_000]),
+    let slotted = |every, packets, bytes: Option<u64>| {
+        let slots = Some(Slots {
+            every,
+            packets,
+            bytes: bytes.map(Bytes::new),
+        });
+        self::path(Config {
+            slots,
+            ..Config::default()
+        })
+    };
+    let ten = Spacing::Range {
+        min: millis(10),
+        max: millis(10),
+    };
+    for (packets, bytes, expected) in [
+        (Some(2), None, [0, 0, 10_000, 10_000, 20_000]),
+        (None, Some(2500), [0, 0, 0, 10_000, 10_000]),
+        (Some(9), Some(1), [0, 10_000, 20_000, 30_000, 40_000]),
     ] {
-        let mut path = words(&["netem slot 10ms ", slots].concat());
+        let mut path = slotted(ten, packets, bytes);
         put(&mut path, 5, 1000, ms(0));
-        assert_eq!(times(&mut path), expected, "{slots}");
+        assert_eq!(times(&mut path), expected, "{packets:?} {bytes:?}");
     }
     // Who arrives after a window opened waits for the next one.
-    let mut path = words("netem slot 800us 10ms");
+    let range = Spacing::Range {
+        min: Duration::from_micros(800),
+        max: millis(10),
+    };
+    let mut path = slotted(range, None, None);
     put(&mut path, 2, 1000, ms(100));
     assert!(path.dequeue(ms(100), &mut Drops::new()).is_none());
     let left = times(&mut path);
@@ -355,7 +465,12 @@ fn packets_leave_in_windows() {
         (100_800..110_000).contains(&left[0]) && left[0] == left[1],
         "{left:?}"
     );
-    let mut path = words("netem slot distribution normal 10ms 1ms packets 1");
+    let normal = Spacing::Spread {
+        distribution: Distribution::Normal,
+        delay: millis(10),
+        jitter: millis(1),
+    };
+    let mut path = slotted(normal, Some(1), None);
     put(&mut path, 1000, 1000, ms(0));
     let left = times(&mut path);
     assert!(
@@ -389,14 +504,16 @@ fn the_child_gets_what_is_due() {
         (path.ready_at(), path.backlog().packets),
         (Some(Instant::ZERO), 1)
     );
-    path.change(
-        Target::Below(ClassId::new(0, 1)),
-        &mut Words::new("limit 9"),
-        ms(1),
-        &mut Drops::new(),
-    )
-    .expect("a child");
-    assert_eq!(path.report().children.len(), 1);
+    let below = |child: &mut Pfifo<Probe>, _: &mut Drops<Probe>| {
+        child.reconfigure(pfifo::Config { limit: 9 });
+    };
+    path.inner_mut()
+        .with_child(ClassId::new(0, 1), &mut drops, below)
+        .expect("a child");
+    assert_eq!(
+        path.inner().child().map(|child| child.config().limit),
+        Some(9)
+    );
 }
 
 #[test]
@@ -408,8 +525,7 @@ fn a_child_can_be_grafted() {
     .expect("valid")
     .with_handle(1);
     let mut drops = Drops::new();
-    let fifo =
-        |limit| -> Box<dyn DynQdisc<Probe>> { Box::new(Pfifo::new(pfifo::Config { limit })) };
+    let fifo = |limit| Pfifo::new(pfifo::Config { limit });
     path.graft(ClassId::new(1, 2), fifo(5), &mut drops)
         .expect_err("no such class");
     path.graft(ClassId::new(1, 1), fifo(5), &mut drops)
@@ -425,71 +541,37 @@ fn a_child_can_be_grafted() {
             .collect::<Vec<_>>(),
         [(1, DropReason::Reset), (2, DropReason::Reset)]
     );
-    path.change(
-        Target::Below(ClassId::new(1, 1)),
-        &mut Words::new("limit 1"),
-        ms(1),
-        &mut drops,
-    )
-    .expect("a child");
-    assert_eq!(
-        path.child().expect("a child").report().options,
-        [("limit", Value::Packets(1))]
-    );
-    let drr = build("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
-    path.graft(ClassId::new(1, 1), drr, &mut drops)
-        .expect("its class");
-    let mut change = |class| {
-        path.change(
-            Target::Class(class),
-            &mut Words::new("quantum 100"),
-            ms(1),
-            &mut drops,
-        )
-    };
-    change(ClassId::new(2, 1)).expect("a class below");
-    assert_eq!(
-        change(ClassId::new(1, 1))
-            .expect_err("no options")
-            .to_string(),
-        "netem has no class 1:1"
-    );
+    let other = path.with_child(ClassId::new(1, 2), &mut drops, |_, _| ());
+    assert_eq!(other, None, "no such class");
 }
 
 #[test]
 fn a_live_change_leaves_packets_on_their_way() {
-    let (mut path, mut drops) = (words("netem delay 10ms"), Drops::new());
+    let (mut path, mut drops) = (self::path(delayed(10)), Drops::new());
     put(&mut path, 2, 100, ms(0));
-    path.change(
-        Target::Root,
-        &mut Words::new("delay 1ms limit 1 slot 1ms loss 100%"),
-        ms(0),
-        &mut drops,
-    )
+    let slots = Slots {
+        every: Spacing::Range {
+            min: millis(1),
+            max: millis(1),
+        },
+        packets: None,
+        bytes: None,
+    };
+    path.edit(ms(0), &mut drops, |config| {
+        (config.delay, config.limit, config.slots) = (millis(1), 1, Some(slots));
+        config.loss = Loss::Random(ALWAYS);
+    })
     .expect("valid");
     assert_eq!(put(&mut path, 1, 100, ms(0)), [(0, DropReason::Loss)]);
-    path.change(
-        Target::Root,
-        &mut Words::new("loss 0% seed 5 slot 0"),
-        ms(0),
-        &mut drops,
-    )
+    path.edit(ms(0), &mut drops, |config| {
+        (config.loss, config.seed, config.slots) = (Loss::Random(Chance::of(0.0)), 5, None);
+    })
     .expect("valid");
     assert_eq!(put(&mut path, 1, 100, ms(0)), [(0, DropReason::Overlimit)]);
-    path.change(
-        Target::Root,
-        &mut Words::new("distribution normal"),
-        ms(0),
-        &mut drops,
-    )
+    path.edit(ms(0), &mut drops, |config| {
+        config.distribution = Distribution::Normal;
+    })
     .expect_err("no jitter");
-    path.change(
-        Target::Class(ClassId::new(0, 1)),
-        &mut Words::new("x"),
-        ms(0),
-        &mut drops,
-    )
-    .expect_err("no options");
     assert_eq!(times(&mut path), [10_000, 10_000]);
 }
 
@@ -502,7 +584,7 @@ fn the_seed_decides() {
             seed,
             ..Config::default()
         };
-        put(&mut path(config), 100, 100, ms(0))
+        put(&mut self::path(config), 100, 100, ms(0))
     };
     assert_eq!(fates(1), fates(1));
     assert_ne!(fates(1), fates(2));
@@ -510,26 +592,6 @@ fn the_seed_decides() {
 
 #[test]
 fn contradictions_are_named() {
-    for (words, parameter) in [
-        ("distribution normal", "distribution"),
-        ("reorder 25%", "reorder"),
-        ("delay 1ms gap 0", "gap"),
-        ("loss state 60% 50% 0% 0% 50%", "loss"),
-        ("slot 2ms 1ms", "slot"),
-        ("slot 1ms packets 0", "packets"),
-        ("slot 1ms bytes 0", "bytes"),
-    ] {
-        let Ok(Kind::Netem(config)) = ["netem ", words].concat().parse() else {
-            panic!("{words} parse")
-        };
-        assert_eq!(
-            Netem::<Probe, Box<dyn DynQdisc<Probe>>>::new(config)
-                .err()
-                .map(|error| error.parameter),
-            Some(parameter),
-            "{words}"
-        );
-    }
     let stopped = Link {
         rate: Rate::ZERO,
         packet_overhead: 0,
@@ -604,130 +666,10 @@ fn contradictions_are_named() {
         ),
     ] {
         assert_eq!(
-            Netem::<Probe, Box<dyn DynQdisc<Probe>>>::new(config)
+            Netem::<Probe, Box<dyn Qdisc<Probe>>>::new(config)
                 .err()
                 .map(|error| error.parameter),
             Some(parameter)
         );
     }
-}
-
-#[test]
-fn words_have_the_grammar_of_tc() {
-    let words = "netem delay 20ms 2ms 25% distribution normal loss random 1% 25% duplicate 0.3% corrupt 0.1% 2% reorder 25% 50% gap 5 \
-                 rate 1mbit 20 100 5 slot 800us 10ms packets 42 bytes 64k limit 9 ecn seed 0x10";
-    let Ok(Kind::Netem(config)) = words.parse() else {
-        panic!("{words} parse")
-    };
-    let expected = Config {
-        limit: 9,
-        delay: millis(20),
-        jitter: millis(2),
-        delay_correlation: 0.25,
-        distribution: Distribution::Normal,
-        draw: Draw::Scaled,
-        loss: Loss::Random(Chance {
-            probability: 0.01,
-            correlation: 0.25,
-        }),
-        ecn: true,
-        duplicate: Chance::of(0.003),
-        corrupt: Chance {
-            probability: 0.001,
-            correlation: 0.02,
-        },
-        reorder: Some(Reorder {
-            chance: Chance {
-                probability: 0.25,
-                correlation: 0.5,
-            },
-            gap: 5,
-        }),
-        link: Some(Link {
-            rate: Rate::mbit(1),
-            packet_overhead: 20,
-            cells: Some(Cells {
-                size: 100,
-                overhead: 5,
-            }),
-        }),
-        slots: Some(Slots {
-            every: Spacing::Range {
-                min: Duration::from_micros(800),
-                max: millis(10),
-            },
-            packets: Some(42),
-            bytes: Some(Bytes::kib(64)),
-        }),
-        seed: 16,
-    };
-    assert_eq!(config, expected);
-    assert_eq!(
-        Kind::Netem(config).to_string(),
-        "netem limit 9p delay 20ms 2ms 25% distribution normal loss 1% 25% ecn duplicate 0.3% reorder 25% 50% gap 5 corrupt 0.1% 2% \
-         rate 1Mbit 20 100 5 slot 800us 10ms packets 42 bytes 65536 seed 16"
-    );
-    assert_eq!(
-        "netem".parse::<Kind>().map(|kind| kind.to_string()),
-        Ok("netem limit 1000p delay 0ns distribution uniform loss 0% duplicate 0% corrupt 0% seed 0".into())
-    );
-    for words in [
-        "netem linux",
-        "netem loss gemodel 1% 10% 70% 0.1%",
-        "netem loss gemodel 7%",
-        "netem loss state 0.07% 30% 1% 2% 3%",
-        "netem drop 12.345678% delay 1 noecn",
-        "netem latency 3s 0 7%",
-        "netem rate 8mbit -7",
-        "netem gap 3 delay 1ms",
-        "netem slot distribution pareto 1ms 2us bytes 7",
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
-    }
-    let model = |words: &str| match words.parse() {
-        Ok(Kind::Netem(config)) => config.loss,
-        _ => panic!("{words} parse"),
-    };
-    let states = States {
-        p13: 0.25,
-        p31: 0.75,
-        p32: 0.0,
-        p23: 1.0,
-        p14: 0.0,
-    };
-    assert_eq!(model("netem loss state 25%"), Loss::States(states));
-    let channel = GilbertElliott {
-        to_bad: 0.25,
-        to_good: 0.75,
-        bad_loss: 1.0,
-        good_loss: 0.0,
-    };
-    assert_eq!(
-        model("netem loss gemodel 25"),
-        Loss::GilbertElliott(channel)
-    );
-    for words in [
-        "netem loss",
-        "netem loss 101%",
-        "netem loss x",
-        "netem slot x",
-        "netem distribution x",
-        "netem delay 1ms x",
-    ] {
-        words.parse::<Kind>().expect_err(words);
-    }
-}
-
-#[test]
-fn a_script_puts_a_discipline_at_the_end() {
-    let mut path = build::<Probe>("netem delay 10ms; pfifo limit 2").expect("valid");
-    assert!(put(&mut path, 3, 100, ms(0)).is_empty());
-    let mut drops = Drops::new();
-    assert_eq!(
-        path.dequeue(ms(10), &mut drops).map(|packet| packet.id),
-        Some(0)
-    );
-    assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [2]);
-    assert_eq!(path.report().children[0].kind, "pfifo");
 }

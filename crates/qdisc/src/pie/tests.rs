@@ -10,9 +10,8 @@ use proptest::prelude::*;
 use super::controller::{Controller, Input, ONE};
 use super::meter::Meter;
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
-use std::string::ToString;
+use crate::testing::Edit;
 use tautline_base::Qdisc;
 use tautline_testkit::Probe;
 
@@ -547,10 +546,8 @@ fn updates_come_when_the_timer_would_fire() {
         (1000, 501, 16),
         (0, 500, 15),
     ] {
-        let words = std::format!("pie linux hz {hz}");
-        let Ok(Kind::Pie(config)) = words.parse() else {
-            panic!("pie parses")
-        };
+        let mut config = Config::linux();
+        config.pie.hz = core::num::NonZeroU32::new(hz);
         assert_eq!(config.pie.period(), Duration::from_millis(period));
         let mut queue = Pie::new(config).expect("valid");
         let mut drops = Drops::new();
@@ -581,7 +578,11 @@ fn overload_blacks_linux_out() {
     let linux = [
         1248, 248, 247, 248, 144, 0, 0, 0, 97, 247, 248, 247, 248, 248, 247, 248,
     ];
-    let ours = passed("pie linux hz 100");
+    let hz = core::num::NonZeroU32::new(100);
+    let ours = passed(Params {
+        hz,
+        ..Params::linux()
+    });
     for (quarter, (ours, linux)) in ours.iter().zip(linux).enumerate() {
         assert!(
             i32::abs_diff(*ours, linux) <= 8,
@@ -590,14 +591,20 @@ fn overload_blacks_linux_out() {
     }
     // The RFC's probability is bounded and falls again: all pass for a while, until the queue has
     // grown to its target.
-    let ours = passed("pie hz 100 first_update 500ms tupdate 15ms");
+    let ours = passed(Params {
+        hz,
+        first_update: Duration::from_millis(500),
+        tupdate: Duration::from_millis(15),
+        ..Params::default()
+    });
     assert!(ours[10..].iter().max() > Some(&300), "{ours:?}");
 }
 
 /// The packets of each quarter second that pass.
-fn passed(words: &str) -> Vec<i32> {
-    let Ok(Kind::Pie(config)) = words.parse() else {
-        panic!("{words} parses")
+fn passed(pie: Params) -> Vec<i32> {
+    let config = Config {
+        pie,
+        ..Config::default()
     };
     let (mut queue, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
     let start = ms(10);
@@ -764,10 +771,16 @@ fn the_meter_waits_for_a_backlog_and_for_time() {
 /// begun is not a calm queue.
 #[test]
 fn linux_starts_anew_when_calm() {
-    let Ok(Kind::Pie(config)) =
-        "pie law linux dq_rate_estimator max_burst 100ms first_update 15ms".parse()
-    else {
-        panic!("pie parses")
+    let pie = Params {
+        law: Law::Linux,
+        delay: DelaySource::DepartureRate,
+        max_burst: Duration::from_millis(100),
+        first_update: Duration::from_millis(15),
+        ..Params::default()
+    };
+    let config = Config {
+        pie,
+        ..Config::default()
     };
     let (mut queue, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
     (0..40).for_each(|id| queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
@@ -1059,12 +1072,9 @@ fn the_limit_holds() {
         [(5, DropReason::Overlimit), (6, DropReason::Overlimit)]
     );
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("limit 3 target 20ms"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| {
+            (config.limit, config.pie.target) = (3, Duration::from_millis(20));
+        })
         .expect("valid");
     let old: Vec<_> = drops
         .drain()
@@ -1074,20 +1084,13 @@ fn the_limit_holds() {
         old,
         [(0, DropReason::Overlimit), (1, DropReason::Overlimit)]
     );
-    let report = queue.report();
-    let counter = |name| {
-        report
-            .counters
-            .iter()
-            .find(|(counter, _)| *counter == name)
-            .map(|(_, value)| value.clone())
-    };
-    assert_eq!(counter("overlimit"), Some(Value::Count(4)));
-    assert_eq!(
-        (counter("pkts_in"), counter("maxq")),
-        (Some(Value::Count(5)), Some(Value::Count(5)))
-    );
-    assert_eq!(report.options[1].1, Value::Time(Duration::from_millis(20)));
+    let Counters {
+        packets_in,
+        max_queue,
+    } = *queue.inner().counters();
+    assert_eq!((packets_in, max_queue), (5, 5));
+    assert_eq!(queue.inner().drop_overlimit(), 4);
+    assert_eq!(queue.inner().config().pie.target, Duration::from_millis(20));
 }
 
 /// A change keeps the probability, the counters and the random sequence, and updates go on at once,
@@ -1105,12 +1108,10 @@ fn a_change_interrupts_nothing() {
     (other.control.aqm, other.control.state) =
         (queue.control.aqm.clone(), queue.control.state.clone());
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("tupdate 30ms target 20ms"),
-            ms(800),
-            &mut Drops::new(),
-        )
+        .edit(ms(800), &mut Drops::new(), |config| {
+            config.pie.tupdate = Duration::from_millis(30);
+            config.pie.target = Duration::from_millis(20);
+        })
         .expect("valid");
     assert_eq!(
         (queue.state().probability(), queue.stats().dropped),
@@ -1133,20 +1134,12 @@ fn a_change_interrupts_nothing() {
     // Updates were due each 15 ms from 15 on: the next is at 810, as before the change.
     assert_eq!(changes, [810, 840, 870]);
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("limit 99999"),
-            ms(900),
-            &mut Drops::new(),
-        )
+        .edit(ms(900), &mut Drops::new(), |config| config.limit = 99_999)
         .expect("valid");
     other
-        .change(
-            Target::Root,
-            &mut Words::new("limit 99999 seed 1"),
-            ms(900),
-            &mut Drops::new(),
-        )
+        .edit(ms(900), &mut Drops::new(), |config| {
+            (config.limit, config.pie.seed) = (99_999, 1);
+        })
         .expect("valid");
     let [same, reseeded] = [&mut queue, &mut other].map(|queue| {
         queue.control.state.steady(0.05, 15_000_000);
@@ -1161,86 +1154,6 @@ fn a_change_interrupts_nothing() {
         (0..500).map(judge).collect::<Vec<_>>()
     });
     assert_ne!(same, reseeded);
-}
-
-#[test]
-fn what_cannot_be_is_refused_by_name() {
-    for (words, parameter) in [
-        ("pie tupdate 0", "tupdate"),
-        ("pie alpha -1", "alpha"),
-        ("pie alpha nan", "alpha"),
-        ("pie beta 2049", "beta"),
-        ("pie linux beta 2.5", "beta"),
-        ("pie mtu 0", "mtu"),
-        ("pie ecn_prob 101", "ecn_prob"),
-        ("pie hz 2000000000", "hz"),
-    ] {
-        let Ok(Kind::Pie(config)) = words.parse() else {
-            panic!("{words} parses")
-        };
-        assert_eq!(
-            Pie::<Probe>::new(config).err().map(|error| error.parameter),
-            Some(parameter),
-            "{words}"
-        );
-    }
-    let mut queue = Pie::<Probe>::new(Config::default()).expect("valid");
-    let error = queue
-        .change(
-            Target::Root,
-            &mut Words::new("linux"),
-            Instant::ZERO,
-            &mut Drops::new(),
-        )
-        .expect_err("another arithmetic");
-    assert!(
-        error
-            .to_string()
-            .contains("`law` must be what it was at creation"),
-        "{error}"
-    );
-}
-
-#[test]
-fn words_set_every_parameter_and_come_back() {
-    let words = "pie limit 7p target 1ms tupdate 2ms alpha 3 beta 4.5 ecn bytemode dq_rate_estimator dq_threshold 10000b ecn_prob 20 max_burst 5ms \
-                 mtu 100 law rfc8034 active_above 6Kb hz 1000 first_update 8ms seed 9";
-    let Ok(Kind::Pie(config)) = words.parse() else {
-        panic!("pie parses")
-    };
-    let pie = Params {
-        target: Duration::from_millis(1),
-        tupdate: Duration::from_millis(2),
-        alpha: 3.0 / 16.0,
-        beta: 4.5 / 16.0,
-        max_burst: Duration::from_millis(5),
-        ecn: true,
-        ecn_prob: 20,
-        bytemode: true,
-        mtu: Bytes::new(100),
-        delay: DelaySource::DepartureRate,
-        dq_threshold: Bytes::new(10_000),
-        law: Law::Rfc8034,
-        active_above: Bytes::kib(6),
-        hz: core::num::NonZeroU32::new(1000),
-        first_update: Duration::from_millis(8),
-        seed: 9,
-    };
-    assert_eq!(config, Config { limit: 7, pie });
-    for words in [
-        words,
-        "pie",
-        "pie linux",
-        "pie limit 50 docsis noecn nobytemode no_dq_rate_estimator",
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
-    }
-    assert_eq!("pie linux".parse(), Ok(Kind::Pie(Config::linux())));
-    assert_eq!(
-        "pie limit 50 docsis".parse(),
-        Ok(Kind::Pie(Config::docsis(50)))
-    );
 }
 
 impl State {

@@ -1,10 +1,10 @@
 //! Strictness, bands that hold back, bands that come and go.
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
+use crate::testing::by_mark;
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,10 +13,10 @@ use std::vec;
 use tautline_base::{Bytes, Rate};
 use tautline_testkit::{Probe, ids};
 
-type Queue = Prio<Probe, Box<dyn DynQdisc<Probe>>>;
+type Queue = Prio<Probe, Box<dyn Qdisc<Probe>>>;
 
-fn fifo() -> Box<dyn DynQdisc<Probe>> {
-    Pfifo::new(pfifo::Config::default()).into()
+fn fifo() -> Box<dyn Qdisc<Probe>> {
+    Box::new(Pfifo::new(pfifo::Config::default()))
 }
 
 fn prio(config: Config) -> Ledger<Queue> {
@@ -80,42 +80,14 @@ fn a_band_that_holds_back_is_passed_over() {
             .id,
         6
     );
-    let words = &mut Words::new("limit 1");
-    queue
-        .change(
-            Target::Below(ClassId::new(10, 1)),
-            words,
-            Instant::ZERO,
-            &mut drops,
-        )
-        .expect("a pfifo two levels down");
-    let drr = build::<Probe>("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
-    queue
-        .inner_mut()
-        .graft(ClassId::new(1, 2), drr, &mut drops)
-        .expect("a band");
-    let words = &mut Words::new("quantum 100");
-    queue
-        .change(
-            Target::Class(ClassId::new(2, 1)),
-            words,
-            Instant::ZERO,
-            &mut drops,
-        )
-        .expect("a class two levels down");
 }
 
 /// `net/sched/sch_prio.c`: a class that is no band means the band of priority 0.
 #[test]
 fn filters_choose_the_band() {
     let mut queue = prio(Config::default());
-    let mut filters = Filters::default();
-    for (mark, class) in [(1, "1:1"), (2, "1:3"), (3, "1:4"), (4, "1:0")] {
-        let words = std::format!("handle {mark} fw classid {class}");
-        filters
-            .add(read_filter(&mut Words::new(&words)).expect("a rule"))
-            .expect("new");
-    }
+    let classes = [(1, 1), (2, 3), (3, 4), (4, 0)];
+    let filters = by_mark(classes.map(|(mark, minor)| (mark, ClassId::new(1, minor))));
     queue.inner_mut().set_filters(filters);
     for (mark, band) in [(1, 0), (2, 2), (3, 1), (4, 1), (0, 1)] {
         queue.enqueue(Probe::new(0).marked(mark), Instant::ZERO, &mut Drops::new());
@@ -151,96 +123,7 @@ fn the_first_of_the_highest_band_is_looked_at() {
 }
 
 #[test]
-fn bands_come_and_go() {
-    let (mut queue, mut drops) = (prio(Config::default()), Drops::new());
-    fill(&mut queue, &[0, 1, 2, 6]);
-    let mut change = |words| {
-        queue.change(
-            Target::Root,
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut drops,
-        )
-    };
-    let error = change("bands 2").expect_err("the priomap needs a third");
-    assert_eq!(
-        (error.at.clone(), error.to_string().as_str()),
-        (0..7, "prio: `priomap` must be less than `bands`, not 2")
-    );
-    change("bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1").expect("valid");
-    assert_eq!(
-        drops
-            .drain()
-            .map(|(packet, reason)| (packet.id, reason))
-            .collect::<Vec<_>>(),
-        [(1, DropReason::Reset), (2, DropReason::Reset)]
-    );
-    queue
-        .change(
-            Target::Root,
-            &mut Words::new("bands 4 priomap 3"),
-            Instant::ZERO,
-            &mut drops,
-        )
-        .expect("valid");
-    fill(&mut queue, &[0, 1]);
-    assert_eq!(drain(&mut queue), [6, 0, 1, 0]);
-    let report = queue.inner().report();
-    assert_eq!(
-        (report.classes.len(), report.classes[3].children[0].kind),
-        (4, "pfifo")
-    );
-    assert_eq!(report.classes[3].id, Some(ClassId::new(1, 4)));
-    assert_eq!(
-        report.classes[3].common.map(|common| common.sent_packets),
-        Some(1)
-    );
-    let error = queue.change(
-        Target::Class(ClassId::new(1, 1)),
-        &mut Words::new("x"),
-        Instant::ZERO,
-        &mut drops,
-    );
-    assert_eq!(
-        error.expect_err("no options").to_string(),
-        "prio has no class 1:1"
-    );
-    assert_eq!(
-        queue
-            .inner_mut()
-            .graft(ClassId::new(1, 5), fifo(), &mut drops)
-            .expect_err("no band")
-            .parameter,
-        "parent"
-    );
-}
-
-#[test]
-fn parameters_are_refused_by_name() {
-    for (words, message) in [
-        ("prio bands 1", "prio: `bands` must be from 2 to 16, not 1"),
-        (
-            "prio bands 17",
-            "prio: `bands` must be from 2 to 16, not 17",
-        ),
-        (
-            "prio priomap 3",
-            "prio: `priomap` must be less than `bands`, not 3",
-        ),
-        (
-            "prio priomap",
-            "`priomap` lacks its value: a whole number, e.g. 64",
-        ),
-        (
-            "prio priomap x",
-            "`x` is no value for `priomap`: give a whole number, e.g. 64",
-        ),
-    ] {
-        assert_eq!(
-            build::<Probe>(words).err().expect(words).to_string(),
-            message
-        );
-    }
+fn each_band_needs_a_child() {
     let error = Queue::new(1, Config::default(), vec![fifo()])
         .err()
         .expect("three are needed");
@@ -250,24 +133,55 @@ fn parameters_are_refused_by_name() {
     );
 }
 
+/// Replaces the parameters; new bands hold FIFOs.
+fn change(
+    queue: &mut Ledger<Queue>,
+    config: Config,
+    drops: &mut Drops<Probe>,
+) -> Result<(), ConfigError> {
+    queue.with_inner("reconfigure", Instant::ZERO, drops, |prio, drops| {
+        prio.reconfigure(config, fifo, drops)
+    })
+}
+
 #[test]
-fn words_are_those_of_tc() {
-    let kind: Kind = "prio".parse().expect("known");
-    assert_eq!(
-        kind.to_string(),
-        "prio bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
-    );
-    let Ok(Kind::Prio(config)) = "prio priomap 0 1 bands 2".parse() else {
-        panic!("prio parses")
+fn bands_come_and_go() {
+    let (mut queue, mut drops) = (prio(Config::default()), Drops::new());
+    fill(&mut queue, &[0, 1, 2, 6]);
+    let two = Config {
+        bands: 2,
+        ..Config::default()
     };
+    let error = change(&mut queue, two.clone(), &mut drops).expect_err("the priomap needs a third");
+    assert_eq!(error.parameter, "priomap");
+    let priomap = [1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
+    change(&mut queue, Config { priomap, ..two }, &mut drops).expect("valid");
     assert_eq!(
-        (config.bands, config.priomap[..4].to_vec()),
-        (2, vec![0, 1, 2, 2])
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(1, DropReason::Reset), (2, DropReason::Reset)]
     );
-    let kind: Kind = "prio bands 5 priomap 0 1 2 3 4 4 3 2 1 0 0 1 2 3 4 4"
-        .parse()
-        .expect("known");
-    assert_eq!(kind.to_string().parse(), Ok(kind));
+    let mut four = Config {
+        bands: 4,
+        ..queue.inner().config().clone()
+    };
+    four.priomap[0] = 3;
+    change(&mut queue, four, &mut drops).expect("valid");
+    fill(&mut queue, &[0, 1]);
+    assert_eq!(drain(&mut queue), [6, 0, 1, 0]);
+    let classes: Vec<_> = queue.inner().classes().collect();
+    assert_eq!((classes.len(), classes[3].0), (4, ClassId::new(1, 4)));
+    assert_eq!(classes[3].2.sent_packets, 1);
+    assert_eq!(
+        queue
+            .inner_mut()
+            .graft(ClassId::new(1, 5), fifo(), &mut drops)
+            .expect_err("no band")
+            .parameter,
+        "parent"
+    );
 }
 
 proptest! {

@@ -3,14 +3,12 @@
 use core::time::Duration;
 
 use super::*;
-use crate::dialect::*;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
-use alloc::string::ToString;
+use crate::testing::Edit;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tautline_base::Rate;
 use tautline_testkit::Probe;
 
 const ECT0: u8 = 2;
@@ -542,120 +540,40 @@ fn red_keeps_the_buffer_from_filling() {
 #[test]
 fn what_is_not_given_is_derived() {
     let limit = Bytes::new(400_000);
-    let shown = |words: &str| {
-        let Kind::Red(config) = words.parse().expect(words) else {
-            panic!("red parses")
-        };
+    let derived = |limit, red: Params| {
         let Params {
             min, max, burst, ..
-        } = config.red.derived(config.limit);
+        } = red.derived(limit);
         (
             min.expect("derived").get(),
             max.expect("derived").get(),
             burst.expect("derived"),
         )
     };
-    assert_eq!(shown("red"), (33_333, 100_000, 55));
-    assert_eq!(shown("red min 30000"), (30_000, 90_000, 50));
-    assert_eq!(shown("red max 90000 avpkt 500"), (30_000, 90_000, 100));
-    assert_eq!(shown("red limit 40000 burst 7"), (3333, 10_000, 7));
-    let report = Red::<Probe>::new(Config {
-        limit,
-        ..Config::default()
-    })
-    .expect("valid")
-    .report();
-    assert!(
-        report
-            .options
-            .contains(&("max", Value::Size(Bytes::new(100_000))))
-    );
-    assert_eq!(report.children[0].kind, "bfifo");
-}
-
-#[test]
-fn words_are_read_and_written() {
-    let all = "red limit 1Mb min 20Kb max 60Kb avpkt 500b burst 30 probability 0.1 bandwidth 100Mbit gentle idle linux adaptive ecn \
-               harddrop nodrop seed 5";
-    let kind: Kind = all.parse().expect(all);
-    assert_eq!(kind.to_string(), all);
-    let Kind::Red(config) = kind else {
-        panic!("red parses")
-    };
-    let red = Params {
-        min: Some(Bytes::kib(20)),
-        max: Some(Bytes::kib(60)),
-        avpkt: Bytes::new(500),
-        burst: Some(30),
-        probability: 0.1,
-        bandwidth: Rate::mbit(100),
-        gentle: true,
-        idle: IdleDecay::Linux,
-    };
-    let limit = Bytes::mib(1);
+    let given = Params::default;
+    assert_eq!(derived(limit, given()), (33_333, 100_000, 55));
+    let min = Some(Bytes::new(30_000));
     assert_eq!(
-        config,
-        Config {
-            limit,
-            red,
-            ecn: true,
-            harddrop: true,
-            nodrop: true,
-            adaptive: true,
-            seed: 5
-        }
+        derived(limit, Params { min, ..given() }),
+        (30_000, 90_000, 50)
     );
-    for (words, printed) in [
-        (
-            "red",
-            "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle exact seed 0",
+    let (max, avpkt) = (Some(Bytes::new(90_000)), Bytes::new(500));
+    assert_eq!(
+        derived(
+            limit,
+            Params {
+                max,
+                avpkt,
+                ..given()
+            }
         ),
-        (
-            "red gentle nogentle ecn noecn harddrop noharddrop nodrop drop adaptative noadaptive idle never",
-            "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle never seed 0",
-        ),
-        (
-            "red gentle linux adaptative",
-            "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle linux adaptive seed 0",
-        ),
-    ] {
-        let kind: Kind = words.parse().expect(words);
-        assert_eq!(kind.to_string(), printed);
-        assert_eq!(printed.parse(), Ok(kind));
-    }
-    assert_eq!("red linux".parse(), Ok(Kind::Red(Config::linux())));
-}
-
-#[test]
-fn contradictions_are_refused_by_name() {
-    for (words, parameter) in [
-        ("limit 0", "limit"),
-        ("limit 4Gb", "limit"),
-        ("min 10k max 5k", "max"),
-        ("max 5Gb", "max"),
-        ("avpkt 0", "avpkt"),
-        ("probability 0", "probability"),
-        ("bandwidth 0", "bandwidth"),
-        ("burst 4294967295", "burst"),
-        ("bandwidth 8bit linux", "bandwidth"),
-        ("nodrop", "nodrop"),
-    ] {
-        let Kind::Red(config) = ["red ", words].concat().parse().expect(words) else {
-            panic!("red parses")
-        };
-        assert_eq!(
-            Red::<Probe>::new(config).expect_err(words).parameter,
-            parameter
-        );
-    }
-    for words in [
-        "red probability 1.5",
-        "red idle slowly",
-        "red burst -1",
-        "red min",
-    ] {
-        assert!(words.parse::<Kind>().is_err(), "{words}");
-    }
+        (30_000, 90_000, 100)
+    );
+    let burst = Some(7);
+    assert_eq!(
+        derived(Bytes::new(40_000), Params { burst, ..given() }),
+        (3333, 10_000, 7)
+    );
 }
 
 /// A change keeps the average and what is queued; one that is refused changes nothing.
@@ -666,15 +584,12 @@ fn a_live_change_keeps_the_average() {
         red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
     }
     let before = (red.average(), red.backlog());
-    let change = |red: &mut Red<Probe>, words| {
-        red.change(
-            Target::Root,
-            &mut Words::new(words),
-            START,
-            &mut Drops::new(),
-        )
-    };
-    change(&mut red, "limit 40000 burst 200 ecn").expect("valid");
+    red.edit(START, &mut drops, |config| {
+        config.limit = Bytes::new(40_000);
+        config.red.burst = Some(200);
+        config.ecn = true;
+    })
+    .expect("valid");
     assert_eq!((red.average(), red.backlog()), before);
     assert_ne!(
         red.aqm.parts().0,
@@ -687,10 +602,16 @@ fn a_live_change_keeps_the_average() {
         1,
         "the new limit holds for newcomers"
     );
-    assert!(
-        change(&mut red, "limit 50000 min 10k max 5k").is_err()
-            && change(&mut red, "seed 3").is_err()
-    );
+    let refused: [fn(&mut Config); 2] = [
+        |config| {
+            config.limit = Bytes::new(50_000);
+            (config.red.min, config.red.max) = (Some(Bytes::kib(10)), Some(Bytes::kib(5)));
+        },
+        |config| config.seed = 3,
+    ];
+    for edit in refused {
+        red.edit(START, &mut drops, edit).expect_err("refused");
+    }
     assert_eq!(
         (red.config.limit, red.child().config().limit),
         (Bytes::new(40_000), Bytes::new(40_000))
@@ -713,14 +634,11 @@ fn the_child_may_be_any_discipline() {
         red.enqueue(Probe::new(id).flow(u64::from(id % 2)), START, &mut drops);
     }
     assert_eq!((red.inner().stats().pdrop, red.backlog().packets), (5, 3));
-    red.change(
-        Target::Root,
-        &mut Words::new("limit 50000"),
-        START,
-        &mut drops,
-    )
+    red.edit(START, &mut drops, |config| {
+        config.limit = Bytes::new(50_000)
+    })
     .expect("valid");
-    assert_eq!(red.report().children[0].kind, "fq_codel");
+    assert_eq!(red.inner().child().config().limit, 3);
     while red.dequeue(START, &mut drops).is_some() {}
     assert!(red.backlog().is_empty());
 }
@@ -744,7 +662,10 @@ proptest! {
         let burst = u32::try_from(min / 1000).expect("few");
         let (low, high) = (Some(Bytes::new(min)), Some(Bytes::new(min + width)));
         let red = Params { min: low, max: high, burst: Some(burst * slow), gentle, idle, ..Params::default() };
-        let other = alloc::format!("burst {} probability 0.5", burst * (3 - slow));
+        let other = |config: &mut Config| {
+            config.red.burst = Some(burst * (3 - slow));
+            config.red.probability = 0.5;
+        };
         let config = Config { limit, red, ecn, nodrop: nodrop && ecn, adaptive, ..Config::default() };
         let (mut red, mut drops, mut now) = (Ledger::new(Red::new(config).expect("valid")), Drops::new(), START);
         for (id, (what, len, nanos)) in (0..).zip(steps) {
@@ -752,7 +673,7 @@ proptest! {
                 0 => { red.dequeue(now, &mut drops); }
                 1 => now += Duration::from_nanos(nanos),
                 2 => now = now - Duration::from_nanos(nanos / 2),
-                3 if nanos % 5 == 0 => red.change(Target::Root, &mut Words::new(&other), now, &mut drops).expect("valid"),
+                3 if nanos % 5 == 0 => red.edit(now, &mut drops, other).expect("valid"),
                 _ => {
                     let signals = red.inner().stats().overlimits;
                     red.enqueue(Probe::new(id).sized(len).tos(ECT0), now, &mut drops);
@@ -800,14 +721,4 @@ fn a_drop_at_an_empty_queue_does_not_end_the_idle_time() {
     assert_eq!(drops.drain().count(), 1, "the average is above max");
     queue.enqueue(Probe::new(1), START + Duration::from_secs(3600), &mut drops);
     assert!(drops.is_empty(), "an hour later it is not");
-}
-
-/// A change reaches the classes of a qdisc below, as through any other parent.
-#[test]
-fn classes_below_can_be_changed() {
-    let tree = "red limit 400kb avpkt 1000; qdisc parent 1:1 handle 2: drr; class parent 2: classid 2:1 drr";
-    let mut queue = build::<Probe>(tree).expect("a tree");
-    let words = "class change classid 2:1 drr quantum 99";
-    change_tree(&mut *queue, words, START, &mut Drops::new()).expect("its class");
-    assert!(queue.report().to_string().contains("quantum 99b"));
 }

@@ -3,12 +3,11 @@
 use core::time::Duration;
 
 use super::*;
-use crate::dialect::*;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::red::Params;
+use crate::testing::Edit;
 use alloc::collections::VecDeque;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -261,7 +260,7 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     let mut drops = Drops::new();
     let mut deep = sfq(Config::default());
     offer(&mut deep, &[0, 0, 0, 1]);
-    deep.change(Target::Root, &mut Words::new("depth 2"), START, &mut drops)
+    deep.edit(START, &mut drops, |config| config.depth = 2)
         .expect("valid");
     assert_eq!(
         drops
@@ -273,7 +272,7 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     assert_eq!(drain(&mut deep), [0, 3, 1]);
     let mut many = sfq(Config::default());
     offer(&mut many, &[0, 0, 1, 2]);
-    many.change(Target::Root, &mut Words::new("flows 2"), START, &mut drops)
+    many.edit(START, &mut drops, |config| config.flows = 2)
         .expect("valid");
     assert_eq!(
         drops
@@ -284,12 +283,9 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     );
     let mut one = sfq(Config::default());
     offer(&mut one, &[0, 1, 0, 1, 2]);
-    one.change(
-        Target::Root,
-        &mut Words::new("divisor 1 limit 4"),
-        START,
-        &mut drops,
-    )
+    one.edit(START, &mut drops, |config| {
+        (config.divisor, config.limit) = (1, 4)
+    })
     .expect("valid");
     assert_eq!(
         drops
@@ -299,15 +295,8 @@ fn what_finds_no_place_after_a_change_is_dropped() {
         [(4, DropReason::Overlimit)]
     );
     assert_eq!(drain(&mut one), [0, 2, 1, 3], "one bucket is one FIFO");
-    assert!(
-        one.change(
-            Target::Root,
-            &mut Words::new("seed 9999"),
-            START,
-            &mut drops
-        )
-        .is_err()
-    );
+    one.edit(START, &mut drops, |config| config.seed = Some(9999))
+        .expect_err("the key is fixed");
     assert_eq!(one.inner().config.divisor, 1);
 }
 
@@ -417,16 +406,16 @@ fn averages_live_as_long_as_their_flows() {
     offer(&mut queue, &[0; 3]);
     assert_eq!(average(&queue), 1892);
     queue
-        .change(Target::Root, &mut Words::new("burst 60"), START, &mut drops)
+        .edit(START, &mut drops, |config| {
+            config.red.as_mut().expect("governed").red.burst = Some(60);
+        })
         .expect("valid");
     assert_eq!(average(&queue), 1892);
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("burst 30 divisor 2"),
-            START,
-            &mut drops,
-        )
+        .edit(START, &mut drops, |config| {
+            config.red.as_mut().expect("governed").red.burst = Some(30);
+            config.divisor = 2;
+        })
         .expect("valid");
     assert_eq!(average(&queue), 1892, "the same packets, the same average");
     drain(&mut queue);
@@ -500,87 +489,6 @@ fn red_signals_by_chance_too() {
         for (count, expected) in counted {
             assert_eq!(count, if expected { overlimits } else { 0 });
         }
-    }
-}
-
-#[test]
-fn words_are_read_and_written() {
-    let all = "sfq limit 3000p quantum 3028b depth 100 headdrop flows 512 divisor 16384 perturb 10s redflowlimit 100000b min 8000b max \
-               60000b avpkt 1200b burst 30 probability 0.2 gentle ecn harddrop seed 4";
-    let kind: Kind = all.parse().expect(all);
-    assert_eq!(kind.to_string(), all);
-    let Kind::Sfq(config) = kind else {
-        panic!("sfq parses")
-    };
-    let red = Params {
-        min: Some(Bytes::new(8000)),
-        max: Some(Bytes::new(60_000)),
-        avpkt: Bytes::new(1200),
-        burst: Some(30),
-        probability: 0.2,
-        gentle: true,
-        ..Params::default()
-    };
-    let expected = Config {
-        limit: 3000,
-        quantum: Bytes::new(3028),
-        depth: 100,
-        headdrop: true,
-        flows: 512,
-        divisor: 16_384,
-        perturb: Some(Duration::from_secs(10)),
-        red: Some(FlowRed {
-            limit: Bytes::new(100_000),
-            red,
-            ecn: true,
-            harddrop: true,
-        }),
-        seed: Some(4),
-    };
-    assert_eq!(config, expected);
-    let plain = "sfq limit 127p quantum 1514b depth 127 flows 128 divisor 1024";
-    for words in [
-        "sfq",
-        "sfq perturb 10 headdrop taildrop perturb 0",
-        "sfq redflowlimit 10k ecn gentle harddrop redflowlimit 0",
-    ] {
-        assert_eq!(words.parse::<Kind>().expect(words).to_string(), plain);
-    }
-    let quiet: Kind =
-        "sfq perturb 1500ms redflowlimit 1Mb ecn noecn harddrop noharddrop gentle nogentle"
-            .parse()
-            .expect("valid");
-    assert_eq!(quiet.to_string().parse(), Ok(quiet));
-}
-
-#[test]
-fn contradictions_are_refused_by_name() {
-    for (words, parameter) in [
-        ("limit 0", "limit"),
-        ("quantum 63", "quantum"),
-        ("quantum 2Mb", "quantum"),
-        ("depth 0", "depth"),
-        ("depth 128", "depth"),
-        ("flows 0", "flows"),
-        ("flows 65409", "flows"),
-        ("divisor 0", "divisor"),
-        ("divisor 1000", "divisor"),
-        ("divisor 131072", "divisor"),
-        ("perturb 10ms", "perturb"),
-        ("ecn", "redflowlimit"),
-        ("redflowlimit 100000 min 0", "min"),
-        ("redflowlimit 100000 min 10k max 5k", "max"),
-    ] {
-        let Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else {
-            panic!("sfq parses")
-        };
-        assert_eq!(
-            Sfq::<Probe>::new(config).expect_err(words).parameter,
-            parameter
-        );
-    }
-    for words in ["sfq perturb soon", "sfq flows 1/2", "sfq bandwidth 1mbit"] {
-        assert!(words.parse::<Kind>().is_err(), "{words}");
     }
 }
 
@@ -704,13 +612,32 @@ proptest! {
         headdrop: bool,
         steps in vec((0..12u8, 0..9u64, 0..1600u32, 0..40_000_000_000u64), 0..300),
     ) {
-        const CHANGES: [&str; 6] = [
-            "limit 7", "limit 30 depth 3", "flows 3 divisor 2", "flows 128 divisor 64 depth 127", "perturb 3 quantum 64",
-            "redflowlimit 20000 min 3000 max 6000 avpkt 500 ecn",
+        const CHANGES: [fn(&mut Config); 6] = [
+            |config| config.limit = 7,
+            |config| (config.limit, config.depth) = (30, 3),
+            |config| (config.flows, config.divisor) = (3, 2),
+            |config| (config.flows, config.divisor, config.depth) = (128, 64, 127),
+            |config| {
+                (config.perturb, config.quantum) = (Some(Duration::from_secs(3)), Bytes::new(64));
+            },
+            |config| {
+                let red = Params {
+                    min: Some(Bytes::new(3000)),
+                    max: Some(Bytes::new(6000)),
+                    avpkt: Bytes::new(500),
+                    ..Params::default()
+                };
+                config.red = Some(FlowRed {
+                    limit: Bytes::new(20_000),
+                    red,
+                    ecn: true,
+                    harddrop: false,
+                });
+            },
         ];
         let config = Config { headdrop, ..Config::default() };
         let (mut queue, mut drops, mut now) = (Ledger::new(Sfq::<Probe>::new(config).expect("valid")), Drops::new(), START);
-        queue.change(Target::Root, &mut Words::new(CHANGES[first]), now, &mut drops).expect("valid");
+        queue.edit(now, &mut drops, CHANGES[first]).expect("valid");
         let mut last = [None; 9];
         for (id, (what, flow, len, nanos)) in (0..).zip(steps) {
             match what {
@@ -727,7 +654,7 @@ proptest! {
                 }
                 8 | 9 => now += Duration::from_nanos(nanos),
                 10 => now = now - Duration::from_nanos(nanos),
-                _ => queue.change(Target::Root, &mut Words::new(CHANGES[flow as usize % 6]), now, &mut drops).expect("valid"),
+                _ => queue.edit(now, &mut drops, CHANGES[flow as usize % 6]).expect("valid"),
             }
             let Config { limit, .. } = queue.inner().config;
             prop_assert!(queue.backlog().packets <= limit as usize);

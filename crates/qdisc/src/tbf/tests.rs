@@ -5,11 +5,10 @@ use core::time::Duration;
 use super::*;
 use crate::bfifo::{self, Bfifo};
 use crate::codel::{self, Codel, Params};
-use crate::dialect::*;
 use crate::ledger::Ledger;
+use crate::testing::Edit;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::string::ToString;
 use std::vec::Vec;
 use tautline_base::Rate;
 use tautline_testkit::{Probe, ids};
@@ -82,7 +81,7 @@ fn six_packets_leave_when_the_bucket_allows() {
         assert_eq!(queue.inner().lasting.tokens, tokens * 1_000_000);
     }
     assert_eq!(
-        queue.inner().report().overlimits,
+        queue.inner().stats().overlimits,
         3,
         "one for each attempt that failed"
     );
@@ -114,21 +113,10 @@ fn the_peak_rate_spreads_a_burst() {
 }
 
 #[test]
-fn the_report_tells_what_is_in_the_bucket() {
+fn the_tokens_are_those_in_the_bucket() {
     let (mut queue, mut drops) = (tbf(config(12, 9000)), Drops::new());
-    let tokens = |queue: &Ledger<Queue>| {
-        let report = queue.inner().report();
-        report
-            .counters
-            .iter()
-            .find(|(name, _)| *name == "tokens")
-            .map(|(_, value)| value.clone())
-    };
-    assert_eq!(
-        tokens(&queue),
-        Some(Value::Size(Bytes::new(9000))),
-        "it begins full"
-    );
+    let tokens = |queue: &Ledger<Queue>| queue.inner().tokens();
+    assert_eq!(tokens(&queue), (Bytes::new(9000), None), "it begins full");
     queue.enqueue(
         Probe::new(1).sized(1500),
         Instant::from_millis(1),
@@ -137,7 +125,7 @@ fn the_report_tells_what_is_in_the_bucket() {
     assert!(queue.dequeue(Instant::from_millis(1), &mut drops).is_some());
     assert_eq!(
         tokens(&queue),
-        Some(Value::Size(Bytes::new(7500))),
+        (Bytes::new(7500), None),
         "one packet has left"
     );
 }
@@ -169,17 +157,38 @@ fn what_does_not_fit_is_split_or_dropped() {
         }
     );
     assert_eq!(drops.births().packets, 4);
-    let report = queue.inner().report();
-    let tokens = ("tokens", Value::Size(Bytes::new(2000)));
-    assert_eq!(
-        report.counters,
-        [
-            ("drop_too_long", Value::Count(4)),
-            ("split", Value::Count(2)),
-            tokens
-        ]
-    );
+    let Stats {
+        too_long, split, ..
+    } = *queue.inner().stats();
+    assert_eq!((too_long, split), (4, 2));
+    assert_eq!(queue.inner().tokens(), (Bytes::new(2000), None));
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO).len(), 3);
+}
+
+/// The limit is what both rates would send within the latency, and a bucket of the slower.
+#[test]
+fn the_limit_follows_from_the_latency() {
+    let config = Config {
+        peak: Some(Peak {
+            rate: Rate::mbit(2),
+            mtu: Bytes::new(2000),
+        }),
+        limit: Limit::Latency(Duration::from_millis(70)),
+        ..config(1, 5000)
+    };
+    assert_eq!(
+        config.limit(),
+        Bytes::new(8750 + 5000),
+        "the peak rate would allow 17500 + 2000"
+    );
+    let slow = Config {
+        peak: config.peak.map(|_| Peak {
+            mtu: Bytes::new(20),
+            rate: Rate::kbit(1001),
+        }),
+        ..config
+    };
+    assert_eq!(slow.limit(), Bytes::new(8758 + 20));
 }
 
 /// In Linux a packet that no longer fits would stop the queue forever.
@@ -190,12 +199,10 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
         queue.enqueue(Probe::new(id).sized(len), Instant::ZERO, &mut drops);
     }
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("burst 2000 rate 2mbit limit 1000"),
-            Instant::ZERO,
-            &mut drops,
-        )
+        .edit(Instant::ZERO, &mut drops, |config| {
+            (config.burst, config.rate) = (Bytes::new(2000), Rate::mbit(2));
+            config.limit = Limit::Bytes(Bytes::new(1000));
+        })
         .expect("valid");
     assert_eq!(
         queue.inner().lasting.tokens,
@@ -207,21 +214,11 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
         [(0, 0), (0, 3)]
     );
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [1, 2]);
-    let report = queue.inner().report();
-    let tokens = ("tokens", Value::Size(Bytes::ZERO));
-    assert_eq!(
-        report.counters,
-        [
-            ("drop_too_long", Value::Count(2)),
-            ("split", Value::Count(0)),
-            tokens
-        ]
-    );
-    assert_eq!(
-        report.children[0].options,
-        [("limit", Value::Size(Bytes::new(1000)))]
-    );
-    assert_eq!(report.id, None, "nobody gave it a name");
+    let Stats {
+        too_long, split, ..
+    } = *queue.inner().stats();
+    assert_eq!((too_long, split), (2, 0));
+    assert_eq!(queue.inner().tokens(), (Bytes::ZERO, None));
 }
 
 #[test]
@@ -240,7 +237,6 @@ fn the_discipline_below_can_be_replaced_and_changed() {
     };
     let mut queue = Tbf::new(config, codel()).expect("valid").with_handle(1);
     let mut drops = Drops::new();
-    assert_eq!(queue.report().id, Some(ClassId::new(1, 0)));
     for id in 0..5 {
         queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
     }
@@ -261,26 +257,18 @@ fn the_discipline_below_can_be_replaced_and_changed() {
         .collect();
     assert_eq!(dropped, [1, 2, 3, 4].map(|id| (id, DropReason::Reset)));
     assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
-    let mut below = |class, words| {
-        queue.change(
-            Target::Below(class),
-            &mut Words::new(words),
-            Instant::ZERO,
-            &mut drops,
-        )
+    let limit = codel::Config {
+        limit: 1,
+        codel: Params::default(),
     };
-    below(ClassId::new(1, 1), "limit 1").expect("its class");
-    below(ClassId::new(2, 1), "limit 1").expect_err("no such class");
-    let error = queue.change(
-        Target::Class(ClassId::new(1, 1)),
-        &mut Words::new("x"),
-        Instant::ZERO,
-        &mut drops,
-    );
-    assert_eq!(
-        error.expect_err("no options").to_string(),
-        "tbf has no class 1:1"
-    );
+    let mut below = |class| {
+        queue.with_child(class, &mut drops, |child, drops| {
+            child.reconfigure(limit.clone(), drops)
+        })
+    };
+    assert_eq!(below(ClassId::new(1, 1)), Some(Ok(())), "its class");
+    assert_eq!(below(ClassId::new(2, 1)), None, "no such class");
+    assert_eq!(queue.child().config().limit, 1);
 }
 
 /// Bursts of a given size leave at once with a large bucket, and spaced without: the mechanism does
@@ -297,82 +285,6 @@ fn the_bucket_is_what_delays() {
     assert_eq!(
         (last(2000), last(20_000)),
         (Some((14_400, 19)), Some((0, 19)))
-    );
-}
-
-#[test]
-fn parameters_are_refused_by_name() {
-    for (words, message) in [
-        (
-            "tbf burst 2000",
-            "tbf: `rate` must be at least 8bit, not 0bit",
-        ),
-        (
-            "tbf rate 1mbit burst 1513",
-            "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 1513b",
-        ),
-        (
-            "tbf rate 1mbit linux",
-            "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 0b",
-        ),
-        (
-            "tbf rate 1mbit burst 1514 frame 0",
-            "tbf: `frame` must be at least 1b, not 0b",
-        ),
-        (
-            "tbf rate 1mbit burst 2000 peakrate 1mbit mtu 1514",
-            "tbf: `peakrate` must be above `rate`, not 1Mbit",
-        ),
-        (
-            "tbf rate 1mbit burst 2000 mtu 1514",
-            "tbf: `peakrate` must be above `rate`, not 0bit",
-        ),
-        (
-            "tbf rate 1mbit burst 2000 peakrate 2mbit mtu 1513",
-            "tbf: `mtu` must be at least one frame (1514b, or what `frame` says), not 1513b",
-        ),
-    ] {
-        assert_eq!(
-            build::<Probe>(words).err().expect(words).to_string(),
-            message
-        );
-    }
-}
-
-#[test]
-fn words_are_those_of_tc() {
-    let words = "tbf rate 1Mbit burst 5000b peakrate 2Mbit minburst 2000b lat 70ms mpu 64b overhead 4 linklayer atm frame 1b";
-    let typed = "tbf linux rate 1mbit maxburst 5000 peakrate 2mbit mtu 2000 latency 70ms mpu 64 overhead 4 linklayer adsl";
-    let kind: Kind = typed.parse().expect("known");
-    assert_eq!(kind.to_string(), words);
-    assert_eq!(words.parse(), Ok(kind.clone()));
-    let Kind::Tbf(config) = kind else {
-        panic!("tbf parses")
-    };
-    assert_eq!(
-        config.limit(),
-        Bytes::new(8750 + 5000),
-        "the peak rate would allow 17500 + 2000"
-    );
-    let slow = Config {
-        peak: config.peak.map(|_| Peak {
-            mtu: Bytes::new(20),
-            rate: Rate::kbit(1001),
-        }),
-        ..config
-    };
-    assert_eq!(slow.limit(), Bytes::new(8758 + 20));
-    let kind: Kind = "tbf rate 8bit buffer 1514 limit 3000"
-        .parse()
-        .expect("known");
-    assert_eq!(
-        kind.to_string(),
-        "tbf rate 8bit burst 1514b limit 3000b frame 1514b"
-    );
-    assert_eq!(
-        "tbf rate 8bit burst 1514 limit 3000 linklayer ethernet".parse(),
-        Ok(kind),
-        "as always"
     );
 }
 
@@ -446,8 +358,8 @@ proptest! {
                 8 => now = now - Duration::from_nanos(number),
                 _ => {
                     let (rate, burst) = (8 + number % 1_000_000_000, 1514 + number % 100_000);
-                    let words = std::format!("rate {rate}bit burst {burst}");
-                    queue.change(Target::Root, &mut Words::new(&words), now, &mut drops).expect("valid");
+                    let (rate, burst) = (Rate::bits_per_sec(rate), Bytes::new(burst));
+                    queue.edit(now, &mut drops, |config| (config.rate, config.burst) = (rate, burst)).expect("valid");
                 }
             }
             if let Some(opens) = queue.ready_at() && opens > now {
@@ -459,20 +371,4 @@ proptest! {
         prop_assert!(queue.backlog().is_empty());
         prop_assert_eq!(queue.ready_at(), None);
     }
-}
-
-/// A change below may drop what the shaper waited for: then nothing is queued and no moment named.
-#[test]
-fn a_change_below_is_noticed() {
-    let mut queue = build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
-    let mut drops = Drops::new();
-    (0..2).for_each(|id| queue.enqueue(Probe::new(id).with_priority(2), Instant::ZERO, &mut drops));
-    assert!(
-        queue.dequeue(Instant::ZERO, &mut drops).is_some()
-            && queue.dequeue(Instant::ZERO, &mut drops).is_none()
-    );
-    assert!(queue.ready_at() > Some(Instant::ZERO));
-    let words = "qdisc change parent 1:1 prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1";
-    change_tree(&mut *queue, words, Instant::ZERO, &mut drops).expect("valid");
-    assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
 }

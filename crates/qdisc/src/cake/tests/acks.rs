@@ -97,9 +97,16 @@ impl Segment {
     }
 }
 
+fn filtered(ack_filter: AckFilter) -> Ledger<Cake<Probe>> {
+    cake(Config {
+        ack_filter,
+        ..Config::default()
+    })
+}
+
 /// The places in line of the acknowledgments that the filter drops.
-fn dropped(words: &str, segments: &[Segment]) -> Vec<u32> {
-    let (mut queue, mut drops) = (cake(words), Drops::new());
+fn dropped(ack_filter: AckFilter, segments: &[Segment]) -> Vec<u32> {
+    let (mut queue, mut drops) = (filtered(ack_filter), Drops::new());
     for (id, segment) in (0..).zip(segments) {
         queue.enqueue(segment.packet(id), ms(1), &mut drops);
     }
@@ -111,8 +118,8 @@ fn dropped(words: &str, segments: &[Segment]) -> Vec<u32> {
             packet.id
         })
         .collect();
-    assert_eq!(count(&queue, 1, "ack_drop"), all.len() as u64);
-    assert_eq!(count(&queue, 1, "drops"), 0);
+    assert_eq!(tin(&queue, 1).ack_drops, all.len() as u64);
+    assert_eq!(tin(&queue, 1).drops, 0);
     let left = departures(&mut queue, ms(1), ms(1), &mut drops);
     assert!(
         left.iter().map(|(_, packet)| packet.id).is_sorted()
@@ -121,8 +128,8 @@ fn dropped(words: &str, segments: &[Segment]) -> Vec<u32> {
     all
 }
 
-const ON: &str = "ack-filter";
-const AGGRESSIVE: &str = "ack-filter-aggressive";
+const ON: AckFilter = AckFilter::On;
+const AGGRESSIVE: AckFilter = AckFilter::Aggressive;
 
 /// The oldest goes once a second could; aggressive, at once.
 #[test]
@@ -136,7 +143,7 @@ fn an_older_acknowledgment_is_superseded() {
             .collect();
         assert_eq!(dropped(ON, &acks), [0, 1], "{link:?}");
         assert_eq!(dropped(AGGRESSIVE, &acks), [0, 1, 2], "{link:?}");
-        assert_eq!(dropped("no-ack-filter", &acks), [0; 0]);
+        assert_eq!(dropped(AckFilter::Off, &acks), [0; 0]);
     }
     let wrapping: Vec<Segment> = [u32::MAX - 10, u32::MAX, 5, 10].map(ack).to_vec();
     assert_eq!(
@@ -366,7 +373,7 @@ fn headers_cut_short_are_left_alone() {
         let whole = old.bytes();
         for len in 0..=whole.len() {
             for cut in [0, 1] {
-                let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
+                let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
                 let mut packets = [old.packet(0), new.packet(1)];
                 packets[cut] =
                     Probe::new(9).with_headers([&old, &new][cut].bytes()[..len].to_vec());
@@ -399,14 +406,14 @@ fn what_is_no_whole_segment_is_left_alone() {
     for (case, spoil) in spoil.into_iter().enumerate() {
         let mut bytes = ack(1).bytes();
         spoil(&mut bytes);
-        let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
+        let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
         queue.enqueue(Probe::new(0).with_headers(bytes), ms(1), &mut drops);
         queue.enqueue(ack(2).packet(1), ms(1), &mut drops);
         assert!(drops.is_empty(), "case {case}");
     }
     let mut dont_fragment = ack(1).bytes();
     dont_fragment[20] = 0x40;
-    let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
+    let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
     queue.enqueue(Probe::new(0).with_headers(dont_fragment), ms(1), &mut drops);
     queue.enqueue(ack(2).packet(1), ms(1), &mut drops);
     assert_eq!(drops.len(), 1);
@@ -415,9 +422,12 @@ fn what_is_no_whole_segment_is_left_alone() {
 /// Effect: on a thin link the acknowledgments of a download stay few, with the filter.
 #[test]
 fn a_thin_link_carries_fewer_acknowledgments() {
-    let sent = |words: &str| {
-        let words = std::format!("besteffort bandwidth 64kbit {words}");
-        let (mut queue, mut drops) = (cake(&words), Drops::new());
+    let sent = |ack_filter| {
+        let config = Config {
+            ack_filter,
+            ..shaped(64)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let mut last = 0;
         for id in 0..2000 {
             let now = ms(1000 + u64::from(id));
@@ -428,7 +438,7 @@ fn a_thin_link_carries_fewer_acknowledgments() {
         }
         (queue.backlog().packets, last)
     };
-    let ((held, last), (held_filtered, last_filtered)) = (sent(""), sent(ON));
+    let ((held, last), (held_filtered, last_filtered)) = (sent(AckFilter::Off), sent(ON));
     assert!(
         held > 500 && held_filtered <= 2,
         "{held} and {held_filtered}"
@@ -442,17 +452,21 @@ fn a_thin_link_carries_fewer_acknowledgments() {
 /// With `ingress` a dropped acknowledgment is charged to the shaper.
 #[test]
 fn ingress_charges_dropped_acknowledgments() {
-    let opens = |words: &str| {
-        let words = std::format!("besteffort bandwidth 1mbit ack-filter-aggressive {words}");
-        let (mut queue, mut drops) = (cake(&words), Drops::new());
+    let opens = |ingress| {
+        let config = Config {
+            ack_filter: AGGRESSIVE,
+            ingress,
+            ..shaped(1000)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         queue.enqueue(ack(1).packet(0), ms(1000), &mut drops);
         queue.enqueue(ack(2).packet(1), ms(1000), &mut drops);
-        assert!(queue.dequeue(ms(1000), &mut drops).is_some() || words.contains("ingress"));
+        assert!(queue.dequeue(ms(1000), &mut drops).is_some() || ingress);
         queue.inner().shaper.clone()
     };
     assert_ne!(
-        std::format!("{:?}", opens("ingress")),
-        std::format!("{:?}", opens("egress"))
+        std::format!("{:?}", opens(true)),
+        std::format!("{:?}", opens(false))
     );
 }
 
@@ -460,7 +474,7 @@ proptest! {
     /// Any bytes whatever: no panic, and the account balances.
     #[test]
     fn any_bytes_are_survived(packets in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..120), 0..30usize), 1..20)) {
-        let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
+        let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
         for (bytes, offset) in packets {
             queue.enqueue(Probe::new(0).with_headers(bytes).network_at(offset), ms(1), &mut drops);
         }
@@ -486,7 +500,7 @@ proptest! {
         let segments = [ack(1).timestamps(1, 1), ack(2).sack(&[(5, 9), (11, 14)]), ack(3).sack(&[(5, 19)])];
         let mut packets = segments.map(|segment| Segment { link, ..segment }.packet(0));
         flips.iter().for_each(|&(packet, bit)| { packets[packet].corrupt(bit); });
-        let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
+        let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
         packets.into_iter().for_each(|packet| queue.enqueue(packet, ms(1), &mut drops));
         queue.inner().verify();
     }

@@ -1,6 +1,10 @@
 //! Queues, hosts, and fairness between them.
 
 use super::*;
+use crate::ClassId;
+use crate::filter::{Action, Control, Filter, Masked, Matcher};
+use crate::testing::by_mark;
+use alloc::vec;
 
 /// Flow hashes whose natural queue lies in one set, by what the instance makes of them.
 fn flows_of_one_set(count: usize) -> Vec<u64> {
@@ -15,14 +19,18 @@ fn flows_of_one_set(count: usize) -> Vec<u64> {
 /// found.
 #[test]
 fn a_set_holds_eight_flows() {
-    let (mut queue, mut drops) = (cake("besteffort flows"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            isolation: Isolation::Flows,
+            ..best_effort()
+        }),
+        Drops::new(),
+    );
     let flows = flows_of_one_set(9);
     for (id, &flow) in (0..).zip(&flows) {
         queue.enqueue(Probe::new(id).flow(flow), ms(1), &mut drops);
     }
-    let ways = |queue: &Ledger<Cake<Probe>>| {
-        ["way_inds", "way_miss", "way_cols"].map(|name| count(queue, 0, name))
-    };
+    let ways = |queue: &Ledger<Cake<Probe>>| ways(queue, 0);
     assert_eq!(ways(&queue), [0, 8, 1]);
     let used = queue.inner().tins[0]
         .flows
@@ -54,7 +62,13 @@ fn a_set_holds_eight_flows() {
 /// A flow that lies in another way is found there, and counted so.
 #[test]
 fn a_displaced_flow_is_found_again() {
-    let (mut queue, mut drops) = (cake("besteffort flows"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            isolation: Isolation::Flows,
+            ..best_effort()
+        }),
+        Drops::new(),
+    );
     let natural =
         |flow| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS;
     let first = 1;
@@ -64,16 +78,13 @@ fn a_displaced_flow_is_found_again() {
     for flow in [first, second, second, first] {
         queue.enqueue(Probe::new(0).flow(flow), ms(1), &mut drops);
     }
-    assert_eq!(
-        ["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, 0, name)),
-        [1, 2, 0]
-    );
+    assert_eq!(ways(&queue, 0), [1, 2, 0]);
 }
 
 /// Worked: host X with four bulk flows, Y with one: quanta 378 and 1513, and one more by chance.
 #[test]
 fn quanta_are_divided_among_a_hosts_flows() {
-    let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
+    let (mut queue, mut drops) = (cake(best_effort()), Drops::new());
     for round in 0..10 {
         for flow in 1..=4u64 {
             queue.enqueue(
@@ -87,7 +98,7 @@ fn quanta_are_divided_among_a_hosts_flows() {
     for _ in 0..10 {
         queue.dequeue(ms(1), &mut drops);
     }
-    assert_eq!(count(&queue, 0, "bk_flows"), 5);
+    assert_eq!(tin(&queue, 0).bulk_flows, 5);
     let mut random = Random::new(1);
     let Cake { tins, .. } = queue.inner();
     let mut shares = [const { Vec::new() }; 2];
@@ -117,8 +128,14 @@ fn quanta_are_divided_among_a_hosts_flows() {
 }
 
 /// Bytes that each flow sends while all stay backlogged: flow, source, destination.
-fn shares(words: &str, flows: &[(u64, u32, u32)]) -> Vec<u64> {
-    let (mut queue, mut drops) = (cake(words), Drops::new());
+fn shares(isolation: Isolation, flows: &[(u64, u32, u32)]) -> Vec<u64> {
+    let (mut queue, mut drops) = (
+        cake(Config {
+            isolation,
+            ..patient()
+        }),
+        Drops::new(),
+    );
     let mut sent = std::vec![0; flows.len()];
     let mut held = std::vec![0; flows.len()];
     for step in 0..20_000 {
@@ -150,13 +167,13 @@ fn shares(words: &str, flows: &[(u64, u32, u32)]) -> Vec<u64> {
 fn every_mode_is_fair_to_whom_it_says() {
     let flows = [(1, 1, 7), (2, 1, 8), (3, 1, 9), (4, 2, 7)];
     for (mode, expected) in [
-        ("flows", [3, 3, 3, 3]),
-        ("dual-srchost", [2, 2, 2, 6]),
-        ("dual-dsthost", [2, 4, 4, 2]),
-        ("triple-isolate", [2, 2, 2, 3]),
-        ("hosts", [3, 3, 3, 3]),
+        (Isolation::Flows, [3, 3, 3, 3]),
+        (Isolation::DualSrcHost, [2, 2, 2, 6]),
+        (Isolation::DualDstHost, [2, 4, 4, 2]),
+        (Isolation::TripleIsolate, [2, 2, 2, 3]),
+        (Isolation::Hosts, [3, 3, 3, 3]),
     ] {
-        let sent = shares(&std::format!("besteffort rtt 1000s {mode}"), &flows);
+        let sent = shares(mode, &flows);
         let (all, parts) = (
             sent.iter().sum::<u64>() as f64,
             expected.iter().sum::<u64>() as f64,
@@ -165,12 +182,12 @@ fn every_mode_is_fair_to_whom_it_says() {
             let share = *sent as f64 / all;
             assert!(
                 (share - part as f64 / parts).abs() < 0.01,
-                "{mode}: {sent} of {all}, not {part} of {parts}"
+                "{mode:?}: {sent} of {all}, not {part} of {parts}"
             );
         }
     }
     // Queues by host: the flows of source 1 are in one, and of what it sends each gets some.
-    let sent = shares("besteffort rtt 1000s srchost", &flows);
+    let sent = shares(Isolation::SrcHost, &flows);
     let halves = [sent[..3].iter().sum::<u64>(), sent[3]];
     assert!(halves[0].abs_diff(halves[1]) < 10_000, "{sent:?}");
 }
@@ -179,8 +196,12 @@ fn every_mode_is_fair_to_whom_it_says() {
 /// send serves them alike.
 #[test]
 fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
-    let served = |words: &str| {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    let served = |profile| {
+        let config = Config {
+            profile,
+            ..patient()
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         for id in 0..3 * 300 {
             queue.enqueue(
                 Probe::new(id).flow((id % 300).into()).hosts(1, 1),
@@ -195,8 +216,8 @@ fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
         queue.inner().verify();
         order
     };
-    for words in ["besteffort rtt 1000s", "besteffort rtt 1000s linux"] {
-        let order = served(words);
+    for profile in [Profile::Design, Profile::Linux] {
+        let order = served(profile);
         assert_eq!(order.len(), 900);
         for round in 0..3 {
             let flows: std::collections::BTreeSet<u32> = order[300 * round..300 * (round + 1)]
@@ -205,14 +226,19 @@ fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
                 .collect();
             assert!(
                 flows.len() > 285,
-                "{words}: {} of 300 flows in round {round}",
+                "{profile}: {} of 300 flows in round {round}",
                 flows.len()
             );
         }
     }
     // Jumbo packets at a slow rate: millions of turns, had they to be taken one by one.
     let (mut queue, mut drops) = (
-        cake("besteffort rtt 1000s memlimit 4Gb bandwidth 1mbit no-split-gso"),
+        cake(Config {
+            rtt: Duration::from_secs(1000),
+            memory_limit: Some(Bytes::new(4 << 30)),
+            split_gso: false,
+            ..shaped(1000)
+        }),
         Drops::new(),
     );
     for id in 0..3 * 900 {
@@ -232,7 +258,7 @@ fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
 /// A flow of the sparse kind passes a hundred full queues: it waits for one packet at most.
 #[test]
 fn sparse_flows_go_first() {
-    let (mut queue, mut drops) = (cake("besteffort bandwidth 12112kbit"), Drops::new());
+    let (mut queue, mut drops) = (cake(shaped(12_112)), Drops::new());
     for id in 0..1000 {
         queue.enqueue(Probe::new(id).flow((id % 100).into()), ms(1000), &mut drops);
     }
@@ -252,13 +278,19 @@ fn sparse_flows_go_first() {
 /// below zero. And the modes may change while packets wait.
 #[test]
 fn hosts_are_counted_only_where_they_matter() {
-    for (mode, sides) in [
-        ("flows", [0, 0]),
-        ("dual-srchost", [4, 0]),
-        ("dual-dsthost", [0, 4]),
-        ("triple-isolate", [4, 4]),
+    for (isolation, sides) in [
+        (Isolation::Flows, [0, 0]),
+        (Isolation::DualSrcHost, [4, 0]),
+        (Isolation::DualDstHost, [0, 4]),
+        (Isolation::TripleIsolate, [4, 4]),
     ] {
-        let (mut queue, mut drops) = (cake(&std::format!("besteffort {mode}")), Drops::new());
+        let (mut queue, mut drops) = (
+            cake(Config {
+                isolation,
+                ..best_effort()
+            }),
+            Drops::new(),
+        );
         let fill = |queue: &mut Ledger<Cake<Probe>>, drops: &mut Drops<Probe>| {
             for round in 0..20 {
                 for flow in 1..=4 {
@@ -271,18 +303,18 @@ fn hosts_are_counted_only_where_they_matter() {
         };
         fill(&mut queue, &mut drops);
         let hosts = |queue: &Ledger<Cake<Probe>>| queue.inner().tins[0].bulk_flows_of_hosts();
-        assert_eq!(hosts(&queue), sides, "{mode}");
+        assert_eq!(hosts(&queue), sides, "{isolation:?}");
         for (other, sides) in [
-            ("triple-isolate", [4, 4]),
-            ("flows", [0, 0]),
-            ("dual-dsthost", [0, 4]),
+            (Isolation::TripleIsolate, [4, 4]),
+            (Isolation::Flows, [0, 0]),
+            (Isolation::DualDstHost, [0, 4]),
         ] {
             queue
-                .change(Target::Root, &mut Words::new(other), ms(1), &mut drops)
-                .expect(other);
+                .edit(ms(1), &mut drops, |config| config.isolation = other)
+                .expect("valid");
             queue.inner().verify();
             fill(&mut queue, &mut drops);
-            assert_eq!(hosts(&queue), sides, "{mode} to {other}");
+            assert_eq!(hosts(&queue), sides, "{isolation:?} to {other:?}");
             queue.inner().verify();
         }
         assert_eq!(
@@ -297,7 +329,7 @@ fn hosts_are_counted_only_where_they_matter() {
 /// counted down.
 #[test]
 fn a_collision_moves_the_count_from_host_to_host() {
-    let (mut queue, mut drops) = (cake("besteffort triple-isolate"), Drops::new());
+    let (mut queue, mut drops) = (cake(best_effort()), Drops::new());
     for round in 0..20 {
         for (host, flow) in (1..).zip(flows_of_one_set(9)) {
             queue.enqueue(
@@ -312,7 +344,7 @@ fn a_collision_moves_the_count_from_host_to_host() {
         queue.dequeue(ms(1), &mut drops);
         queue.inner().verify();
     }
-    assert!(count(&queue, 0, "way_cols") > 0 && count(&queue, 0, "bk_flows") == 8);
+    assert!(tin(&queue, 0).way_collisions > 0 && tin(&queue, 0).bulk_flows == 8);
     for (host, flow) in (50..).zip(flows_of_one_set(17)) {
         queue.enqueue(
             Probe::new(0).flow(flow).hosts(host, 200 + host),
@@ -327,7 +359,7 @@ fn a_collision_moves_the_count_from_host_to_host() {
 /// one in use, counts there for its hosts, not for those before.
 #[test]
 fn a_queue_counts_for_the_hosts_of_its_flow() {
-    let mut queue = cake("besteffort triple-isolate");
+    let mut queue = cake(best_effort());
     let tin = &mut queue.inner_mut().tins[0];
     let mut hosts_of = |flow, host| {
         let id = tin.queue_of(Hashes {
@@ -370,7 +402,13 @@ fn a_queue_counts_for_the_hosts_of_its_flow() {
 /// arrival.
 #[test]
 fn tins_may_change_while_packets_wait() {
-    let (mut queue, mut drops) = (cake("diffserv8"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            tins: Tins::Diffserv8,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for id in 0..64 {
         queue.enqueue(
             Probe::new(id).flow(1).tos(((id % 8) << 5) as u8),
@@ -378,20 +416,20 @@ fn tins_may_change_while_packets_wait() {
             &mut drops,
         );
     }
-    for (words, tins) in [
-        ("diffserv3", 3),
-        ("precedence", 8),
-        ("besteffort", 1),
-        ("diffserv4", 4),
+    for (tins, count) in [
+        (Tins::Diffserv3, 3),
+        (Tins::Precedence, 8),
+        (Tins::BestEffort, 1),
+        (Tins::Diffserv4, 4),
     ] {
         queue
-            .change(Target::Root, &mut Words::new(words), ms(2), &mut drops)
-            .expect(words);
+            .edit(ms(2), &mut drops, |config| config.tins = tins)
+            .expect("valid");
         queue.inner().verify();
         assert_eq!(
-            (queue.backlog().packets, queue.report().classes.len()),
-            (64, tins),
-            "{words}"
+            (queue.backlog().packets, queue.inner().tins().count()),
+            (64, count),
+            "{tins:?}"
         );
     }
     let left = departures(&mut queue, ms(3), ms(3), &mut drops);
@@ -409,16 +447,22 @@ fn tins_may_change_while_packets_wait() {
 /// Filters decide queue and hosts before the hash does, and may drop.
 #[test]
 fn filters_decide_before_the_hash() {
-    let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
-    let mut filters = Filters::default();
-    for rule in [
-        "prio 1 handle 1 fw flowid 3:7",
-        "prio 1 handle 2 fw action drop",
-    ] {
-        filters
-            .add(read_filter(&mut Words::new(rule)).expect(rule))
-            .expect(rule);
-    }
+    let (mut queue, mut drops) = (cake(best_effort()), Drops::new());
+    let mut filters = by_mark([(1, ClassId::new(3, 7))]);
+    let mark = Masked {
+        value: 2,
+        mask: u32::MAX,
+    };
+    let drop = Action::Gact {
+        control: Control::Drop,
+        share: None,
+    };
+    filters
+        .add(Filter {
+            actions: vec![drop],
+            ..Filter::new(Matcher::Mark(mark), None)
+        })
+        .expect("valid");
     queue.inner_mut().set_filters(filters);
     for mark in [1, 2, 1] {
         queue.enqueue(

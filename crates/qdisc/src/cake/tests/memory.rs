@@ -6,7 +6,13 @@ use super::*;
 /// longest.
 #[test]
 fn the_longest_queue_loses_its_head() {
-    let (mut queue, mut drops) = (cake("diffserv3 memlimit 15140"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            memory_limit: Some(Bytes::new(15_140)),
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for id in 0..6 {
         queue.enqueue(Probe::new(id).flow(1), ms(1), &mut drops);
     }
@@ -32,18 +38,8 @@ fn the_longest_queue_loses_its_head() {
             .collect::<Vec<_>>(),
         [6, 7, 8]
     );
-    let shown = queue.report();
-    assert!(
-        shown
-            .counters
-            .contains(&("memory_used", Value::Size(Bytes::new(13_627 + 6000)))),
-        "{:?}",
-        shown.counters
-    );
-    assert_eq!(
-        (count(&queue, 1, "drops"), count(&queue, 2, "drops")),
-        (1, 3)
-    );
+    assert_eq!(queue.inner().stats().memory_used, Bytes::new(13_627 + 6000));
+    assert_eq!((tin(&queue, 1).drops, tin(&queue, 2).drops), (1, 3));
     queue.inner().verify();
 }
 
@@ -51,7 +47,13 @@ fn the_longest_queue_loses_its_head() {
 /// no memory.
 #[test]
 fn nothing_is_too_large() {
-    let (mut queue, mut drops) = (cake("memlimit 1"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            memory_limit: Some(Bytes::new(1)),
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for len in [0, 1, 2, u32::MAX] {
         queue.enqueue(Probe::new(len).sized(len), ms(1), &mut drops);
         queue.inner().verify();
@@ -68,17 +70,14 @@ fn nothing_is_too_large() {
 /// A lowered limit is kept at once.
 #[test]
 fn a_lowered_limit_drops_from_the_longest() {
-    let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
+    let (mut queue, mut drops) = (cake(best_effort()), Drops::new());
     for id in 0..100 {
         queue.enqueue(Probe::new(id).flow((id % 3).into()), ms(1), &mut drops);
     }
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("memlimit 15140"),
-            ms(1),
-            &mut drops,
-        )
+        .edit(ms(1), &mut drops, |config| {
+            config.memory_limit = Some(Bytes::new(15_140));
+        })
         .expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (10, 90));
     queue.inner().verify();
@@ -89,7 +88,10 @@ fn a_lowered_limit_drops_from_the_longest() {
 #[test]
 fn an_unresponsive_flow_is_cut_back_and_forgotten() {
     let (mut queue, mut drops) = (
-        cake("besteffort bandwidth 12112kbit memlimit 60000"),
+        cake(Config {
+            memory_limit: Some(Bytes::new(60_000)),
+            ..shaped(12_112)
+        }),
         Drops::new(),
     );
     let mut reasons = [0; DropReason::ALL.len()];
@@ -108,7 +110,7 @@ fn an_unresponsive_flow_is_cut_back_and_forgotten() {
             reasons[reason.index()] += 1;
         });
     }
-    assert_eq!(count(&queue, 0, "un_flows"), 1);
+    assert_eq!(tin(&queue, 0).unresponsive_flows, 1);
     assert!(
         reasons[DropReason::Unresponsive.index()] > 500
             && reasons[DropReason::Memory.index()] > 100,
@@ -119,12 +121,12 @@ fn an_unresponsive_flow_is_cut_back_and_forgotten() {
         0,
         "what can be marked is marked"
     );
-    assert!(count(&queue, 0, "marks") > 10);
+    assert!(tin(&queue, 0).marks > 10);
     queue.inner().verify();
     for millis in 5000..200_000 {
         queue.enqueue(Probe::new(1).flow(2).sized(60), ms(millis), &mut drops);
         departures(&mut queue, ms(millis), ms(millis), &mut drops);
     }
-    assert_eq!(count(&queue, 0, "un_flows"), 0);
+    assert_eq!(tin(&queue, 0).unresponsive_flows, 0);
     queue.inner().verify();
 }

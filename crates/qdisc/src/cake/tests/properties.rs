@@ -3,8 +3,6 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use std::vec;
-use tautline_base::Rate;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -18,7 +16,7 @@ enum Event {
     Dequeue,
     Advance(u64),
     StepBack(u64),
-    Change(&'static str),
+    Change(Change),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -52,43 +50,98 @@ fn event() -> impl Strategy<Value = Event> {
             tos,
             segments,
         });
-    let words = prop_oneof![
-        Just("besteffort"),
-        Just("diffserv8"),
-        Just("diffserv3 flows"),
-        Just("hosts"),
-        Just("dual-srchost"),
-        Just("triple-isolate"),
-        Just("memlimit 20000"),
-        Just("memlimit 0"),
-        Just("bandwidth 1mbit"),
-        Just("bandwidth 1gbit conservative"),
-        Just("unlimited raw"),
-        Just("autorate-ingress"),
-        Just("ingress"),
-        Just("egress wash"),
-        Just("ack-filter no-split-gso"),
-        Just("rtt 1us"),
-        Just("linux rtt 100ms"),
-    ];
     prop_oneof![
         12 => enqueue,
         8 => Just(Event::Dequeue),
         4 => (0..30_000_000u64).prop_map(Event::Advance),
         1 => prop_oneof![Just(200_000_000), Just(3_600_000_000_000), Just(u64::MAX / 4)].prop_map(Event::Advance),
         1 => (0..400_000_000u64).prop_map(Event::StepBack),
-        2 => words.prop_map(Event::Change),
+        2 => (0..CHANGES.len()).prop_map(|at| Event::Change(CHANGES[at])),
     ]
 }
 
-fn start() -> impl Strategy<Value = &'static str> {
+/// A change of parameters; the first part is true if packets may move to other tins or queues.
+type Change = (bool, fn(&mut Config));
+
+const CHANGES: [Change; 17] = [
+    (true, |config| config.tins = Tins::BestEffort),
+    (true, |config| config.tins = Tins::Diffserv8),
+    (true, |config| {
+        (config.tins, config.isolation) = (Tins::Diffserv3, Isolation::Flows);
+    }),
+    (true, |config| config.isolation = Isolation::Hosts),
+    (true, |config| config.isolation = Isolation::DualSrcHost),
+    (true, |config| config.isolation = Isolation::TripleIsolate),
+    (false, |config| {
+        config.memory_limit = Some(Bytes::new(20_000))
+    }),
+    (false, |config| config.memory_limit = None),
+    (false, |config| {
+        config.bandwidth = Bandwidth::Shaped(Rate::mbit(1));
+    }),
+    (false, |config| {
+        config.bandwidth = Bandwidth::Shaped(Rate::gbit(1));
+        config.overhead = Overhead {
+            bytes: Some(48),
+            framing: Framing::Atm,
+            ..config.overhead
+        };
+    }),
+    (false, |config| {
+        (config.bandwidth, config.overhead) = (Bandwidth::Unlimited, Overhead::default());
+    }),
+    (false, |config| {
+        let start = config.bandwidth.at_first();
+        config.bandwidth = Bandwidth::AutorateIngress { start };
+    }),
+    (false, |config| config.ingress = true),
+    (false, |config| {
+        (config.ingress, config.wash) = (false, true)
+    }),
+    (false, |config| {
+        (config.ack_filter, config.split_gso) = (AckFilter::On, false);
+    }),
+    (false, |config| config.rtt = Duration::from_micros(1)),
+    (false, |config| {
+        (config.profile, config.rtt) = (Profile::Linux, Duration::from_millis(100));
+    }),
+];
+
+fn start() -> impl Strategy<Value = Config> {
+    let shaped = |rate| Config {
+        bandwidth: Bandwidth::Shaped(rate),
+        ..Config::default()
+    };
+    let ethernet = Overhead {
+        bytes: Some(38),
+        mpu: 84,
+        framing: Framing::None,
+    };
     prop_oneof![
-        Just(""),
-        Just("bandwidth 10mbit diffserv4 memlimit 100000"),
-        Just("bandwidth 64kbit besteffort ethernet"),
-        Just("linux bandwidth 1gbit precedence flows"),
-        Just("bandwidth 8bit"),
-        Just("autorate-ingress ingress memlimit 3000"),
+        Just(Config::default()),
+        Just(Config {
+            tins: Tins::Diffserv4,
+            memory_limit: Some(Bytes::new(100_000)),
+            ..shaped(Rate::mbit(10))
+        }),
+        Just(Config {
+            tins: Tins::BestEffort,
+            overhead: ethernet,
+            ..shaped(Rate::kbit(64))
+        }),
+        Just(Config {
+            profile: Profile::Linux,
+            tins: Tins::Precedence,
+            isolation: Isolation::Flows,
+            ..shaped(Rate::gbit(1))
+        }),
+        Just(shaped(Rate::bits_per_sec(8))),
+        Just(Config {
+            bandwidth: Bandwidth::AutorateIngress { start: Rate::ZERO },
+            ingress: true,
+            memory_limit: Some(Bytes::new(3000)),
+            ..Config::default()
+        }),
     ]
 }
 
@@ -99,8 +152,8 @@ proptest! {
     /// packets of a flow and tin leave in order, nobody loses or gains marks wrongly, and the queue
     /// says truly when it is ready.
     #[test]
-    fn everything_is_counted_and_nothing_stalls(words in start(), events in proptest::collection::vec(event(), 0..200)) {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    fn everything_is_counted_and_nothing_stalls(config in start(), events in proptest::collection::vec(event(), 0..200)) {
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let (mut now, mut id, mut classified) = (ms(1000), 0, 0);
         let mut moved = false;
         let mut sent: BTreeMap<(u64, u8), VecDeque<u32>> = BTreeMap::new();
@@ -126,9 +179,9 @@ proptest! {
                 }
                 Event::Advance(nanos) => now += Duration::from_nanos(nanos),
                 Event::StepBack(nanos) => now = now - Duration::from_nanos(nanos),
-                Event::Change(words) => {
-                    moved |= ["serv", "effort", "flows", "host", "isolate"].iter().any(|name| words.contains(name));
-                    queue.change(Target::Root, &mut Words::new(words), now, &mut drops).expect(words);
+                Event::Change((moves, edit)) => {
+                    moved |= moves;
+                    queue.edit(now, &mut drops, edit).expect("valid");
                 }
             }
             if step % 32 == 0 {
@@ -152,11 +205,11 @@ proptest! {
                 prop_assert!(moved || queue.front() == Some(&packet.id), "in order");
             }
         }
-        let ways: u64 = (0..queue.report().classes.len())
-            .map(|tin| ["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, tin, name)).iter().sum::<u64>())
-            .sum();
+        let tins = queue.inner().tins().count();
+        let ways: u64 = (0..tins).flat_map(|tin| ways(&queue, tin)).sum();
         prop_assert!(moved || ways <= classified);
-        queue.change(Target::Root, &mut Words::new("bandwidth 100gbit egress"), now, &mut drops).expect("valid");
+        let open = |config: &mut Config| (config.bandwidth, config.ingress) = (Bandwidth::Shaped(Rate::gbit(100)), false);
+        queue.edit(now, &mut drops, open).expect("valid");
         departures(&mut queue, now, Instant::from_nanos(u64::MAX), &mut drops);
         prop_assert!(queue.backlog().is_empty() && queue.backlog().bytes == Bytes::ZERO);
         queue.inner().verify();
@@ -170,8 +223,12 @@ proptest! {
         lens in proptest::collection::vec(60..1515u32, 1..200),
         gaps in proptest::collection::vec(0..3_000_000u64, 200),
     ) {
-        let words = std::format!("besteffort bandwidth {rate}bps ethernet");
-        let (mut queue, mut drops) = (cake(&words), Drops::new());
+        let config = Config {
+            bandwidth: Bandwidth::Shaped(Rate::bytes_per_sec(rate)),
+            overhead: Overhead { bytes: Some(38), mpu: 84, framing: Framing::None },
+            ..best_effort()
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let (mut now, mut begin, mut sent) = (ms(1000), ms(1000), 0);
         let charged = |len: u64| (len + 24).max(84);
         for (id, (len, gap)) in (0..).zip(lens.iter().zip(&gaps)) {
@@ -197,8 +254,8 @@ proptest! {
     /// Hosts with any numbers of flows get the same bytes, and so do the flows of one host.
     #[test]
     fn hosts_are_served_alike(flows in proptest::collection::vec(1..12usize, 2..5), len in 200..1515u32, seed: u64) {
-        let words = std::format!("besteffort rtt 1000s dual-srchost seed {seed}");
-        let (mut queue, mut drops) = (cake(&words), Drops::new());
+        let config = Config { isolation: Isolation::DualSrcHost, seed, ..patient() };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let mut sent: BTreeMap<(u32, u64), u64> = BTreeMap::new();
         let all: Vec<(u32, u64)> = (0..).zip(&flows).flat_map(|(host, &count)| (0..count as u64).map(move |flow| (host, flow))).collect();
         let packet = |id: u32| {
@@ -215,7 +272,7 @@ proptest! {
         };
         // Until all have become bulk flows.
         (0..40 * all.len()).for_each(|_| drop(step(&mut queue, &mut drops)));
-        prop_assume!(count(&queue, 0, "way_cols") == 0);
+        prop_assume!(tin(&queue, 0).way_collisions == 0);
         for _ in 0..3000 {
             let left = step(&mut queue, &mut drops);
             *sent.entry(all[left.id as usize]).or_default() += left.len().get();
@@ -233,8 +290,7 @@ proptest! {
     #[test]
     fn marks_replace_drops(seed: u64, load in 2..5u64) {
         let signals = [0, ECT0].map(|tos| {
-            let words = std::format!("besteffort bandwidth 12112kbit seed {seed}");
-            let (mut queue, mut drops) = (cake(&words), Drops::new());
+            let (mut queue, mut drops) = (cake(Config { seed, ..shaped(12_112) }), Drops::new());
             let mut first = None;
             for millis in 1000..1400 {
                 for _ in 0..load {
@@ -256,13 +312,24 @@ proptest! {
 /// Clocks near their end saturate.
 #[test]
 fn the_end_of_time_is_survived() {
-    for words in [
-        "",
-        "bandwidth 1mbit",
-        "autorate-ingress linux",
-        "bandwidth 8bit ingress",
+    let autorate = Bandwidth::AutorateIngress { start: Rate::ZERO };
+    for (bandwidth, profile, ingress) in [
+        (Bandwidth::Unlimited, Profile::Design, false),
+        (Bandwidth::Shaped(Rate::mbit(1)), Profile::Design, false),
+        (autorate, Profile::Linux, false),
+        (
+            Bandwidth::Shaped(Rate::bits_per_sec(8)),
+            Profile::Design,
+            true,
+        ),
     ] {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+        let config = Config {
+            bandwidth,
+            profile,
+            ingress,
+            ..Config::default()
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let end = Instant::from_nanos(u64::MAX);
         for step in 0..100u32 {
             let now = end - Duration::from_millis(1000 - 10 * u64::from(step));
@@ -273,7 +340,7 @@ fn the_end_of_time_is_survived() {
             queue.inner().verify();
         }
         departures(&mut queue, end, end, &mut drops);
-        assert!(queue.backlog().is_empty(), "{words}");
+        assert!(queue.backlog().is_empty(), "{bandwidth:?}");
     }
 }
 
@@ -285,7 +352,8 @@ fn any_rate_will_do() {
         let mut queue = Ledger::new(
             Cake::new(Config {
                 bandwidth,
-                ..config("diffserv8")
+                tins: Tins::Diffserv8,
+                ..Config::default()
             })
             .expect("valid"),
         );

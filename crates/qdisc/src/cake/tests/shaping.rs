@@ -1,19 +1,32 @@
 //! Rates, tins and their order, overhead, marks, `ingress`, `autorate-ingress`.
 
 use super::*;
-use tautline_base::Rate;
 
 const LE: u8 = 1 << 2;
 const EF: u8 = 46 << 2;
 
+/// Three tins at a rate.
+fn diffserv3(mbit: u64) -> Config {
+    Config {
+        bandwidth: Bandwidth::Shaped(Rate::mbit(mbit)),
+        ..Config::default()
+    }
+}
+
 /// Worked 1: a full frame takes 121.12 µs at 100 Mbit/s; framed for ATM it weighs 1749 bytes.
 #[test]
 fn packets_leave_at_the_rate() {
-    for (words, nanos) in [
-        ("besteffort bandwidth 100mbit", 121_120),
-        ("besteffort bandwidth 100mbit pppoe-llcsnap", 139_920),
-    ] {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    let pppoe = Overhead {
+        bytes: Some(40),
+        mpu: 0,
+        framing: Framing::Atm,
+    };
+    for (overhead, nanos) in [(Overhead::default(), 121_120), (pppoe, 139_920)] {
+        let config = Config {
+            overhead,
+            ..shaped(100_000)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         for id in 0..20 {
             queue.enqueue(Probe::new(id), ms(1000), &mut drops);
         }
@@ -23,7 +36,7 @@ fn packets_leave_at_the_rate() {
             assert_eq!(
                 (*at - ms(1000), packet.id),
                 (Duration::from_nanos(nanos * u64::from(step)), step),
-                "{words}"
+                "{overhead:?}"
             );
         }
         assert_eq!(left.len(), 20);
@@ -34,7 +47,7 @@ fn packets_leave_at_the_rate() {
 /// Effect: without the shaper everything leaves at once.
 #[test]
 fn without_a_rate_nothing_waits() {
-    let (mut queue, mut drops) = (cake("unlimited"), Drops::new());
+    let (mut queue, mut drops) = (cake(Config::default()), Drops::new());
     for id in 0..20 {
         queue.enqueue(Probe::new(id), ms(1000), &mut drops);
     }
@@ -48,7 +61,7 @@ fn without_a_rate_nothing_waits() {
 /// Worked 1: 100 Mbit/s in three tins.
 #[test]
 fn tins_have_their_share() {
-    let queue = cake("bandwidth 100mbit");
+    let queue = cake(diffserv3(100));
     for (tin, (name, rate, quantum)) in [
         ("Bulk", 6_250, 300),
         ("Best Effort", 100_000, 1514),
@@ -57,39 +70,36 @@ fn tins_have_their_share() {
     .into_iter()
     .enumerate()
     {
-        assert_eq!(queue.report().classes[tin].kind, name);
-        assert_eq!(
-            counter(&queue, tin, "thresh"),
-            Value::Rate(Rate::kbit(rate))
-        );
-        assert_eq!(count(&queue, tin, "quantum"), quantum);
+        let stats = self::tin(&queue, tin);
+        assert_eq!((stats.name, stats.quantum), (name, quantum));
+        assert_eq!(stats.threshold, Rate::kbit(rate));
     }
-    let report = queue.report();
-    assert!(
-        report
-            .counters
-            .contains(&("memory_limit", Value::Size(Bytes::new(5_000_000))))
-    );
-    assert!(
-        report
-            .counters
-            .contains(&("capacity_estimate", Value::Rate(Rate::mbit(100))))
-    );
-    let queue = cake("besteffort bandwidth 1mbit");
-    let time = |name| counter(&queue, 0, name);
-    assert_eq!(time("target"), Value::Time(Duration::from_micros(18_168)));
+    let stats = queue.inner().stats();
     assert_eq!(
-        time("interval"),
-        Value::Time(Duration::from_micros(113_168))
+        (stats.memory_limit, stats.capacity_estimate),
+        (Bytes::new(5_000_000), Rate::mbit(100))
     );
-    assert_eq!(count(&queue, 0, "quantum"), 300);
+    let TinStats {
+        target,
+        interval,
+        quantum,
+        ..
+    } = tin(&cake(shaped(1000)), 0);
+    assert_eq!(
+        (target, interval),
+        (
+            Duration::from_micros(18_168),
+            Duration::from_micros(113_168)
+        )
+    );
+    assert_eq!(quantum, 300);
 }
 
 /// Voice goes first while it keeps to its share; bulk, below its own, before best effort; what is
 /// above waits for the rest.
 #[test]
 fn the_most_urgent_tin_below_its_share_goes_first() {
-    let (mut queue, mut drops) = (cake("bandwidth 10mbit diffserv3"), Drops::new());
+    let (mut queue, mut drops) = (cake(diffserv3(10)), Drops::new());
     for id in 0..30 {
         for tos in [0, LE, EF] {
             queue.enqueue(
@@ -111,7 +121,7 @@ fn the_most_urgent_tin_below_its_share_goes_first() {
 /// A lone tin uses the whole link, whatever its share.
 #[test]
 fn a_share_is_no_limit() {
-    let (mut queue, mut drops) = (cake("bandwidth 10mbit diffserv3"), Drops::new());
+    let (mut queue, mut drops) = (cake(diffserv3(10)), Drops::new());
     for id in 0..30 {
         queue.enqueue(Probe::new(id).tos(LE), ms(1000), &mut drops);
     }
@@ -124,7 +134,7 @@ fn a_share_is_no_limit() {
 /// Without a shaper tins share by their quanta: 1024 : 64 : 256.
 #[test]
 fn tins_take_turns_without_a_rate() {
-    let (mut queue, mut drops) = (cake("diffserv3"), Drops::new());
+    let (mut queue, mut drops) = (cake(Config::default()), Drops::new());
     let mut sent = [0; 3];
     for id in 0..21_000 {
         for tos in [0, LE, EF] {
@@ -159,11 +169,18 @@ fn marks_choose_the_tin_and_wash_clears_the_code_point() {
         (0, 2),
         (0x101, 0),
     ] {
-        let (mut queue, mut drops) = (cake("diffserv3 fwmark 0xff00 wash"), Drops::new());
+        let (mut queue, mut drops) = (
+            cake(Config {
+                fwmark: 0xff00,
+                wash: true,
+                ..Config::default()
+            }),
+            Drops::new(),
+        );
         queue.enqueue(Probe::new(0).marked(mark).tos(EF | 1), ms(1), &mut drops);
         assert_eq!(
             (0..3)
-                .map(|tin| count(&queue, tin, "pkts"))
+                .map(|at| self::tin(&queue, at).packets)
                 .position(|count| count == 1),
             Some(tin),
             "{mark:#x}"
@@ -173,7 +190,13 @@ fn marks_choose_the_tin_and_wash_clears_the_code_point() {
             Some(1)
         );
     }
-    let (mut queue, mut drops) = (cake("besteffort fwmark 0xff"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake(Config {
+            fwmark: 0xff,
+            ..best_effort()
+        }),
+        Drops::new(),
+    );
     queue.enqueue(Probe::new(0).marked(1).tos(EF), ms(1), &mut drops);
     assert_eq!(
         queue.dequeue(ms(1), &mut drops).map(|packet| packet.tos),
@@ -184,7 +207,7 @@ fn marks_choose_the_tin_and_wash_clears_the_code_point() {
 /// The clocks start anew when the queue has been empty, and count those who tried in vain.
 #[test]
 fn idle_time_is_not_saved_up() {
-    let (mut queue, mut drops) = (cake("besteffort bandwidth 10mbit"), Drops::new());
+    let (mut queue, mut drops) = (cake(shaped(10_000)), Drops::new());
     queue.enqueue(Probe::new(0), ms(1000), &mut drops);
     assert!(queue.dequeue(ms(1000), &mut drops).is_some());
     queue.enqueue(Probe::new(1), ms(1001), &mut drops);
@@ -208,19 +231,23 @@ fn idle_time_is_not_saved_up() {
 /// A packet of four segments is split; births are noted, so that the account balances.
 #[test]
 fn segments_are_split_unless_told_not_to() {
-    for (words, pieces) in [("", 4), ("no-split-gso", 1)] {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    for (split_gso, pieces) in [(true, 4), (false, 1)] {
+        let config = Config {
+            split_gso,
+            ..Config::default()
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         queue.enqueue(
             Probe::new(0).sized(4 * (54 + 1460)).of_segments(4),
             ms(1),
             &mut drops,
         );
         assert_eq!(
-            (queue.backlog().packets, count(&queue, 1, "pkts")),
+            (queue.backlog().packets, tin(&queue, 1).packets),
             (pieces, pieces as u64)
         );
         assert_eq!(queue.backlog().bytes.get(), 4 * (54 + 1460));
-        assert_eq!(count(&queue, 1, "max_len"), 4 * (54 + 1460));
+        assert_eq!(tin(&queue, 1).max_len.get(), 4 * (54 + 1460));
         assert_eq!(
             departures(&mut queue, ms(1), ms(1), &mut drops).len(),
             pieces
@@ -233,8 +260,12 @@ fn segments_are_split_unless_told_not_to() {
 /// two thirds.
 #[test]
 fn ingress_charges_drops() {
-    let delivered = |words| {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    let delivered = |ingress| {
+        let config = Config {
+            ingress,
+            ..shaped(10_000)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let (mut now, mut delivered) = (ms(1000), 0);
         for id in 0..30_000 {
             now += Duration::from_micros(800);
@@ -244,22 +275,28 @@ fn ingress_charges_drops() {
         // 24 s at 10 Mbit/s are 19 815 frames.
         delivered
     };
-    let (egress, ingress) = (
-        delivered("besteffort bandwidth 10mbit"),
-        delivered("besteffort bandwidth 10mbit ingress"),
-    );
+    let (egress, ingress) = (delivered(false), delivered(true));
     assert!((19_700..19_820).contains(&egress), "{egress}");
     assert!((13_200..egress - 300).contains(&ingress), "{ingress}");
+}
+
+/// One tin whose rate is estimated from `start` on.
+fn autorate(start: Rate) -> Config {
+    Config {
+        bandwidth: Bandwidth::AutorateIngress { start },
+        ..best_effort()
+    }
 }
 
 /// The rate of a bottleneck ahead, 20 Mbit/s, is found and a sixteenth of it left free.
 #[test]
 fn the_rate_follows_what_arrives() {
-    for words in [
-        "besteffort autorate-ingress",
-        "besteffort autorate-ingress linux",
-    ] {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    for profile in [Profile::Design, Profile::Linux] {
+        let config = Config {
+            profile,
+            ..autorate(Rate::ZERO)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         assert_eq!(queue.inner().rate(), None);
         let mut now = ms(1000);
         for id in 0..20_000 {
@@ -268,7 +305,10 @@ fn the_rate_follows_what_arrives() {
             departures(&mut queue, now, now, &mut drops);
         }
         let rate = queue.inner().rate().expect("found").as_bits_per_sec();
-        assert!((18_000_000..20_500_000).contains(&rate), "{words}: {rate}");
+        assert!(
+            (18_000_000..20_500_000).contains(&rate),
+            "{profile}: {rate}"
+        );
         queue.inner().verify();
     }
 }
@@ -276,23 +316,18 @@ fn the_rate_follows_what_arrives() {
 /// A rate named beside `autorate-ingress` is where the search begins, also when it is named later.
 #[test]
 fn the_search_for_the_rate_begins_at_the_one_named() {
-    let (mut queue, mut drops) = (
-        cake("besteffort bandwidth 10mbit autorate-ingress"),
-        Drops::new(),
-    );
+    let (mut queue, mut drops) = (cake(autorate(Rate::mbit(10))), Drops::new());
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(10)));
     queue
-        .inner_mut()
-        .reconfigure(
-            config("besteffort bandwidth 30mbit autorate-ingress"),
-            ms(1),
-            &mut drops,
-        )
+        .edit(ms(1), &mut drops, |config| {
+            config.bandwidth = autorate(Rate::mbit(30)).bandwidth;
+        })
         .expect("valid");
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(30)));
     queue
-        .inner_mut()
-        .reconfigure(config("besteffort autorate-ingress"), ms(1), &mut drops)
+        .edit(ms(1), &mut drops, |config| {
+            config.bandwidth = autorate(Rate::ZERO).bandwidth;
+        })
         .expect("valid");
     assert_eq!(
         queue.inner().rate(),
@@ -305,11 +340,12 @@ fn the_search_for_the_rate_begins_at_the_one_named() {
 /// packet is dropped.
 #[test]
 fn the_first_episode_is_patient_unless_linux_is_asked_for() {
-    for (words, first) in [
-        ("besteffort bandwidth 12112kbit", 100),
-        ("besteffort bandwidth 12112kbit linux", 0),
-    ] {
-        let (mut queue, mut drops) = (cake(words), Drops::new());
+    for (profile, first) in [(Profile::Design, 100), (Profile::Linux, 0)] {
+        let config = Config {
+            profile,
+            ..shaped(12_112)
+        };
+        let (mut queue, mut drops) = (cake(config), Drops::new());
         let mut signal = None;
         for step in 0..300 {
             for id in 0..2 {
@@ -326,6 +362,6 @@ fn the_first_episode_is_patient_unless_linux_is_asked_for() {
         }
         // The delay passes the target of 5 ms at 11 ms.
         let signal = signal.expect("some") - 11;
-        assert!((first..first + 4).contains(&signal), "{words}: {signal}");
+        assert!((first..first + 4).contains(&signal), "{profile}: {signal}");
     }
 }

@@ -1,8 +1,17 @@
 //! The grammar of tc-cake(8), and what is refused.
 
 use super::*;
-use alloc::string::ToString;
-use tautline_base::Rate;
+use tautline_base::{Drops, Instant, Rate};
+use tautline_qdisc::Cake;
+use tautline_qdisc::cake::*;
+
+/// The configuration that `tc` would make of `words`.
+fn config(words: &str) -> Config {
+    match format!("cake {words}").parse() {
+        Ok(Kind::Cake(config)) => config,
+        other => panic!("{words}: {other:?}"),
+    }
+}
 
 #[test]
 fn defaults_are_those_of_tc() {
@@ -43,7 +52,7 @@ fn every_word_sets_its_parameter() {
         perturbation: Some(42),
     };
     assert_eq!(config(words), expected);
-    let back = std::format!(
+    let back = format!(
         "{words} unlimited internet diffserv3 triple-isolate nonat nowash split-gso no-ack-filter memlimit 0 fwmark 0 raw mpu 0 \
          egress mtu 1514 profile design seed 0 perturbation 0"
     );
@@ -134,7 +143,7 @@ fn what_is_printed_is_read_again() {
         "overhead -64",
         "docsis ether-vlan interplanetary",
     ] {
-        let kind: Kind = std::format!("cake {words}").parse().expect(words);
+        let kind: Kind = format!("cake {words}").parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
 }
@@ -166,9 +175,7 @@ fn values_out_of_range_are_refused() {
             "`fast` is no value for `bandwidth`: give a rate, e.g. 20mbit, 1gbit",
         ),
     ] {
-        let error = build::<Probe>(&std::format!("cake {words}"))
-            .err()
-            .expect(words);
+        let error = build::<Probe>(&format!("cake {words}")).err().expect(words);
         assert_eq!(error.to_string(), message);
     }
     let stopped = Config {
@@ -193,33 +200,29 @@ fn values_out_of_range_are_refused() {
 
 #[test]
 fn a_refused_change_changes_nothing() {
-    let (mut queue, mut drops) = (cake("bandwidth 1mbit"), Drops::new());
+    let mut queue = Cake::<Probe>::new(config("bandwidth 1mbit perturbation 0")).expect("valid");
+    let (mut drops, now) = (Drops::new(), Instant::from_millis(1));
     for words in [
         "bandwidth 2mbit mpu 300",
         "bandwidth 2mbit perturbation 1",
         "bandwidth 2mbit rtt",
     ] {
         queue
-            .change(Target::Root, &mut Words::new(words), ms(1), &mut drops)
+            .change(Target::Root, &mut Words::new(words), now, &mut drops)
             .expect_err(words);
-        assert_eq!(queue.inner().rate(), Some(Rate::mbit(1)), "{words}");
+        assert_eq!(queue.rate(), Some(Rate::mbit(1)), "{words}");
     }
     queue
         .change(
             Target::Root,
             &mut Words::new("bandwidth 2mbit"),
-            ms(1),
+            now,
             &mut drops,
         )
         .expect("valid");
-    assert_eq!(queue.inner().rate(), Some(Rate::mbit(2)));
+    assert_eq!(queue.rate(), Some(Rate::mbit(2)));
     queue
-        .change(
-            Target::Root,
-            &mut Words::new("unlimited"),
-            ms(1),
-            &mut drops,
-        )
+        .change(Target::Root, &mut Words::new("unlimited"), now, &mut drops)
         .expect("valid");
-    assert_eq!(queue.inner().rate(), None);
+    assert_eq!(queue.rate(), None);
 }

@@ -14,7 +14,8 @@ use tautline_testkit::Ip;
 use tautline_testkit::frame::ethernet;
 
 use super::*;
-use crate::dialect::*;
+use tautline_qdisc::ClassId;
+use tautline_qdisc::filter::*;
 use tautline_testkit::Probe;
 
 /// The rule that `words` describe.

@@ -1,0 +1,45 @@
+//! Words of `fq`.
+
+use super::*;
+use tautline_qdisc::fq::{Config, Priorities, Weighted};
+
+#[test]
+fn words_set_every_parameter_and_come_back() {
+    let words = "fq limit 5p flow_limit 6p buckets 7 orphan_mask 8 bands 3 priomap 0 1 2 0 1 2 0 1 2 0 1 2 0 1 2 0 weights 16384 \
+                 20000 30000 nopacing quantum 300b initial_quantum 400b maxrate 5Mbit low_rate_threshold 6Kbit refill_delay 7ms \
+                 timer_slack 8us offload_horizon 9us horizon 1s horizon_cap ce_threshold 2ms";
+    let kind: Kind = words.parse().expect("valid");
+    assert_eq!(kind.to_string(), words);
+    let Kind::Fq(config) = &kind else {
+        panic!("fq")
+    };
+    let Priorities::Bands(Weighted { priomap, weights }) = &config.priorities else {
+        panic!("bands")
+    };
+    assert_eq!(
+        (priomap[15], weights[2], config.offload_horizon),
+        (0, Bytes::new(30_000), Duration::from_micros(9))
+    );
+    let default = "fq limit 10000p flow_limit 100p buckets 1024 orphan_mask none bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 \
+                   weights 589824 196608 65536 quantum 3028b initial_quantum 15140b low_rate_threshold 550Kbit refill_delay 40ms \
+                   timer_slack 10us offload_horizon 0ns horizon 10s horizon_drop";
+    assert_eq!("fq".parse::<Kind>().expect("valid").to_string(), default);
+    assert_eq!("fq linux".parse(), Ok(Kind::Fq(Config::linux())));
+    for words in [
+        "fq linux",
+        "fq linux orphan_mask none horizon_cap",
+        "fq nopacing pacing maxrate 1mbit maxrate unlimited",
+    ] {
+        let kind: Kind = words.parse().expect(words);
+        assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
+    }
+    for words in [
+        "fq bands 4",
+        "fq priomap 1 2",
+        "fq weights 1 2 x",
+        "fq orphan_mask 4294967296",
+        "fq maxrate none",
+    ] {
+        words.parse::<Kind>().expect_err(words);
+    }
+}

@@ -1,0 +1,80 @@
+//! Words of `htb` and its classes, and changes below it.
+
+use super::*;
+use crate::words::Options;
+use tautline_base::{Drops, Instant, Rate};
+use tautline_qdisc::ClassId;
+use tautline_qdisc::htb::ClassConfig;
+
+fn parsed(words: &str) -> ClassConfig {
+    let mut config = ClassConfig::default();
+    Words::new(words).apply(&mut config).expect(words);
+    config
+}
+
+#[test]
+fn words_are_those_of_tc() {
+    let kind: Kind = "htb".parse().expect("known");
+    assert_eq!(
+        kind.to_string(),
+        "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000"
+    );
+    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100"
+        .parse()
+        .expect("known");
+    assert_eq!(
+        kind.to_string(),
+        "htb r2q 5 default 0x1a direct_qlen 7 depth ticks hz 100"
+    );
+    assert_eq!(kind.to_string().parse(), Ok(kind));
+    let config = parsed(
+        "rate 1mbit ceil 2mbit burst 15k/8 cburst 3k prio 9 quantum 1514 mtu 9000 mpu 64 overhead 4 linklayer atm",
+    );
+    let words: Vec<_> = config
+        .options()
+        .iter()
+        .map(|(name, value)| std::format!("{name} {value}"))
+        .collect();
+    let words = words.join(" ");
+    assert_eq!(
+        words,
+        "prio 9 quantum 1514b rate 1Mbit mpu 64b overhead 4 linklayer atm ceil 2Mbit burst 15Kb cburst 3Kb mtu 9000b"
+    );
+    assert_eq!(parsed(&words), config);
+}
+
+#[test]
+fn classes_change_by_words() {
+    let tree = "qdisc root handle 1: htb; class classid 1:1 htb rate 1mbit; class classid 1:2 htb rate 1mbit
+        qdisc parent 1:1 handle 10: tbf rate 1mbit burst 1514 latency 50ms; qdisc parent 10:1 pfifo";
+    let (mut queue, mut drops, now) = (
+        build::<Probe>(tree).expect("a tree"),
+        Drops::new(),
+        Instant::ZERO,
+    );
+    let mut change = |target, words| queue.change(target, &mut Words::new(words), now, &mut drops);
+    let class = |minor| Target::Class(ClassId::new(1, minor));
+    assert_eq!(
+        change(class(1), "ceil 1kbit")
+            .expect_err("below the rate")
+            .at,
+        5..10
+    );
+    assert_eq!(
+        change(class(3), "rate 1kbit")
+            .expect_err("unknown")
+            .to_string(),
+        "htb has no class 1:3"
+    );
+    change(class(1), "ceil 3mbit quantum 20").expect("valid");
+    change(Target::Below(ClassId::new(0x10, 1)), "limit 1").expect("a pfifo two levels down");
+    change(Target::Below(ClassId::new(1, 3)), "limit 1").expect_err("no such class");
+    let report = queue.report();
+    let options = &report.classes[0].options;
+    assert!(
+        options.contains(&("ceil", Value::Rate(Rate::mbit(3))))
+            && options.contains(&("burst", Value::Size(Bytes::new(1600))))
+    );
+    let fifo = &report.classes[0].children[0].children[0];
+    assert_eq!(fifo.options, [("limit", Value::Packets(1))]);
+}
