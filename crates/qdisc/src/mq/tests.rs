@@ -97,7 +97,7 @@ fn each_device_queue_is_served_by_its_child() {
     assert!(mq.child(4).is_none());
 }
 
-/// What all children counted.
+/// The sum of the counters of all children.
 fn sum<Q: Qdisc<Probe>>(mq: &Mq<Probe, Q>) -> Common {
     mq.classes().fold(Common::default(), |sum, (_, _, child)| {
         let Common { backlog, .. } = sum;
