@@ -34,6 +34,12 @@ pub fn sum(bytes: &[u8]) -> u16 {
     } else {
         vectors::sum(bytes).unwrap_or_else(|| sum_words(bytes))
     };
+    with_rest(wide, rest)
+}
+
+/// Adds the last bytes to the `wide` sum of those before them.
+#[inline]
+fn with_rest(wide: u64, rest: &[u8]) -> u16 {
     let (words, rest) = rest.as_chunks();
     let words = words.iter().fold(0, |sum, word| carry(sum, *word));
     u16::from_be(fold(wide + halves(end(words, rest))))
@@ -55,7 +61,8 @@ fn sum_words(bytes: &[u8]) -> (u64, &[u8]) {
     (one.halves() + other.halves(), rest)
 }
 
-/// Copies `from` to `to`, of the same length, and returns the [`sum`].
+/// Copies `from` to `to`, of the same length, and returns the [`sum`]. With vectors each byte is
+/// loaded once.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -68,6 +75,12 @@ fn sum_words(bytes: &[u8]) -> (u64, &[u8]) {
 /// assert_eq!(&frame, b"bytes");
 /// ```
 pub fn copy(from: &[u8], to: &mut [u8]) -> u16 {
+    if from.len() >= SMALL
+        && let Some((wide, rest)) = vectors::copy(from, to)
+    {
+        to[from.len() - rest.len()..].copy_from_slice(rest);
+        return with_rest(wide, rest);
+    }
     to.copy_from_slice(from);
     // Not of the copy: reading it back would wait for the stores.
     sum(from)

@@ -20,6 +20,8 @@ use tautline_base::{Frame, HeapFrame, Offload, Received};
 const FLOWS: usize = 8;
 /// Most packets queued for the host; the device is read again when the host has taken them.
 const READY: usize = 64;
+/// Most bytes of link, IP and TCP headers, IPv4 without options.
+const HEADERS: usize = 128;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
@@ -33,6 +35,8 @@ const CHECKSUM: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Gro {
     held: Vec<Merged>,
+    /// Probable index of the packet that the next segment continues: segments come in runs.
+    latest: usize,
     ready: VecDeque<Received<HeapFrame>>,
     /// Free frames: for merged packets, and ordinary ones.
     large: Vec<HeapFrame>,
@@ -52,6 +56,18 @@ struct Merged {
     size: usize,
     segments: usize,
     next_seq: u32,
+    constant: Constant,
+}
+
+/// The parts of the headers that all segments of a packet share.
+#[derive(Debug)]
+struct Constant {
+    /// A one for each header bit that must be equal.
+    mask: [[u8; 8]; HEADERS / 8],
+    /// Sum of the IPv4 header, without length, identification and checksum.
+    network: u64,
+    /// Sum of pseudo-header and TCP header, without length, sequence number, flags and checksum.
+    transport: u64,
 }
 
 /// Offsets of a TCP segment in a frame.
@@ -122,22 +138,64 @@ impl Layout {
             && one[from..self.transport + 4] == other[from..self.transport + 4]
     }
 
-    /// True if the headers of `one` and `other`, of the same flow, differ only where merged segments
-    /// may: length, identification and checksum in IPv4, length in IPv6; sequence number, PSH and
-    /// checksum in TCP.
-    fn same_headers(&self, one: &[u8], other: &[u8]) -> bool {
-        let equal = |range: Range<usize>| one[range.clone()] == other[range];
-        let (ip, tcp) = (self.network, self.transport);
-        let network = if self.is_ipv6() {
-            equal(ip..ip + 4) && equal(ip + 6..ip + 8)
-        } else {
-            equal(ip..ip + 2) && equal(ip + 6..ip + 10)
+    /// The parts of the headers in `frame` that further segments must repeat: all but length,
+    /// identification and checksum of IPv4, length of IPv6, sequence number, PSH and checksum of TCP.
+    fn constant(&self, frame: &[u8]) -> Constant {
+        let mut mask = [[u8::MAX; 8]; HEADERS / 8];
+        let bytes = mask.as_flattened_mut();
+        let ip = &frame[self.network..self.transport];
+        let parts = |header: &[u8], ranges: &[Range<usize>]| -> u64 {
+            let sums = ranges.iter().map(|range| sum(&header[range.clone()]));
+            sums.map(u64::from).sum()
         };
-        // From the acknowledgment number to the offset; window; urgent pointer and options.
-        network
-            && equal(tcp + 8..tcp + FLAGS)
-            && equal(tcp + FLAGS + 1..tcp + CHECKSUM)
-            && equal(tcp + CHECKSUM + 2..self.payload)
+        let network = if self.is_ipv6() {
+            bytes[self.network + 4..self.network + 6].fill(0);
+            0
+        } else {
+            bytes[self.network + 2..self.network + 6].fill(0);
+            bytes[self.network + 10..self.network + 12].fill(0);
+            parts(ip, &[0..2, 6..10, 12..IPV4_HEADER])
+        };
+        let tcp = &frame[self.transport..self.payload];
+        let varying = &mut bytes[self.transport..];
+        varying[SEQ..SEQ + 4].fill(0);
+        varying[FLAGS] = !PSH;
+        varying[CHECKSUM..CHECKSUM + 2].fill(0);
+        let transport = parts(
+            tcp,
+            &[
+                0..SEQ,
+                SEQ + 4..FLAGS - 1,
+                FLAGS + 1..CHECKSUM,
+                CHECKSUM + 2..tcp.len(),
+            ],
+        );
+        let addresses = u64::from(sum(&frame[self.addresses()]));
+        Constant {
+            mask,
+            network,
+            transport: transport + addresses + u64::from(TCP),
+        }
+    }
+}
+
+impl Constant {
+    /// True if the headers `one` and `other`, of equal length, are not those of one packet.
+    #[inline]
+    fn differs(&self, one: &[u8], other: &[u8]) -> bool {
+        let ((words, rest), (other_words, other_rest)) = (one.as_chunks(), other.as_chunks());
+        let mut masks = self.mask.iter();
+        let mut differing = 0;
+        for ((word, other), mask) in words.iter().zip(other_words).zip(&mut masks) {
+            let changed = u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*other);
+            differing |= changed & u64::from_ne_bytes(*mask);
+        }
+        let rest = rest.iter().zip(other_rest);
+        let masks = masks.as_slice().as_flattened();
+        differing != 0
+            || rest
+                .zip(masks)
+                .any(|((one, other), mask)| (one ^ other) & mask != 0)
     }
 }
 
@@ -146,6 +204,7 @@ impl Gro {
     pub(crate) fn new(large_len: usize, medium: Medium) -> Self {
         Self {
             held: Vec::with_capacity(FLOWS),
+            latest: 0,
             ready: VecDeque::with_capacity(READY + FLOWS),
             large: Vec::new(),
             ordinary: Vec::new(),
@@ -182,9 +241,11 @@ impl Gro {
             zeros: false,
             ..offload
         };
-        let layout = (merge && offload == alone && offload.segment_size.is_none())
-            .then(|| Layout::of(bytes, self.medium))
-            .flatten();
+        let merge = merge && offload == alone && offload.segment_size.is_none();
+        if merge && self.append(self.latest, bytes, offload) {
+            return;
+        }
+        let layout = merge.then(|| Layout::of(bytes, self.medium)).flatten();
         match layout {
             Some(layout) if layout.mergeable && layout.end <= self.large_len => {
                 self.merge(bytes, layout, offload);
@@ -222,23 +283,14 @@ impl Gro {
         });
     }
 
-    /// Appends the segment in `bytes` to the packet of its flow, or holds it as the first of one.
+    /// Appends the segment in `bytes` to the packet of its flow, or holds it as the first of one. A
+    /// segment with a wrong checksum continues no packet, and goes on alone.
     fn merge(&mut self, bytes: &[u8], layout: Layout, offload: Offload) {
         let seq = u32_at(bytes, layout.transport + SEQ).unwrap_or(0);
         let payload = &bytes[layout.payload..layout.end];
         let ends = bytes[layout.transport + FLAGS] & PSH != 0;
-        let holds = |sum| offload.checksum_known || layout.checksum_holds(bytes, sum);
         if let Some(index) = self.held_of(bytes, layout) {
-            let held = &mut self.held[index];
-            if let Some(place) = held.place(bytes, layout, seq) {
-                if !holds(copy(payload, place)) {
-                    self.finish(index);
-                    return self.forward(bytes, offload);
-                }
-                held.append(bytes, payload.len());
-                if ends || payload.len() < held.size {
-                    self.finish(index);
-                }
+            if self.append(index, bytes, offload) {
                 return;
             }
             self.finish(index);
@@ -256,18 +308,36 @@ impl Gro {
             size: payload.len(),
             segments: 1,
             next_seq: seq.wrapping_add(payload.len() as u32),
+            constant: layout.constant(bytes),
         };
-        if !holds(sum) {
+        if !offload.checksum_known && !layout.checksum_holds(bytes, sum) {
             self.ready.push_back(Received {
                 offload,
                 ..first.end()
             });
             return;
         }
+        self.latest = self.held.len();
         self.held.push(first);
         if ends {
-            self.finish(self.held.len() - 1);
+            self.finish(self.latest);
         }
+    }
+
+    /// Appends the segment in `bytes` to packet `index`. False, without a change that counts, if it
+    /// does not continue it.
+    fn append(&mut self, index: usize, bytes: &[u8], offload: Offload) -> bool {
+        let Some(held) = self.held.get_mut(index) else {
+            return false;
+        };
+        let Some(is_last) = held.append(bytes, offload.checksum_known) else {
+            return false;
+        };
+        self.latest = index;
+        if is_last {
+            self.finish(index);
+        }
+        true
     }
 
     /// A frame of at least `len` bytes: an ordinary one, one for merged packets, or one of its own.
@@ -296,27 +366,53 @@ impl Gro {
 }
 
 impl Merged {
-    /// The space for the payload of the segment in `bytes`, of this flow, if it continues the
-    /// packet and its headers agree.
-    fn place(&mut self, bytes: &[u8], layout: Layout, seq: u32) -> Option<&mut [u8]> {
+    /// Appends the segment in `bytes` if it continues the packet: it has the same headers but for the
+    /// fields that may vary, the next sequence number, and correct checksums. True if it is the last
+    /// one; `None` if it does not continue.
+    #[inline]
+    fn append(&mut self, bytes: &[u8], checksum_known: bool) -> Option<bool> {
+        let Layout {
+            network,
+            transport,
+            payload: headers,
+            ..
+        } = self.segment;
         let frame = self.frame.bytes_mut();
-        let payload = layout.end - layout.payload;
-        let end = self.len + payload;
-        let agrees = seq == self.next_seq
-            && payload <= self.size
-            && layout.payload == self.segment.payload
-            && end - layout.network <= usize::from(u16::MAX)
-            && layout.same_headers(frame, bytes);
-        frame.get_mut(self.len..end).filter(|_| agrees)
-    }
-
-    /// Counts the segment in `bytes`, whose `payload` bytes are in place.
-    fn append(&mut self, bytes: &[u8], payload: usize) {
-        let flags = self.segment.transport + FLAGS;
-        self.frame.bytes_mut()[flags] |= bytes[flags];
-        self.len += payload;
+        let (head, rest) = bytes.split_at_checked(headers)?;
+        let (held_head, _) = frame.split_at_checked(headers)?;
+        let differs = self.constant.differs(held_head, head);
+        let word = |at| u16_at(head, at).map(u64::from);
+        let seq = u32_at(head, transport + SEQ)?;
+        if differs || seq != self.next_seq {
+            return None;
+        }
+        let total = if transport - network == IPV6_HEADER {
+            usize::from(u16_at(head, network + 4)?) + IPV6_HEADER
+        } else {
+            let fields = word(network + 2)? + word(network + 4)? + word(network + 10)?;
+            if fold(self.constant.network + fields) != u16::MAX {
+                return None;
+            }
+            usize::from(u16_at(head, network + 2)?)
+        };
+        let len = (network + total).checked_sub(headers)?;
+        let end = self.len + len;
+        if len == 0 || len > self.size || end - network > usize::from(u16::MAX) {
+            return None;
+        }
+        let sum = copy(rest.get(..len)?, frame.get_mut(self.len..end)?);
+        let tcp_len = (network + total - transport) as u64;
+        let fields = u64::from(seq) + word(transport + FLAGS - 1)? + word(transport + CHECKSUM)?;
+        let sum = self.constant.transport + fields + tcp_len + u64::from(sum);
+        if !checksum_known && fold(sum) != u16::MAX {
+            return None;
+        }
+        let flags = head[transport + FLAGS];
+        frame[transport + FLAGS] |= flags;
+        self.len = end;
         self.segments += 1;
-        self.next_seq = self.next_seq.wrapping_add(payload as u32);
+        self.next_seq = seq.wrapping_add(len as u32);
+        Some(flags & PSH != 0 || len < self.size)
     }
 
     /// The packet for the host, with its length in the IP header and a verified checksum.

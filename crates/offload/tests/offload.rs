@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tautline_base::checksum::{fold, sum};
 use tautline_base::{
     Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Segmentation, Tso,
 };
@@ -192,6 +193,57 @@ proptest! {
         prop_assert_eq!(unverified, damaged);
         prop_assert_eq!(came, got);
     }
+}
+
+/// A segment continues a packet only if nothing but length, identification, sequence number, PSH and
+/// checksums differs: every bit of the headers of the second of two segments is inverted in turn, under
+/// correct and under wrong checksums.
+#[test]
+fn a_changed_header_bit_ends_the_packet() {
+    for ipv6 in [false, true] {
+        let frames = [0, 1].map(|place| ethernet(ipv6, &segment(7, 1 + 100 * place, 100, ACK)));
+        let header = frames[1].len() - 100;
+        let network = 14;
+        let transport = if ipv6 { 54 } else { 34 };
+        for (at, bit) in (0..header).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            for repaired in [false, true] {
+                let mut device = device(64);
+                let mut second = frames[1].clone();
+                second[at] ^= 1 << bit;
+                if repaired {
+                    repair(&mut second, network, transport, ipv6);
+                }
+                let is_identification = !ipv6 && (network + 4..network + 6).contains(&at);
+                let is_psh = at == transport + 13 && bit == 3;
+                let may_vary = repaired && (is_identification || is_psh);
+                // A repaired checksum is the original one.
+                let unchanged = second == frames[1];
+                device
+                    .inner_mut()
+                    .arrived
+                    .extend([frames[0].clone(), second]);
+                let first = device.receive(NOW).expect("two frames arrived");
+                let is_merged = first.offload.segment_size.is_some();
+                assert_eq!(is_merged, may_vary || unchanged, "byte {at}, bit {bit}");
+                device.recycle(first.frame);
+            }
+        }
+    }
+}
+
+/// Writes the checksums that the headers of `frame`, as they are, ask for.
+fn repair(frame: &mut [u8], network: usize, transport: usize, ipv6: bool) {
+    if !ipv6 {
+        frame[network + 10..network + 12].fill(0);
+        let checksum = !sum(&frame[network..transport]);
+        frame[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+    frame[transport + 16..transport + 18].fill(0);
+    let addresses = if ipv6 { network + 8 } else { network + 12 };
+    let pseudo = u64::from(sum(&frame[addresses..transport])) + u64::from(TCP);
+    let body = &frame[transport..];
+    let checksum = !fold(pseudo + u64::from(sum(body)) + body.len() as u64);
+    frame[transport + 16..transport + 18].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Takes everything that has arrived apart again. Returns the number of unverified packets.

@@ -4,8 +4,8 @@
 
 use core::arch::x86_64::{
     __m256i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_shuffle_epi32, _mm256_add_epi32,
-    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_madd_epi16, _mm256_set1_epi16,
-    _mm256_setzero_si256, _mm256_xor_si256,
+    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_lddqu_si256, _mm256_madd_epi16,
+    _mm256_set1_epi16, _mm256_setzero_si256, _mm256_xor_si256,
 };
 
 /// Bytes of a vector.
@@ -25,6 +25,31 @@ pub(super) fn sum(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (vectors, rest) = bytes.as_chunks();
     // SAFETY: the processor has AVX2.
     Some((unsafe { sum_vectors(vectors) }, rest))
+}
+
+/// Copies the whole vectors in `from` to the start of `to`, which is as long. Returns their sum as
+/// 16-bit words and the bytes after them; `None` if the processor has no AVX2.
+///
+/// # Panics
+/// If `to` is not as long as `from`.
+#[inline]
+pub(super) fn copy<'a>(from: &'a [u8], to: &mut [u8]) -> Option<(u64, &'a [u8])> {
+    assert_eq!(from.len(), to.len());
+    if !available() {
+        return None;
+    }
+    let (vectors, rest) = from.as_chunks();
+    let (places, _) = to.as_chunks_mut();
+    if vectors.len() <= BLOCK {
+        // SAFETY: the processor has AVX2.
+        return Some((unsafe { copy_vectors(vectors, places) }, rest));
+    }
+    let blocks = vectors.chunks(BLOCK).zip(places.chunks_mut(BLOCK));
+    let sum = blocks.map(|(block, places)| {
+        // SAFETY: the processor has AVX2.
+        unsafe { copy_vectors(block, places) }
+    });
+    Some((sum.sum(), rest))
 }
 
 /// True if the processor has AVX2. Known at compile time only without the standard library.
@@ -53,6 +78,36 @@ fn sum_vectors(vectors: &[[u8; WIDTH]]) -> u64 {
         total += sum.total(block.len());
     }
     total
+}
+
+/// Copies up to [`BLOCK`] vectors to as many places and returns their sum.
+#[target_feature(enable = "avx2")]
+fn copy_vectors(vectors: &[[u8; WIDTH]], places: &mut [[u8; WIDTH]]) -> u64 {
+    let mut sum = Sum::zero();
+    let places = &mut places[..vectors.len()];
+    let (steps, last) = vectors.as_chunks::<STEP>();
+    let (step_places, last_places) = places.as_chunks_mut::<STEP>();
+    for (step, places) in steps.iter().zip(step_places) {
+        for (vector, place) in step.iter().zip(places) {
+            sum.add(copy_vector(vector, place));
+        }
+    }
+    for (vector, place) in last.iter().zip(last_places) {
+        sum.add(copy_vector(vector, place));
+    }
+    sum.total(vectors.len())
+}
+
+/// Loads a vector and stores it at `place`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn copy_vector(vector: &[u8; WIDTH], place: &mut [u8; WIDTH]) -> __m256i {
+    // An ordinary load would let LLVM take the copy out of the loop and load every byte twice.
+    // SAFETY: the pointer is to 32 bytes, which need no alignment.
+    let vector = unsafe { _mm256_lddqu_si256(vector.as_ptr().cast()) };
+    // SAFETY: both types have 32 bytes and accept every value.
+    *place = unsafe { core::mem::transmute::<__m256i, [u8; WIDTH]>(vector) };
+    vector
 }
 
 #[inline]

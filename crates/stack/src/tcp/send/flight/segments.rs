@@ -66,6 +66,11 @@ impl Record {
     fn retransmitted(&self) -> bool {
         self.transmissions > 1
     }
+
+    /// Its share of the queue's counts: state, bytes, and whether they are of a retransmission.
+    fn share(&self) -> (State, u64, bool) {
+        (self.state, self.len(), self.retransmitted())
+    }
 }
 
 /// The queue and its scoreboard.
@@ -415,16 +420,19 @@ impl Segments {
     }
 
     fn uncount(&mut self, at: usize) {
-        let record = &self.records[at];
-        match record.state {
+        self.uncount_share(self.records[at].share());
+    }
+
+    fn uncount_share(&mut self, (state, len, is_again): (State, u64, bool)) {
+        match state {
             State::Outstanding => {
-                self.in_flight -= record.len();
-                self.again -= u32::from(record.retransmitted());
+                self.in_flight -= len;
+                self.again -= u32::from(is_again);
             }
             State::Lost => self.lost_count -= 1,
             State::Sacked => {
                 self.sacked_count -= 1;
-                self.sacked_bytes -= record.len();
+                self.sacked_bytes -= len;
             }
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Sampler;
 
+use super::rack::Rack;
 use super::{NUMBER_MASK, Record, Segments, State};
 use crate::seq;
 use crate::wire::SACK_BLOCKS;
@@ -68,22 +69,19 @@ impl Segments {
         };
         self.una = una;
         let before = (self.records.len(), self.sacked_count);
-        while self
-            .records
-            .front()
-            .is_some_and(|record| record.range.end <= una)
+        let is_covered = |record: &Record| record.range.end <= una;
+        while self.records.front().is_some_and(is_covered)
+            && let Some(record) = self.records.pop_front()
         {
-            let Record { stamp, .. } = self.records[0];
-            if self.records[0].retransmitted()
+            if record.retransmitted()
                 && delivery
                     .retransmission
-                    .is_none_or(|earliest| seq::older(stamp, earliest))
+                    .is_none_or(|earliest| seq::older(record.stamp, earliest))
             {
-                delivery.retransmission = Some(stamp);
+                delivery.retransmission = Some(record.stamp);
             }
-            self.deliver(0, arrival, sampler, &mut delivery);
-            self.uncount(0);
-            self.records.pop_front();
+            deliver(&record, &mut self.rack, arrival, sampler, &mut delivery);
+            self.uncount_share(record.share());
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
         delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
@@ -162,64 +160,19 @@ impl Segments {
             if self.records[at].state != State::Sacked
                 && self.sacked.contains(&self.records[at].range)
             {
-                self.deliver(at, arrival, sampler, delivery);
+                deliver(
+                    &self.records[at],
+                    &mut self.rack,
+                    arrival,
+                    sampler,
+                    delivery,
+                );
                 self.turn(at, State::Sacked);
                 delivery.sacked = true;
             }
             at += 1;
         }
         self.drop_stale_lost();
-    }
-
-    /// Accounts a segment that turns out to be delivered.
-    fn deliver(
-        &mut self,
-        at: usize,
-        arrival: Arrival,
-        sampler: &mut Sampler,
-        delivery: &mut Delivery,
-    ) {
-        let (
-            record,
-            Arrival {
-                now,
-                echo,
-                mss,
-                min_rtt,
-            },
-        ) = (&self.records[at], arrival);
-        if record.state == State::Sacked {
-            return;
-        }
-        delivery.bytes += Bytes::new(record.len());
-        delivery.packets += 1;
-        delivery.opening |= record.range.start == 0;
-        delivery.believed_lost |= record.state == State::Lost;
-        delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
-        sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
-        let sent_at = record.sent.sent_at;
-        if !record.retransmitted() {
-            let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
-            delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
-            delivery.original = Some(
-                delivery
-                    .original
-                    .map_or(record.range.end, |end| end.min(record.range.end)),
-            );
-            if record.range.end < self.rack.highest {
-                self.rack.reordered(record.range.start, mss);
-            }
-        }
-        self.rack.highest = self.rack.highest.max(record.range.end);
-        // An acknowledgment that echoes a timestamp from before the retransmission, or that arrives
-        // sooner than the path allows, is for the original (RFC 8985 §6.2 step 2).
-        let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
-        let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
-        if !of_original {
-            let newest = delivery.newest.map_or(sent_at, |sent| sent.max(sent_at));
-            delivery.newest = Some(newest);
-            self.rack.advance((sent_at, record.range.end), now - newest);
-        }
     }
 
     /// Without SACK the list of transmissions is never walked; it must not grow forever.
@@ -230,4 +183,72 @@ impl Segments {
             self.order.pop_front();
         }
     }
+}
+
+/// Accounts a segment that turns out to be delivered.
+#[inline]
+fn deliver(
+    record: &Record,
+    rack: &mut Rack,
+    arrival: Arrival,
+    sampler: &mut Sampler,
+    delivery: &mut Delivery,
+) {
+    let Arrival {
+        now,
+        echo,
+        mss,
+        min_rtt,
+    } = arrival;
+    if record.state == State::Sacked {
+        return;
+    }
+    delivery.bytes += Bytes::new(record.len());
+    delivery.packets += 1;
+    delivery.opening |= record.range.start == 0;
+    delivery.believed_lost |= record.state == State::Lost;
+    delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
+    sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
+    let sent_at = record.sent.sent_at;
+    if continues(record, rack, delivery) {
+        rack.highest = record.range.end;
+        rack.newest = rack.newest.max(Some((sent_at, record.range.end)));
+        return;
+    }
+    if !record.retransmitted() {
+        let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
+        delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
+        delivery.original = Some(
+            delivery
+                .original
+                .map_or(record.range.end, |end| end.min(record.range.end)),
+        );
+        if record.range.end < rack.highest {
+            rack.reordered(record.range.start, mss);
+        }
+    }
+    rack.highest = rack.highest.max(record.range.end);
+    // An acknowledgment that echoes a timestamp from before the retransmission, or that arrives
+    // sooner than the path allows, is for the original (RFC 8985 §6.2 step 2).
+    let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
+    let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
+    if !of_original {
+        let newest = delivery.newest.map_or(sent_at, |sent| sent.max(sent_at));
+        delivery.newest = Some(newest);
+        rack.advance((sent_at, record.range.end), now - newest);
+    }
+}
+
+/// True for a segment that was sent once, at the time of the one delivered before it and beyond it,
+/// as those of one packet are: it is as old, and repeats no more than bytes.
+#[inline]
+fn continues(record: &Record, rack: &Rack, delivery: &Delivery) -> bool {
+    let sent_at = record.sent.sent_at;
+    !record.retransmitted()
+        && record.range.end >= rack.highest
+        && delivery.newest == Some(sent_at)
+        && delivery
+            .sent_once
+            .is_some_and(|(_, latest)| latest == sent_at)
+        && delivery.original.is_some_and(|end| end <= record.range.end)
 }
