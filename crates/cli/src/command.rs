@@ -11,6 +11,7 @@
 //! | `ctl`, `top` | a running middlebox |
 //! | `extcap` | packets of middleboxes and links in Wireshark |
 //! | `doctor` | capabilities of the machine |
+//! | `toxiproxy` | TCP proxies with toxiproxy's HTTP API |
 //! | [`tun2socks`] | traffic of a TUN interface through a SOCKS 5 proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
 
@@ -26,6 +27,7 @@ mod paperwork;
 pub mod receive;
 pub mod send;
 mod top;
+mod toxiproxy;
 pub mod tun2socks;
 
 use std::process::ExitCode;
@@ -53,6 +55,7 @@ enum Command {
     Iperf3(Box<iperf3::Iperf3>),
     Netperf(Box<netperf::Netperf>),
     Netserver(Box<netperf::server::Netserver>),
+    Toxiproxy(toxiproxy::Toxiproxy),
     Tun2socks(tun2socks::Tun2SocksArgs),
     Gateway(gateway::GatewayArgs),
     #[cfg(feature = "lab")]
@@ -76,6 +79,7 @@ impl Tautline {
             Command::Iperf3(iperf3) => exit_code("iperf3", iperf3.run()),
             Command::Netperf(netperf) => exit_code("netperf", netperf.run()),
             Command::Netserver(netserver) => exit_code("netserver", netserver.run()),
+            Command::Toxiproxy(toxiproxy) => exit_code("toxiproxy", toxiproxy.run()),
             Command::Tun2socks(tun2socks) => exit_code("tun2socks", tun2socks.run()),
             Command::Gateway(gateway) => exit_code("gateway", gateway.run()),
             #[cfg(feature = "lab")]

@@ -21,6 +21,7 @@ mod metrics;
 pub mod registry;
 mod request;
 mod state;
+mod talkers;
 
 use std::fs::remove_file;
 use std::io::{self, BufRead, BufReader, Read};
@@ -40,11 +41,12 @@ use capture::Subscription;
 use registry::Registration;
 use request::write_line;
 
-pub use bridge::{handle, picture, pictures};
+pub use bridge::{Observer, handle, pictures};
 pub use capture::{Feed, PacketTap, Points, Taps, Wanted};
 pub use client::{ask, capture};
 pub use request::{Answer, Request, Way};
 pub use state::State;
+pub use talkers::{Talkers, TopTalkers};
 
 /// Longest line that a client may send.
 const LINE: u64 = 64 << 10;

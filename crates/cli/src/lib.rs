@@ -7,6 +7,7 @@ pub mod check;
 pub mod command;
 pub mod control;
 pub mod failure;
+pub mod http;
 pub mod introspection;
 pub mod net;
 pub mod open;

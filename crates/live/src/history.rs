@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_qdisc::stats::Sojourn;
 
-use crate::snapshot::{Counted, PortState, Snapshot};
+use crate::snapshot::{Counted, PortState, Snapshot, Talker};
 
 /// Rates and sojourn times are of the last second.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -93,6 +93,41 @@ impl History {
             packets: now.packets.saturating_sub(before.packets) as f64 / seconds,
             bits: now.bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds,
         }
+    }
+
+    /// Hosts or flows of port number `port`, each with its bits in a second and its mean sojourn time
+    /// of the last second.
+    pub(crate) fn talkers(
+        &self,
+        port: usize,
+        table: impl Fn(&PortState) -> &[Talker],
+    ) -> Vec<(&Talker, f64, Option<Duration>)> {
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else {
+            return Vec::new();
+        };
+        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
+            return Vec::new();
+        };
+        let (before, now) = (table(before), table(now));
+        let seconds = (last.at - first.at).as_secs_f64();
+        let rows = now.iter().map(|talker| {
+            let earlier = before.iter().find(|earlier| earlier.name == talker.name);
+            // One that left the table and came back counts anew.
+            let earlier = earlier.filter(|earlier| earlier.sent.packets <= talker.sent.packets);
+            let nothing = Talker::default();
+            let earlier = earlier.unwrap_or(&nothing);
+            let bytes = talker.sent.bytes.saturating_sub(earlier.sent.bytes);
+            let rate = if seconds > 0.0 {
+                bytes as f64 * 8.0 / seconds
+            } else {
+                0.0
+            };
+            let sojourn = talker.sojourn_sum.saturating_sub(earlier.sojourn_sum);
+            let packets = talker.sent.packets - earlier.sent.packets;
+            let mean = sojourn.checked_div(u32::try_from(packets).unwrap_or(u32::MAX));
+            (talker, rate, mean)
+        });
+        rows.collect()
     }
 
     /// Sojourn times of the packets that left port number `port` in the last second.

@@ -135,6 +135,7 @@ fn action_of(key: KeyEvent) -> Option<Action> {
         KeyCode::BackTab | KeyCode::Left => Action::View(Key::Previous),
         KeyCode::Up | KeyCode::Char('k') => Action::View(Key::Up),
         KeyCode::Down | KeyCode::Char('j') => Action::View(Key::Down),
+        KeyCode::Char('t') => Action::View(Key::Table),
         KeyCode::Char(' ' | 'p') => Action::View(Key::Pause),
         _ => return None,
     })

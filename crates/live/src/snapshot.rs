@@ -8,6 +8,8 @@ use tautline_qdisc::stats::Sojourn;
 use tautline_qdisc::{Backlog, DropReason, Qdisc, Stats};
 use tautline_tc::{Inspect, Report, Value};
 
+use crate::tree;
+
 /// Ports at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
@@ -47,8 +49,64 @@ pub struct PortState {
     pub drops: Vec<(String, u64)>,
     /// Sojourn times in its qdisc.
     pub sojourn: Sojourn,
-    /// Report of the qdisc tree.
-    pub report: Report,
+    /// Its qdisc tree.
+    pub qdisc: QdiscState,
+    /// Hosts that carry most, the heaviest first; empty if they are not counted.
+    pub hosts: Vec<Talker>,
+    /// Flows that carry most.
+    pub flows: Vec<Talker>,
+}
+
+/// A qdisc tree at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QdiscState {
+    /// `tc`'s name of the root qdisc.
+    pub kind: String,
+    /// Token buckets of all qdiscs and classes.
+    pub buckets: Vec<Bucket>,
+    /// A line or two for each qdisc and class, indented: parameters and counters.
+    pub lines: Vec<String>,
+}
+
+/// A token bucket.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bucket {
+    /// `tbf 1: tokens`.
+    pub name: String,
+    /// Its tokens in bytes; nothing if Linux counts them in ticks.
+    pub bytes: Option<Bytes>,
+    /// Its depth, if known.
+    pub depth: Option<Bytes>,
+    /// Its tokens with their unit.
+    pub text: String,
+}
+
+/// Traffic of a host or a flow, counted since it entered a table of bounded size.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Talker {
+    /// An address, or a flow's protocol, addresses and ports.
+    pub name: String,
+    /// Packets sent.
+    pub sent: Counted,
+    /// Packets dropped.
+    pub drops: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// Sum of the sojourn times of the packets sent.
+    pub sojourn_sum: Duration,
+}
+
+impl QdiscState {
+    /// The tree of `report`.
+    pub fn of(report: &Report) -> Self {
+        let mut buckets = Vec::new();
+        add_buckets(report, &mut buckets);
+        Self {
+            kind: report.kind.to_owned(),
+            buckets,
+            lines: tree::lines(report),
+        }
+    }
 }
 
 impl PortState {
@@ -83,16 +141,10 @@ impl PortState {
             marks: stats.dequeued.ce.saturating_sub(stats.enqueued.ce),
             drops: drops.filter(|(_, count)| *count > 0).collect(),
             sojourn: stats.sojourn.clone(),
-            report: port.qdisc().report(),
+            qdisc: QdiscState::of(&port.qdisc().report()),
+            hosts: Vec::new(),
+            flows: Vec::new(),
         }
-    }
-
-    /// Buckets of its qdisc and of all below it: whose, what is in it, and how much it holds
-    /// if that is known.
-    pub fn buckets(&self) -> Vec<(String, Value, Option<Value>)> {
-        let mut buckets = Vec::new();
-        add_buckets(&self.report, &mut buckets);
-        buckets
     }
 }
 
@@ -104,19 +156,23 @@ const TOKENS: [(&str, &str); 4] = [
     ("ptokens", "minburst"),
 ];
 
-fn add_buckets(report: &Report, buckets: &mut Vec<(String, Value, Option<Value>)>) {
+fn add_buckets(report: &Report, buckets: &mut Vec<Bucket>) {
     let whose = report.id.map_or_else(
         || report.kind.to_owned(),
         |id| format!("{} {id}", report.kind),
     );
     for (name, value) in &report.counters {
         if let Some((_, depth)) = TOKENS.into_iter().find(|(tokens, _)| tokens == name) {
-            let depth = report
-                .options
-                .iter()
-                .find(|(option, _)| *option == depth)
-                .map(|(_, value)| value.clone());
-            buckets.push((format!("{whose} {name}"), value.clone(), depth));
+            let depth = report.options.iter().find(|(option, _)| *option == depth);
+            buckets.push(Bucket {
+                name: format!("{whose} {name}"),
+                bytes: bytes(value),
+                depth: depth.and_then(|(_, value)| bytes(value)),
+                text: match value {
+                    Value::Signed(ticks) => format!("{ticks} ticks of 64 ns"),
+                    value => value.to_string(),
+                },
+            });
         }
     }
     report
@@ -124,4 +180,11 @@ fn add_buckets(report: &Report, buckets: &mut Vec<(String, Value, Option<Value>)
         .iter()
         .chain(&report.children)
         .for_each(|below| add_buckets(below, buckets));
+}
+
+fn bytes(value: &Value) -> Option<Bytes> {
+    match value {
+        Value::Size(bytes) => Some(*bytes),
+        _ => None,
+    }
 }

@@ -1,11 +1,10 @@
 //! [`View`]: draws a [`History`]: a block for each port, and below them the report of the chosen
 //! port's qdisc tree.
 
-mod amounts;
 mod port;
+mod talkers;
 #[cfg(test)]
 mod tests;
-mod tree;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -15,11 +14,14 @@ use ratatui::widgets::{Block, Paragraph};
 
 use crate::history::History;
 use crate::snapshot::Snapshot;
+use talkers::Table;
 
 /// Minimum width of a port's block; narrower terminals show fewer side by side.
 const COLUMNS: u16 = 46;
 /// Rows reserved for the qdisc report before another row of ports is shown.
 const LEAST_TREE: u16 = 5;
+/// Rows below the ports from which on the report and a table are both shown.
+const BOTH: u16 = 14;
 
 /// A user's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +36,17 @@ pub enum Key {
     Down,
     /// Pause or resume.
     Pause,
+    /// Show the next of qdisc report, hosts and flows.
+    Table,
+}
+
+/// What is shown below the ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Below {
+    #[default]
+    Qdisc,
+    Hosts,
+    Flows,
 }
 
 /// A terminal view of ports.
@@ -46,6 +59,7 @@ pub struct View {
     /// Lines of the report scrolled off the top.
     above: u16,
     paused: bool,
+    below: Below,
 }
 
 impl View {
@@ -73,6 +87,13 @@ impl View {
             Key::Up => self.above = self.above.saturating_sub(1),
             Key::Down => self.above = self.above.saturating_add(1),
             Key::Pause => self.paused = !self.paused,
+            Key::Table => {
+                self.below = match self.below {
+                    Below::Qdisc => Below::Hosts,
+                    Below::Hosts => Below::Flows,
+                    Below::Flows => Below::Qdisc,
+                }
+            }
         }
     }
 
@@ -90,9 +111,9 @@ impl View {
             now.at.as_secs_f64(),
             if self.paused { ", paused" } else { "" }
         );
-        let keys = "q quit  tab port  ↑↓ scroll  space pause";
+        let keys = "q quit  tab port  t table  ↑↓ scroll  space pause";
         let [left, right] =
-            Layout::horizontal([Constraint::Min(0), Constraint::Length(40)]).areas(head);
+            Layout::horizontal([Constraint::Min(0), Constraint::Length(50)]).areas(head);
         let title = Span::styled(
             self.title.as_str(),
             Style::new().add_modifier(Modifier::BOLD),
@@ -103,7 +124,7 @@ impl View {
             right,
         );
         let rest = self.ports(frame, body);
-        self.tree(frame, rest);
+        self.below(frame, rest);
     }
 
     /// Draws the blocks of as many ports as fit, including the chosen one; returns the area below.
@@ -130,6 +151,37 @@ impl View {
         rest
     }
 
+    /// Draws the report of the chosen port's qdisc tree, or its hosts or flows; both if there is room.
+    fn below(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let Some(port) = self
+            .history
+            .now()
+            .and_then(|now| now.ports.get(self.chosen))
+        else {
+            return;
+        };
+        if port.hosts.is_empty() {
+            return self.tree(frame, area);
+        }
+        let lines = port.qdisc.lines.len() as u16 + 2;
+        let table = match self.below {
+            Below::Qdisc | Below::Hosts => Table::Hosts,
+            Below::Flows => Table::Flows,
+        };
+        if area.height >= BOTH {
+            let most = area.height / 2;
+            let [above, rest] =
+                Layout::vertical([Constraint::Length(lines.min(most)), Constraint::Min(0)])
+                    .areas(area);
+            self.tree(frame, above);
+            talkers::draw(frame, rest, &self.history, self.chosen, table);
+        } else if self.below == Below::Qdisc {
+            self.tree(frame, area);
+        } else {
+            talkers::draw(frame, area, &self.history, self.chosen, table);
+        }
+    }
+
     /// Draws the report of the chosen port's qdisc tree.
     fn tree(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let Some(port) = self
@@ -139,7 +191,7 @@ impl View {
         else {
             return;
         };
-        let lines = tree::lines(&port.report);
+        let lines = &port.qdisc.lines;
         let hidden = (lines.len() as u16).saturating_sub(area.height.saturating_sub(2));
         self.above = self.above.min(hidden);
         let title = match hidden {
@@ -153,7 +205,7 @@ impl View {
                 ) + &format!("{} below ", more - self.above)
             }
         };
-        let text: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
+        let text: Vec<Line<'_>> = lines.iter().map(|line| Line::raw(line.as_str())).collect();
         frame.render_widget(
             Paragraph::new(text)
                 .scroll((self.above, 0))

@@ -99,6 +99,11 @@ impl<D: Device, T: Tracer> Side<D, T> {
     }
 
     /// The recorder of packet events.
+    pub fn tracer(&self) -> &T {
+        &self.tracer
+    }
+
+    /// The recorder of packet events.
     pub fn tracer_mut(&mut self) -> &mut T {
         &mut self.tracer
     }

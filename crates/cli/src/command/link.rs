@@ -21,16 +21,18 @@ use std::thread::JoinHandle;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::Serialize;
-use tautline_base::{HeapFrame, Instant};
+use tautline_base::{Device, HeapFrame, Instant};
 use tautline_bql::{Limit, LimitKind};
 use tautline_live::PortState;
 use tautline_qdisc::Stats;
 use tautline_rt::bridge::{Bridge, Side};
 use tautline_rt::packet_device::{Config, PacketDevice};
 use tautline_rt::{Clock, EventLoop, Forwarder, Idle, Progress, stop_on_signals, system_seed};
-use tautline_tc::DynQdisc;
+use tautline_tc::{DynQdisc, Inspect, Report};
 
-use crate::control::{Answer, Control, Doors, Feed, PacketTap, Request, Taps, handle, registry};
+use crate::control::{
+    Answer, Control, Doors, Feed, Observer, Request, Talkers, Taps, handle, registry,
+};
 use crate::failure::Failure;
 use crate::path::PathConfig;
 use crate::report::{micros, rounded};
@@ -46,7 +48,7 @@ type Frames = tautline_base::Packet<HeapFrame>;
 
 /// The link: a bridge between `m0` and `m1` with a qdisc per direction.
 struct Link {
-    bridge: Bridge<PacketDevice, PacketDevice, PacketTap>,
+    bridge: Bridge<PacketDevice, PacketDevice, Observer>,
     /// Names of the ways, up and down.
     ways: [String; 2],
     begun: Instant,
@@ -62,8 +64,12 @@ impl Link {
             let device = PacketDevice::open(&Config::new(interface))?;
             let frames = (0..FRAMES).map(|_| HeapFrame::new()).collect();
             let limit: Box<dyn Limit> = LimitKind::default().build()?;
+            let observer = Observer {
+                tap: taps.tap(place),
+                talkers: Talkers::new(device.medium(), system_seed()?),
+            };
             let side = Side::new(device, frames, Stats::new(queue), limit);
-            Ok(side.traced(taps.tap(place)))
+            Ok(side.traced(observer))
         };
         let (left, right) = (side("m0", down, 1)?, side("m1", up, 0)?);
         let ways = ["up", "down"].map(str::to_owned);
@@ -82,6 +88,7 @@ impl Link {
             Summary::new(
                 way,
                 &PortState::of(way, to.port()),
+                &to.port().qdisc().report(),
                 from.received().no_memory,
                 seconds,
             )
@@ -148,8 +155,14 @@ struct Summary {
 }
 
 impl Summary {
-    fn new(way: &'static str, port: &PortState, no_memory: u64, seconds: f64) -> Self {
-        let queue = port.report.children.first();
+    fn new(
+        way: &'static str,
+        port: &PortState,
+        report: &Report,
+        no_memory: u64,
+        seconds: f64,
+    ) -> Self {
+        let queue = report.children.first();
         let sojourn = queue.and_then(|queue| queue.sojourn.as_ref());
         let quantile = |percent| sojourn.map_or(0.0, |sojourn| micros(sojourn.percentile(percent)));
         let drops = queue

@@ -23,7 +23,7 @@ use tautline_tc::build;
 
 use crate::args::{DeviceKind, one_line, seconds};
 use crate::check::Unusable;
-use crate::control::{Control, Doors, Feed, PacketTap, Taps, handle, pictures};
+use crate::control::{Control, Doors, Feed, Observer, Talkers, Taps, handle, pictures};
 use crate::failure::Failure;
 use crate::open::{Condition, packet_condition};
 use crate::report::{limited, micros, print_json, rounded};
@@ -263,7 +263,7 @@ impl StatusLine<'_> {
 
 /// A bridge with a clock.
 struct Middlebox<D: Device> {
-    bridge: Bridge<D, D, PacketTap>,
+    bridge: Bridge<D, D, Observer>,
     json: bool,
     begun: Instant,
     /// When the interval began.
@@ -339,7 +339,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         if let Some(screen) = &self.screen {
             screen.show(Snapshot {
                 at: now - self.begun,
-                ports: pictures(&self.bridge, &self.names).into(),
+                ports: pictures(&self.bridge, &self.names, self.begun).into(),
             });
             self.since = now;
             return;
@@ -366,7 +366,7 @@ fn line<'a, D: Device>(
     event: &'a str,
     way: &'a str,
     received: Received,
-    to: &Side<D, PacketTap>,
+    to: &Side<D, Observer>,
     before: &mut Before,
     (begun, since, now): (Instant, Instant, Instant),
 ) -> StatusLine<'a>
@@ -517,7 +517,7 @@ fn bridge<D>(
     left: Open<D>,
     right: Open<D>,
     taps: &Taps,
-) -> Result<Bridge<D, D, PacketTap>, Failure>
+) -> Result<Bridge<D, D, Observer>, Failure>
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
@@ -526,8 +526,12 @@ where
         Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
     };
     let side = |(device, frames): Open<D>, words: &str, place| -> Result<_, Failure> {
+        let observer = Observer {
+            tap: taps.tap(place),
+            talkers: Talkers::new(device.medium(), system_seed()?),
+        };
         let side = Side::new(device, frames, queue(words)?, args.limit.build()?);
-        Ok(side.traced(taps.tap(place)))
+        Ok(side.traced(observer))
     };
     Ok(Bridge::new(
         side(left, &words(&args.to_left), 1)?,

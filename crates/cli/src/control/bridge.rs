@@ -1,32 +1,53 @@
-//! Requests of the control socket, carried out on a bridge.
+//! [`Observer`]s of the packets of a bridge, and the requests of the control socket, carried out on it.
 
 use tautline_base::{Device, Frame, Instant};
 use tautline_live::PortState;
 use tautline_rt::bridge::{Bridge, Received, Side};
-use tautline_stack::Tracer;
-use tautline_tc::build;
+use tautline_stack::{PacketEvent, Tracer};
+use tautline_tc::{Inspect, build};
 
+use super::capture::PacketTap;
 use super::request::{Answer, Request, Way};
 use super::state::State;
+use super::talkers::Talkers;
+
+/// What each side of a bridge records its packets in.
+pub struct Observer {
+    /// Live captures.
+    pub tap: PacketTap,
+    /// Hosts and flows that carry most.
+    pub talkers: Talkers,
+}
+
+impl Tracer for Observer {
+    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+        self.tap.record(event, frame);
+        self.talkers.record(event, frame);
+    }
+}
 
 /// Carries out a request on `bridge`, which `begun` then. `names`: of the ports to the right and to
 /// the left, and the interfaces they leave at.
-pub fn handle<D, T>(
-    bridge: &mut Bridge<D, D, T>,
+pub fn handle<D>(
+    bridge: &mut Bridge<D, D, Observer>,
     names: (&[String; 2], &[String; 2]),
     request: Request,
     (begun, now): (Instant, Instant),
 ) -> Answer
 where
     D: Device<Frame: Frame + Send + 'static>,
-    T: Tracer,
 {
     let (names, interfaces) = names;
     match request {
         Request::Show => {
             let time = (now - begun).as_secs_f64();
-            let ports = pictures(bridge, names).into_iter().zip(interfaces);
-            let ports = ports.map(|(port, interface)| State::new(port, interface, time));
+            let sides = [&bridge.right, &bridge.left].into_iter().zip(interfaces);
+            let ports = pictures(bridge, names, begun).into_iter().zip(sides);
+            let ports = ports.map(|(port, (side, interface))| {
+                let talkers = side.tracer().talkers.top(begun);
+                let report = side.port().qdisc().report();
+                State::new(port, &report, talkers, (interface, time))
+            });
             Answer {
                 error: None,
                 ports: ports.collect(),
@@ -53,29 +74,37 @@ where
 }
 
 /// The side that a way leaves at.
-fn out<D: Device, T: Tracer>(bridge: &mut Bridge<D, D, T>, way: Way) -> &mut Side<D, T> {
+fn out<D: Device>(bridge: &mut Bridge<D, D, Observer>, way: Way) -> &mut Side<D, Observer> {
     match way {
         Way::ToRight => &mut bridge.right,
         Way::ToLeft => &mut bridge.left,
     }
 }
 
-/// Both ways as they are now: to the right, to the left.
-pub fn pictures<D, T>(bridge: &Bridge<D, D, T>, [to_right, to_left]: &[String; 2]) -> [PortState; 2]
+/// Both ways as they are now: to the right, to the left. The middlebox `begun` then.
+pub fn pictures<D>(
+    bridge: &Bridge<D, D, Observer>,
+    [to_right, to_left]: &[String; 2],
+    begun: Instant,
+) -> [PortState; 2]
 where
     D: Device<Frame: Frame + Send + 'static>,
-    T: Tracer,
 {
     let Bridge { left, right, .. } = bridge;
-    [(to_right, left, right), (to_left, right, left)]
-        .map(|(name, from, to)| picture(name, from.received(), to))
+    [(to_right, left, right), (to_left, right, left)].map(|(name, from, to)| {
+        let talkers = to.tracer().talkers.top(begun);
+        PortState {
+            hosts: talkers.drawn_hosts(),
+            flows: talkers.drawn_flows(),
+            ..picture(name, from.received(), to)
+        }
+    })
 }
 
 /// The way out at `to`, as it is now.
-pub fn picture<D, T>(name: &str, received: Received, to: &Side<D, T>) -> PortState
+fn picture<D>(name: &str, received: Received, to: &Side<D, Observer>) -> PortState
 where
     D: Device<Frame: Frame + Send + 'static>,
-    T: Tracer,
 {
     let mut port = PortState::of(name, to.port());
     let outside = [

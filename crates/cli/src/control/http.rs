@@ -11,28 +11,19 @@
 //! change. A page of another site can do neither: requests with its `Origin` are refused, and so are
 //! those with a `Host` that is neither an address nor `localhost`, which a rebound name would send.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
-
-use tautline_rt::Clock;
 
 use super::request::Request;
 use super::{Client, metrics};
+use crate::http::{HttpRequest, JSON, PLAIN, Reply};
 
-/// Longest request.
-const LONGEST: usize = 64 << 10;
-/// Longest wait for a whole request, and for the client to take a part of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections at one time; more are closed.
 const CONNECTIONS: usize = 32;
 
-const JSON: &str = "application/json";
-const PLAIN: &str = "text/plain; charset=utf-8";
 /// The page loads nothing from elsewhere and is shown in no frame of another site.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'";
+const HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-ancestors 'none'\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n";
 
 /// The pages and who may change what.
 pub(super) struct Site {
@@ -58,16 +49,10 @@ impl Site {
     }
 
     fn converse(&self, stream: &mut TcpStream) -> io::Result<()> {
-        stream.set_write_timeout(Some(PATIENCE))?;
         let peer = stream.peer_addr()?.ip();
-        let reply = HttpRequest::read(stream)?
-            .map_or_else(Reply::unintelligible, |request| self.answer(&request, peer));
-        let Reply { status, kind, body } = reply;
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nContent-Security-Policy: {POLICY}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
+        HttpRequest::read(stream)?
+            .map_or_else(Reply::unintelligible, |request| self.answer(&request, peer))
+            .write(stream, HEADERS)
     }
 
     fn answer(&self, request: &HttpRequest, peer: IpAddr) -> Reply {
@@ -150,99 +135,9 @@ fn is_address(host: &str) -> bool {
         || bracketed.is_some_and(|name| name.parse::<Ipv6Addr>().is_ok())
 }
 
-struct Reply {
-    status: &'static str,
-    kind: &'static str,
-    body: String,
-}
-
-impl Reply {
-    fn new(status: &'static str, kind: &'static str, body: impl Into<String>) -> Self {
-        Self {
-            status,
-            kind,
-            body: body.into(),
-        }
-    }
-
-    fn unintelligible() -> Self {
-        Self::new("400 Bad Request", PLAIN, "this is not understood\n")
-    }
-}
-
-struct HttpRequest {
-    method: String,
-    path: String,
-    /// By name in lower case; values of a repeated one joined (RFC 9110 §5.3), so that two hosts are
-    /// no host.
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
-}
-
-impl HttpRequest {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(String::as_str)
-    }
-
-    /// Reads one request; nothing if it is malformed, too long, or its body in chunks.
-    fn read(stream: &mut TcpStream) -> io::Result<Option<Self>> {
-        let (clock, mut bytes) = (Clock::start(), Vec::new());
-        let deadline = clock.now() + PATIENCE;
-        loop {
-            let end = bytes.windows(4).position(|part| part == b"\r\n\r\n");
-            if let Some(end) = end {
-                let Some(mut request) = Self::parse(&bytes[..end]) else {
-                    return Ok(None);
-                };
-                let length = request.header("content-length").unwrap_or("0").parse();
-                let length: usize = length.unwrap_or(usize::MAX);
-                if length > LONGEST || request.header("transfer-encoding").is_some() {
-                    return Ok(None);
-                }
-                if let Some(body) = bytes[end + 4..].get(..length) {
-                    request.body = body.to_vec();
-                    return Ok(Some(request));
-                }
-            }
-            let left = deadline - clock.now();
-            if bytes.len() > 2 * LONGEST || left.is_zero() {
-                return Ok(None);
-            }
-            stream.set_read_timeout(Some(left))?;
-            let mut part = [0; 4096];
-            match stream.read(&mut part)? {
-                0 => return Ok(None),
-                count => bytes.extend(&part[..count]),
-            }
-        }
-    }
-
-    fn parse(head: &[u8]) -> Option<Self> {
-        let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
-        let mut words = lines.next()?.split(' ');
-        let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-        words
-            .next()
-            .filter(|version| version.starts_with("HTTP/1."))?;
-        let mut headers = BTreeMap::<String, String>::new();
-        for line in lines {
-            let (name, value) = line.split_once(':')?;
-            headers
-                .entry(name.to_ascii_lowercase())
-                .and_modify(|values| *values = format!("{values}, {}", value.trim()))
-                .or_insert_with(|| value.trim().to_owned());
-        }
-        Some(Self {
-            method,
-            path,
-            headers,
-            body: Vec::new(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::SocketAddr;
 
     use super::super::tests::{client, replace};

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::State;
+use super::talkers::{Counters, End};
 
 /// A metric's name, its text for `# HELP`, and its value in one direction.
 type Metric = (&'static str, &'static str, fn(&State) -> Option<u64>);
@@ -56,6 +57,38 @@ const METRICS: [Metric; 10] = [
     ),
 ];
 
+/// A metric of a host.
+type HostMetric = (&'static str, &'static str, fn(&Counters) -> f64);
+
+/// Flows have no metrics: each new port would be a new series.
+const HOST_METRICS: [HostMetric; 5] = [
+    (
+        "tautline_host_bytes_total",
+        "Bytes sent in this direction, of the hosts that carry most.",
+        |of| of.bytes as f64,
+    ),
+    (
+        "tautline_host_packets_total",
+        "Packets sent in this direction, of the hosts that carry most.",
+        |of| of.packets as f64,
+    ),
+    (
+        "tautline_host_drops_total",
+        "Packets dropped in this direction, of the hosts that carry most.",
+        |of| of.drops as f64,
+    ),
+    (
+        "tautline_host_marks_total",
+        "Packets marked in this direction, of the hosts that carry most.",
+        |of| of.marks as f64,
+    ),
+    (
+        "tautline_host_sojourn_seconds_total",
+        "Sum of the time that the packets sent spent in the qdisc, of the hosts that carry most.",
+        |of| of.sojourn_sum_ns as f64 / 1e9,
+    ),
+];
+
 /// The metrics of both ways.
 pub(super) fn text(ports: &[State]) -> String {
     let mut page = Page(String::new());
@@ -64,6 +97,9 @@ pub(super) fn text(ports: &[State]) -> String {
     }
     page.drops(ports);
     page.sojourn(ports);
+    for metric in HOST_METRICS {
+        page.hosts(ports, metric);
+    }
     page.0
 }
 
@@ -94,6 +130,23 @@ impl Page {
                 let (labels, reason) = (labels(of), escaped(reason));
                 self.line(format_args!(
                     "tautline_drops_total{{{labels},reason=\"{reason}\"}} {count}"
+                ));
+            }
+        }
+    }
+
+    fn hosts(&mut self, ports: &[State], (name, help, value): HostMetric) {
+        self.begin(name, "counter", help);
+        for of in ports {
+            let device = escaped(&of.interface);
+            for host in &of.talkers.hosts {
+                let end = match host.end {
+                    End::Source => "source",
+                    End::Destination => "destination",
+                };
+                let (address, value) = (escaped(&host.address), value(&host.traffic));
+                self.line(format_args!(
+                    "{name}{{device=\"{device}\",address=\"{address}\",end=\"{end}\"}} {value}"
                 ));
             }
         }

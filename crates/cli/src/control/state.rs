@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tautline_base::Bytes;
-use tautline_live::{Counted, PortState};
+use tautline_live::{Bucket, Counted, PortState, QdiscState, Talker};
 use tautline_qdisc::Backlog;
 use tautline_qdisc::stats::Sojourn;
 use tautline_tc::Report;
+
+use super::talkers::{Counters, End, TopTalkers};
 
 /// Packets with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,11 +53,38 @@ pub struct State {
     /// The qdisc tree as `tc -s -j` prints it.
     #[serde(default)]
     pub report: serde_json::Value,
+    /// The tree as lines of text.
+    #[serde(default)]
+    pub lines: Vec<String>,
+    /// Token buckets of the tree.
+    #[serde(default)]
+    pub buckets: Vec<TokenBucket>,
+    /// Hosts and flows that carry most.
+    #[serde(flatten)]
+    pub talkers: TopTalkers,
+}
+
+/// A token bucket of a qdisc.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenBucket {
+    /// `tbf 1: tokens`.
+    pub name: String,
+    /// Its tokens in bytes; nothing if Linux counts them in ticks.
+    pub bytes: Option<u64>,
+    /// Its depth in bytes, if known.
+    pub depth: Option<u64>,
+    /// Its tokens with their unit.
+    pub text: String,
 }
 
 impl State {
-    /// The state of `port`, which leaves at `interface`.
-    pub fn new(port: PortState, interface: &str, time_s: f64) -> Self {
+    /// The state of `port`, which leaves at `interface` through the qdisc of `report`.
+    pub fn new(
+        port: PortState,
+        report: &Report,
+        talkers: TopTalkers,
+        (interface, time_s): (&str, f64),
+    ) -> Self {
         let backlog = |of: Backlog| Amount {
             packets: of.packets as u64,
             bytes: of.bytes.get(),
@@ -68,7 +97,7 @@ impl State {
         Self {
             name: port.name,
             interface: interface.to_owned(),
-            kind: port.report.kind.to_owned(),
+            kind: port.qdisc.kind,
             time_s,
             taken: amount(port.taken),
             sent: amount(port.sent),
@@ -76,15 +105,18 @@ impl State {
             ring: backlog(port.ring),
             ring_limit: port.ring_limit.map(Bytes::get),
             marks: port.marks,
-            overlimits: port.report.overlimits,
+            overlimits: report.overlimits,
             drops: port.drops,
             sojourn_last_max_ns: (nanos(port.sojourn.last), nanos(port.sojourn.max)),
             sojourn_ns: port.sojourn.histogram.buckets().collect(),
-            report: serde_json::to_value(&port.report).unwrap_or_default(),
+            report: serde_json::to_value(report).unwrap_or_default(),
+            lines: port.qdisc.lines,
+            buckets: port.qdisc.buckets.into_iter().map(bucket).collect(),
+            talkers,
         }
     }
 
-    /// The port as the live view draws it, without the counters of its qdisc tree.
+    /// The port as the live view draws it.
     pub fn port(self) -> PortState {
         let backlog = |of: Amount| Backlog {
             packets: usize::try_from(of.packets).unwrap_or(usize::MAX),
@@ -104,7 +136,7 @@ impl State {
             sojourn.histogram.record_many(least, count);
         }
         PortState {
-            name: format!("{}, {}", self.name, self.kind),
+            name: self.name,
             taken: counted(self.taken),
             sent: counted(self.sent),
             backlog: backlog(self.backlog),
@@ -113,7 +145,69 @@ impl State {
             marks: self.marks,
             drops: self.drops,
             sojourn,
-            report: Report::default(),
+            qdisc: QdiscState {
+                kind: self.kind,
+                buckets: self.buckets.into_iter().map(drawn_bucket).collect(),
+                lines: self.lines,
+            },
+            hosts: self.talkers.drawn_hosts(),
+            flows: self.talkers.drawn_flows(),
         }
+    }
+}
+
+fn bucket(of: Bucket) -> TokenBucket {
+    TokenBucket {
+        name: of.name,
+        bytes: of.bytes.map(Bytes::get),
+        depth: of.depth.map(Bytes::get),
+        text: of.text,
+    }
+}
+
+fn drawn_bucket(of: TokenBucket) -> Bucket {
+    Bucket {
+        name: of.name,
+        bytes: of.bytes.map(Bytes::new),
+        depth: of.depth.map(Bytes::new),
+        text: of.text,
+    }
+}
+
+impl TopTalkers {
+    /// The hosts as the live view draws them.
+    pub fn drawn_hosts(&self) -> Vec<Talker> {
+        let name = |end| match end {
+            End::Source => "source",
+            End::Destination => "destination",
+        };
+        let hosts = self.hosts.iter();
+        hosts
+            .map(|host| {
+                let name = format!("{} ({})", host.address, name(host.end));
+                drawn(name, &host.traffic)
+            })
+            .collect()
+    }
+
+    /// The flows as the live view draws them.
+    pub fn drawn_flows(&self) -> Vec<Talker> {
+        let flows = self.flows.iter();
+        flows
+            .map(|flow| drawn(flow.flow.clone(), &flow.traffic))
+            .collect()
+    }
+}
+
+fn drawn(name: String, traffic: &Counters) -> Talker {
+    Talker {
+        name,
+        sent: Counted {
+            packets: traffic.packets,
+            bytes: traffic.bytes,
+        },
+        drops: traffic.drops,
+        marks: traffic.marks,
+        sojourn_sum: std::time::Duration::from_nanos(traffic.sojourn_sum_ns),
     }
 }

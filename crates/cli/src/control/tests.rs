@@ -59,6 +59,19 @@ fn port() -> State {
         kind: "fq_codel".to_owned(),
         drops: vec![("over the limit".to_owned(), 3)],
         sojourn_ns: vec![(1 << 20, 1)],
+        lines: vec!["fq_codel 8001: limit 10240p".to_owned()],
+        talkers: TopTalkers {
+            hosts: vec![talkers::TopHost {
+                address: "10.0.0.1".to_owned(),
+                end: talkers::End::Destination,
+                traffic: talkers::Counters {
+                    bytes: 1500,
+                    sojourn_sum_ns: 2_500_000,
+                    ..Default::default()
+                },
+            }],
+            flows: Vec::new(),
+        },
         ..State::default()
     }
 }
@@ -128,6 +141,8 @@ fn metrics_are_prometheus_text() {
         "node_qdisc_drops_total{device=\"eth\\\"0\",kind=\"fq_codel\"} 3",
         "tautline_sojourn_seconds_bucket{device=\"eth\\\"0\",kind=\"fq_codel\",le=\"0.001048576\"} 0",
         "tautline_sojourn_seconds_bucket{device=\"eth\\\"0\",kind=\"fq_codel\",le=\"0.002097152\"} 1",
+        "tautline_host_bytes_total{device=\"eth\\\"0\",address=\"10.0.0.1\",end=\"destination\"} 1500",
+        "tautline_host_sojourn_seconds_total{device=\"eth\\\"0\",address=\"10.0.0.1\",end=\"destination\"} 0.0025",
         "tautline_sojourn_seconds_count{device=\"eth\\\"0\",kind=\"fq_codel\"} 1",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
@@ -140,4 +155,6 @@ fn a_state_is_drawn_as_the_port_it_came_from() {
     let drawn = shown.clone().port();
     assert_eq!(drawn.sojourn.count(), 1);
     assert_eq!(drawn.drops, shown.drops);
+    assert_eq!(drawn.qdisc.lines, shown.lines);
+    assert_eq!(drawn.hosts[0].name, "10.0.0.1 (destination)");
 }

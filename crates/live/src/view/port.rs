@@ -5,9 +5,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, LineGauge, Sparkline};
-use tautline_tc::Value;
 
-use super::amounts::{bytes, rate, scaled, time};
+use crate::amounts::{bytes, rate, scaled, time};
 use crate::history::{History, Throughput};
 use crate::snapshot::{Counted, PortState};
 
@@ -31,7 +30,7 @@ pub(super) fn draw(
     } else {
         Style::new()
     };
-    let title = format!(" {} · {} ", port.name, port.report.kind);
+    let title = format!(" {} · {} ", port.name, port.qdisc.kind);
     let block = Block::bordered()
         .border_style(style)
         .title(Line::styled(title, style.add_modifier(Modifier::BOLD)));
@@ -151,8 +150,8 @@ fn ring(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
 /// Draws the fill and depth of the qdisc's first token bucket; a dash if unknown, nothing if it has
 /// no bucket.
 fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
-    let buckets = port.buckets();
-    let Some((whose, held, depth)) = buckets.first() else {
+    let buckets = &port.qdisc.buckets;
+    let Some(bucket) = buckets.first() else {
         return;
     };
     let others = if buckets.len() > 1 {
@@ -160,29 +159,17 @@ fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     } else {
         String::new()
     };
-    match (held, depth) {
-        (Value::Size(held), Some(Value::Size(depth))) => {
-            let text = format!(
-                "{} of {} ({whose}){others} ",
-                bytes(held.get()),
-                bytes(depth.get())
-            );
-            share(
-                frame,
-                area,
-                ("tokens", text),
-                held.get() as f64,
-                depth.get() as f64,
-            );
+    let name = &bucket.name;
+    match bucket.bytes.zip(bucket.depth) {
+        Some((held, depth)) => {
+            let (held, depth) = (held.get(), depth.get());
+            let text = format!("{} of {} ({name}){others} ", bytes(held), bytes(depth));
+            share(frame, area, ("tokens", text), held as f64, depth as f64);
         }
-        // Linux reports ticks.
-        (Value::Signed(ticks), _) => line(
-            frame,
-            area,
-            "tokens",
-            format!("{ticks} ticks of 64 ns ({whose}){others}"),
-        ),
-        (held, _) => line(frame, area, "tokens", format!("{held} ({whose}){others}")),
+        None => {
+            let text = format!("{} ({name}){others}", bucket.text);
+            line(frame, area, "tokens", text);
+        }
     }
 }
 

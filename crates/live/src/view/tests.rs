@@ -10,7 +10,7 @@ use tautline_qdisc::{Drops, Qdisc, Stats};
 use tautline_tc::{Inspect, build};
 
 use super::{Key, View};
-use crate::snapshot::{Counted, PortState, Snapshot};
+use crate::snapshot::{Counted, PortState, QdiscState, Snapshot, Talker};
 
 /// A port whose shaper lets 1 Mbit/s pass: at each step of 100 ms it takes 10 packets of 1500
 /// bytes.
@@ -59,8 +59,29 @@ impl Shaped {
                 Vec::new()
             },
             sojourn: stats.sojourn.clone(),
-            report: self.queue.report(),
+            qdisc: QdiscState::of(&self.queue.report()),
+            hosts: (0..3)
+                .map(|host| talker(host, stats.dequeued.packets))
+                .collect(),
+            flows: vec![Talker {
+                name: "udp 10.0.0.1:9 > 10.0.0.2:53".to_owned(),
+                ..talker(0, 0)
+            }],
         }
+    }
+}
+
+/// A host that sent every packet so far, each after 3 ms.
+fn talker(host: u32, packets: u64) -> Talker {
+    Talker {
+        name: format!("10.0.0.{host} (source)"),
+        sent: Counted {
+            packets,
+            bytes: packets * 1500,
+        },
+        drops: 7,
+        marks: 5,
+        sojourn_sum: Duration::from_millis(3 * packets),
     }
 }
 
@@ -127,6 +148,29 @@ fn what_the_bucket_holds_is_shown() {
         assert!(page.contains(" tokens)"), "{words}\n{page}");
     }
     assert!(!drawn(&mut view("fq_codel", 3), 110, 30).contains("tokens"));
+}
+
+#[test]
+fn hosts_and_flows_share_the_screen_with_the_qdisc_or_take_turns() {
+    let mut view = view(SHAPER, 20);
+    let row = "10.0.0.1 (source)";
+    let tall = drawn(&mut view, 80, 48);
+    assert!(tall.contains("its qdisc") && tall.contains(row), "{tall}");
+    let row = tall.lines().find(|line| line.contains(row)).expect("found");
+    let cells: Vec<_> = row.split_whitespace().skip(3).collect();
+    assert_eq!(
+        cells,
+        ["996", "k", "252", "kB", "3.00", "ms", "7", "5│\""],
+        "{row}"
+    );
+    let low = drawn(&mut view, 80, 24);
+    assert!(low.contains("its qdisc") && !low.contains("hosts"), "{low}");
+    view.key(Key::Table);
+    let low = drawn(&mut view, 80, 24);
+    assert!(!low.contains("its qdisc") && low.contains("hosts"), "{low}");
+    view.key(Key::Table);
+    let low = drawn(&mut view, 80, 24);
+    assert!(low.contains("udp 10.0.0.1:9 > 10.0.0.2:53 "), "{low}");
 }
 
 #[test]

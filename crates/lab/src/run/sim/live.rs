@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
-use tautline_live::{Counted, PortState, Snapshot};
+use tautline_live::{Counted, PortState, QdiscState, Snapshot};
 use tautline_qdisc::stats::Sojourn;
 use tautline_sim::PortId;
 
@@ -75,7 +75,9 @@ fn port(network: &World<()>, id: PortId) -> PortState {
                     last: look.sojourn,
                     ..Sojourn::default()
                 },
-                report: network.link(number).report(),
+                qdisc: QdiscState::of(&network.link(number).report()),
+                hosts: Vec::new(),
+                flows: Vec::new(),
             }
         }
     }

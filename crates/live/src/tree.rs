@@ -3,9 +3,9 @@
 
 use tautline_tc::{Report, Value};
 
-use super::amounts::{bytes, time};
+use crate::amounts::{bytes, time};
 
-pub(super) fn lines(report: &Report) -> Vec<String> {
+pub(crate) fn lines(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     add(report, 0, &mut lines);
     lines

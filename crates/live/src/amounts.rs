@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `1.23 k`, `45.6 M`; below a thousand as it is.
-pub(super) fn scaled(number: f64) -> String {
+pub(crate) fn scaled(number: f64) -> String {
     let (number, unit) = match number {
         n if n >= 1e9 => (n / 1e9, " G"),
         n if n >= 1e6 => (n / 1e6, " M"),
@@ -20,17 +20,17 @@ pub(super) fn scaled(number: f64) -> String {
 }
 
 /// `18.2 Mbit/s`.
-pub(super) fn rate(bits: f64) -> String {
+pub(crate) fn rate(bits: f64) -> String {
     format!("{}bit/s", scaled(bits))
 }
 
 /// `1.51 kB`.
-pub(super) fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     format!("{}B", scaled(bytes as f64))
 }
 
 /// `4.20 ms`.
-pub(super) fn time(time: Duration) -> String {
+pub(crate) fn time(time: Duration) -> String {
     let nanos = time.as_nanos() as f64;
     let (number, unit) = match nanos {
         n if n >= 1e9 => (n / 1e9, "s"),
