@@ -260,7 +260,7 @@ fn address(listen: &str) -> io::Result<SocketAddr> {
     let all: Vec<_> = listen.to_socket_addrs()?.collect();
     // As other programs on this host are likely to try first.
     let four = all.iter().find(|address| address.is_ipv4());
-    let found = four.or(all.first()).copied();
+    let found = four.or_else(|| all.first()).copied();
     found.ok_or_else(|| io::Error::other("the name has no address"))
 }
 
