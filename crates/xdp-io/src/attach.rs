@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::config::{Config, Driver, Take};
+use crate::config::{Bind, Config, Driver, Take};
 use crate::error::OpenError;
 use crate::interface::{fitting_mtu, interface_index, queues_or_one};
 use crate::program::{redirect_all, redirect_ours};
@@ -21,6 +21,8 @@ const MAX_QUEUES: u32 = 1024;
 pub struct Attachment {
     interface: String,
     native: bool,
+    /// The program accepts packets of several buffers.
+    several_chunks: bool,
     sockets: OwnedFd,
     /// Closing it detaches the program.
     link: OwnedFd,
@@ -33,16 +35,17 @@ impl Attachment {
     /// # Errors
     /// [`OpenError`]; a busy interface is retried for a second.
     pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
-        Self::carrying(&Config {
+        let config = Config {
             interface: interface.to_owned(),
             take: take.clone(),
             driver,
             ..Config::default()
-        })
+        };
+        Self::carrying(&config, 0)
     }
 
-    /// Like [`new`](Self::new), for the MTU that a socket of `config` carries.
-    pub(crate) fn carrying(config: &Config) -> Result<Self, OpenError> {
+    /// Like [`new`](Self::new), for sockets of `config` that carry an MTU of `least` bytes at least.
+    pub(crate) fn carrying(config: &Config, least: usize) -> Result<Self, OpenError> {
         let Config {
             interface,
             take,
@@ -60,15 +63,28 @@ impl Attachment {
             Take::Addresses(addresses) => redirect_ours(addresses, sockets.as_raw_fd()),
             Take::Everything => redirect_all(sockets.as_raw_fd()),
         };
-        let program = sys::load_xdp_program(&code)
-            .map_err(|(error, _log)| refused("load the XDP program", error))?;
         // A driver refuses a large MTU without a reason.
-        fitting_mtu(interface, *bind)?;
+        let carriage = fitting_mtu(interface, *bind, least)?;
+        let several_chunks = carriage.spans_chunks;
+        let program = sys::load_xdp_program(&code, several_chunks).map_err(|(error, _log)| {
+            // Kernels before 5.18 do not know the flag.
+            if several_chunks && error == Errno::INVAL {
+                carriage.refused(interface)
+            } else {
+                refused("load the XDP program", error)
+            }
+        })?;
+        let hooks = Hooks {
+            driver: *driver,
+            // Drivers have various errors for packets of several buffers.
+            despite_mtu: several_chunks && *bind != Bind::ZeroCopy,
+        };
         let (link, native) =
-            attach(&program, index, *driver).map_err(|error| explain(interface, *driver, error))?;
+            attach(&program, index, hooks).map_err(|error| explain(interface, *driver, error))?;
         Ok(Self {
             interface: interface.to_owned(),
             native,
+            several_chunks,
             sockets,
             link,
         })
@@ -82,6 +98,11 @@ impl Attachment {
     /// The program runs in the driver, not in the generic hook.
     pub fn native(&self) -> bool {
         self.native
+    }
+
+    /// The program accepts packets that span chunks.
+    pub(crate) fn takes_several_chunks(&self) -> bool {
+        self.several_chunks
     }
 
     /// Sends `queue`'s packets to `socket`.
@@ -105,12 +126,22 @@ impl Drop for Attachment {
     }
 }
 
+/// The hooks to try.
+#[derive(Clone, Copy, Debug)]
+struct Hooks {
+    driver: Driver,
+    /// [`Driver::Auto`] falls back to the generic hook also if the driver refuses the MTU.
+    despite_mtu: bool,
+}
+
 /// Attaches in the driver if requested and supported, else in the generic hook; returns which.
-fn attach(program: &OwnedFd, index: u32, driver: Driver) -> Result<(OwnedFd, bool), Errno> {
+fn attach(program: &OwnedFd, index: u32, hooks: Hooks) -> Result<(OwnedFd, bool), Errno> {
     let attach = |native| retry::while_busy(|| sys::attach_xdp(program, index, native));
-    if driver != Driver::Skb {
+    if hooks.driver != Driver::Skb {
         match attach(true) {
-            Err(Errno::OPNOTSUPP) if driver == Driver::Auto => {}
+            Err(Errno::OPNOTSUPP) if hooks.driver == Driver::Auto => {}
+            Err(Errno::INVAL | Errno::RANGE)
+                if hooks.driver == Driver::Auto && hooks.despite_mtu => {}
             answer => return answer.map(|link| (link, true)),
         }
     }

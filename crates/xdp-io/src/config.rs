@@ -91,8 +91,8 @@ pub enum Bind {
     Auto,
     /// The kernel copies each packet. Works with every driver.
     Copy,
-    /// The driver uses the UMEM directly; an error if it does not support that, or if the MTU
-    /// exceeds 2022, the most that fits the receive buffers of every driver.
+    /// The driver uses the UMEM directly; an error if it does not support that. An MTU above 2022, the
+    /// most that fits one receive buffer of every driver, needs a driver that uses several for a packet.
     ZeroCopy,
 }
 

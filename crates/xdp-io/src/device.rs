@@ -1,7 +1,6 @@
 //! [`XdpDevice`]: one queue of an interface as a [`Device`].
 
 use std::error::Error;
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use crate::attach::Attachment;
 use crate::config::{Bind, Config, CopyReason, Mode};
 use crate::doorbell::Doorbell;
 use crate::error::{Failure, OpenError};
-use crate::interface::{fitting_mtu, is_running, queues_or_one};
+use crate::interface::{Carriage, fitting_mtu, is_running, queues_or_one};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Counters, Kernel, Statistics};
-use crate::umem::{Umem, UmemFrame};
+use crate::umem::{Frames, Sizes, Umem, UmemFrame, chunks_for};
 use crate::{memlock, retry, sys};
 
 /// Most packets sent per wake of a copying socket; the kernel's default is 32.
@@ -42,6 +41,9 @@ const NUDGE: Duration = Duration::from_millis(1);
 /// Time without a completion after which the driver counts as stalled: Linux's `dev_watchdog`
 /// (`watchdog_timeo`) has the same.
 const WATCHDOG: Duration = Duration::from_secs(5);
+
+/// Frames for received packets that span chunks, more than a caller holds at once.
+const ASSEMBLY_FRAMES: u32 = 64;
 
 /// An AF_XDP socket on one queue, with its rings and its UMEM.
 ///
@@ -81,7 +83,7 @@ impl XdpDevice {
     /// [`OpenError`], each with its remedy. A busy interface is retried for a second.
     pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let attachment = Attachment::carrying(&config)?;
+        let attachment = Attachment::carrying(&config, 0)?;
         Self::open_on(Arc::new(attachment), config)
     }
 
@@ -93,6 +95,15 @@ impl XdpDevice {
     pub fn open_on(
         attachment: Arc<Attachment>,
         config: Config,
+    ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        Self::open_holding(attachment, config, 0)
+    }
+
+    /// Like [`open_on`](Self::open_on), with frames for an MTU of `least` bytes at least.
+    pub(crate) fn open_holding(
+        attachment: Arc<Attachment>,
+        config: Config,
+        least: usize,
     ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
         if config.interface != attachment.interface() {
@@ -106,15 +117,21 @@ impl XdpDevice {
                 problem,
             });
         }
-        let mtu = fitting_mtu(&config.interface, config.bind)?;
+        let carriage = fitting_mtu(&config.interface, config.bind, least)?;
+        let mtu = carriage.mtu;
+        if carriage.spans_chunks && !attachment.takes_several_chunks() {
+            return Err(carriage.refused(&config.interface));
+        }
         let copying = CopyReason::before_bind(config.bind, attachment.native(), mtu);
-        let (umem, mut frames) = register_umem(&config)?;
-        let socket = bind_patiently(&umem, &config, attachment.native(), copying)?;
-        let mut rings = Rings::new(socket, umem);
-        let to_receive = frames.split_off(config.transmit_frames as usize);
-        to_receive
-            .into_iter()
-            .for_each(|frame| rings.recycle(frame));
+        let (umem, frames) = register_umem(&config, carriage)?;
+        let socket = bind_patiently(&umem, &config, carriage, attachment.native(), copying)?;
+        let Frames {
+            transmit: frames,
+            receive,
+            assembly,
+        } = frames;
+        let mut rings = Rings::new(socket, umem, assembly);
+        receive.into_iter().for_each(|frame| rings.recycle(frame));
         rings.refill();
         attachment.serve(config.queue, rings.fd())?;
         let mode = Mode {
@@ -360,14 +377,31 @@ impl AsFd for XdpDevice {
     }
 }
 
-fn register_umem(config: &Config) -> Result<(Umem, Vec<UmemFrame>), OpenError> {
-    let chunks = config.transmit_frames + config.receive_frames;
-    let needed = u64::from(chunks) * crate::umem::LAYOUT.chunk;
-    memlock::raise(needed);
-    let chunks = NonZeroU32::new(chunks).expect("frame counts were checked to be above zero");
+fn register_umem(config: &Config, carriage: Carriage) -> Result<(Umem, Frames), OpenError> {
+    let sizes = Sizes {
+        transmit: config.transmit_frames,
+        receive: config.receive_frames,
+        assembly: if carriage.spans_chunks {
+            ASSEMBLY_FRAMES
+        } else {
+            0
+        },
+        chunks: chunks_for(carriage.held) as u32,
+    };
+    if sizes.chunks > config.transmit_ring {
+        return Err(OpenError::Config {
+            parameter: "transmit_ring",
+            problem: format!(
+                "has {} entries, a packet of this MTU takes {}",
+                config.transmit_ring, sizes.chunks
+            ),
+        });
+    }
+    memlock::raise(sizes.bytes());
     let fill = config.receive_frames.next_power_of_two();
+    // The kernel sends on when some entries are free.
     let completion = config.transmit_frames.next_power_of_two();
-    Umem::new(chunks, fill, completion).map_err(|error| umem_error(&error, needed))
+    Umem::new(sizes, fill, completion).map_err(|error| umem_error(&error, sizes.bytes()))
 }
 
 fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
@@ -392,6 +426,7 @@ fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
 fn bind_patiently(
     umem: &Umem,
     config: &Config,
+    carriage: Carriage,
     native: bool,
     copying: Option<CopyReason>,
 ) -> Result<BoundSocket, OpenError> {
@@ -407,17 +442,22 @@ fn bind_patiently(
         (_, None) => BindFlags::empty(),
         (_, Some(_)) => BindFlags::XDP_COPY,
     };
+    let spanning = if carriage.spans_chunks {
+        BindFlags::XDP_USE_SG
+    } else {
+        BindFlags::empty()
+    };
     let binding = Binding {
         interface: &config.interface,
         queue: config.queue,
         transmit_ring: config.transmit_ring,
         receive_ring: config.receive_ring,
-        flags: copying | BindFlags::XDP_USE_NEED_WAKEUP,
+        flags: copying | spanning | BindFlags::XDP_USE_NEED_WAKEUP,
     };
-    retry::while_busy(|| bind(umem, binding)).map_err(|error| bind_error(config, error))
+    retry::while_busy(|| bind(umem, binding)).map_err(|error| bind_error(config, carriage, error))
 }
 
-fn bind_error(config: &Config, error: Errno) -> OpenError {
+fn bind_error(config: &Config, carriage: Carriage, error: Errno) -> OpenError {
     let interface = config.interface.clone();
     match error {
         Errno::BUSY => OpenError::Busy {
@@ -431,6 +471,8 @@ fn bind_error(config: &Config, error: Errno) -> OpenError {
         },
         Errno::NETDOWN => OpenError::InterfaceDown { interface },
         Errno::NODEV => OpenError::NoSuchInterface { interface },
+        // Kernels before 6.6 do not know the flag; most drivers have one buffer per packet in zero copy.
+        Errno::INVAL | Errno::OPNOTSUPP if carriage.spans_chunks => carriage.refused(&interface),
         Errno::OPNOTSUPP => OpenError::Unsupported {
             interface,
             what: "zero copy",

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::config::Bind;
 use crate::error::OpenError;
 use crate::sys;
-use crate::umem::{COPY_MTU, ZERO_COPY_MTU};
+use crate::umem::{CHUNKED_MTU, COPY_MTU, ZERO_COPY_MTU};
 
 /// The MAC address of `name`, an interface in the network namespace of the calling thread.
 ///
@@ -42,22 +42,62 @@ pub fn interface_queues(name: &str) -> io::Result<u32> {
     }
 }
 
-/// The MTU of `name`, if it fits a chunk in the mode that `bind` requests.
-pub(crate) fn fitting_mtu(name: &str, bind: Bind) -> Result<usize, OpenError> {
-    let (limit, mode) = match bind {
-        Bind::ZeroCopy => (ZERO_COPY_MTU, "zero copy"),
-        Bind::Auto | Bind::Copy => (COPY_MTU, "a packet buffer"),
-    };
-    let interface = name.to_owned();
-    match interface_mtu(name) {
-        Ok(mtu) if mtu <= limit => Ok(mtu),
-        Ok(mtu) => Err(OpenError::FrameTooSmall {
-            interface,
+/// How a device carries the packets of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carriage {
+    /// MTU of the interface.
+    pub(crate) mtu: usize,
+    /// MTU that a frame holds, no less.
+    pub(crate) held: usize,
+    /// The largest MTU of packets of one chunk, and the mode that limits it.
+    limit: usize,
+    mode: &'static str,
+    /// Packets may be longer than one chunk.
+    pub(crate) spans_chunks: bool,
+}
+
+impl Carriage {
+    fn new(mtu: usize, bind: Bind, least: usize) -> Self {
+        let (limit, mode) = match bind {
+            Bind::ZeroCopy => (ZERO_COPY_MTU, "zero copy of its driver"),
+            Bind::Auto | Bind::Copy => (COPY_MTU, "AF_XDP of this kernel and driver"),
+        };
+        let held = mtu.max(least);
+        Self {
             mtu,
+            held,
             limit,
             mode,
+            spans_chunks: held > limit,
+        }
+    }
+
+    /// The error of an interface that cannot carry packets of several chunks.
+    pub(crate) fn refused(self, interface: &str) -> OpenError {
+        OpenError::FrameTooSmall {
+            interface: interface.to_owned(),
+            mtu: self.mtu,
+            limit: self.limit,
+            mode: self.mode,
+        }
+    }
+}
+
+/// How packets of the MTU of `name`, or of `least` bytes if that is more, are carried in the mode that
+/// `bind` requests.
+pub(crate) fn fitting_mtu(name: &str, bind: Bind, least: usize) -> Result<Carriage, OpenError> {
+    let interface = || name.to_owned();
+    match interface_mtu(name) {
+        Ok(mtu) if mtu <= CHUNKED_MTU => Ok(Carriage::new(mtu, bind, least)),
+        Ok(mtu) => Err(OpenError::FrameTooSmall {
+            interface: interface(),
+            mtu,
+            limit: CHUNKED_MTU,
+            mode: "AF_XDP",
         }),
-        Err(_) => Err(OpenError::NoSuchInterface { interface }),
+        Err(_) => Err(OpenError::NoSuchInterface {
+            interface: interface(),
+        }),
     }
 }
 

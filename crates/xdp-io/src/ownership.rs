@@ -4,6 +4,9 @@
 //! does not hold for this purpose, is refused, so a duplicate or bogus descriptor never makes two
 //! owners of one chunk. The owner of a chunk holds its linear frame; the table holds the frames of
 //! the chunks that the kernel owns.
+//!
+//! A packet of several chunks has a descriptor for each. The kernel completes them one by one; the
+//! packet returns with the last.
 
 use tautline_base::{Frame, Packet};
 
@@ -24,6 +27,16 @@ impl Layout {
         usize::try_from(address / self.chunk).unwrap_or(usize::MAX)
     }
 
+    /// The descriptors of the first `len` bytes of the frame at chunk `index`: address and number of
+    /// bytes of each, as many in a chunk as a frame of one has. One if `len` is zero.
+    pub fn pieces(self, index: usize, len: u32) -> impl Iterator<Item = (u64, u32)> {
+        let most = self.frame_len as u32;
+        (0..len.div_ceil(most).max(1)).map(move |number| {
+            let address = (index as u64 + u64::from(number)) * self.chunk + self.frame_at;
+            (address, most.min(len - number * most))
+        })
+    }
+
     /// Offset in its frame of `len` bytes at `address`; `None` if they exceed the frame.
     fn start(self, address: u64, len: u64) -> Option<u32> {
         let start = (address % self.chunk).checked_sub(self.frame_at)?;
@@ -42,11 +55,23 @@ enum Holder<F> {
     Transmit(Packet<F>),
 }
 
+/// Whether the kernel still has to complete a descriptor in a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+enum Outstanding {
+    #[default]
+    No,
+    /// Of the packet whose frame begins that many chunks before.
+    Behind(u8),
+    /// Of a packet that a reset has returned already.
+    Late,
+}
+
 #[derive(Debug)]
 struct Chunk<F> {
     holder: Holder<F>,
-    /// A reset returned its packet before the kernel did: one completion is still outstanding.
-    late: bool,
+    outstanding: Outstanding,
+    /// Descriptors that the kernel has to complete of the packet that begins here.
+    incomplete: u8,
 }
 
 /// Why a received descriptor was refused.
@@ -80,7 +105,8 @@ impl<F: Frame> Ownership<F> {
     pub fn new(layout: Layout, chunks: usize) -> Self {
         let chunk = || Chunk {
             holder: Holder::Caller,
-            late: false,
+            outstanding: Outstanding::No,
+            incomplete: 0,
         };
         Self {
             layout,
@@ -95,7 +121,7 @@ impl<F: Frame> Ownership<F> {
         self.in_flight
     }
 
-    /// Packets returned by a reset that the kernel may still be reading.
+    /// Descriptors of packets returned by a reset that the kernel may still be reading.
     pub fn late(&self) -> usize {
         self.late
     }
@@ -105,8 +131,13 @@ impl<F: Frame> Ownership<F> {
         self.hand_over(index, Holder::FillRing(frame));
     }
 
-    /// Takes the packet whose frame is chunk `index` for the transmit ring.
-    pub fn put(&mut self, index: usize, packet: Packet<F>) {
+    /// Takes the packet whose frame begins at chunk `index` for the transmit ring, in `descriptors`
+    /// descriptors, one for each of as many chunks.
+    pub fn put(&mut self, index: usize, packet: Packet<F>, descriptors: u8) {
+        for behind in 0..descriptors {
+            self.chunks[index + usize::from(behind)].outstanding = Outstanding::Behind(behind);
+        }
+        self.chunks[index].incomplete = descriptors;
         self.hand_over(index, Holder::Transmit(packet));
         self.in_flight += 1;
     }
@@ -140,39 +171,53 @@ impl<F: Frame> Ownership<F> {
         }
     }
 
-    /// Accepts the completion of the packet at `address`.
+    /// Accepts the completion of the descriptor at `address`. Returns its packet if all others of it
+    /// are complete.
     ///
     /// # Errors
-    /// If no chunk in flight has this address.
-    pub fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
-        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
+    /// If no descriptor in flight has this address.
+    pub fn completed(&mut self, address: u64) -> Result<Option<Packet<F>>, BadCompleted> {
+        let index = self.layout.index(address);
+        let Some(chunk) = self.chunks.get_mut(index) else {
             return Err(BadCompleted::NotInFlight);
         };
-        if core::mem::take(&mut chunk.late) {
-            self.late -= 1;
-            return Err(BadCompleted::Late);
+        let behind = match core::mem::take(&mut chunk.outstanding) {
+            Outstanding::No => return Err(BadCompleted::NotInFlight),
+            Outstanding::Late => {
+                self.late -= 1;
+                return Err(BadCompleted::Late);
+            }
+            Outstanding::Behind(behind) => usize::from(behind),
+        };
+        let first = &mut self.chunks[index - behind];
+        first.incomplete -= 1;
+        if first.incomplete > 0 {
+            return Ok(None);
         }
-        match core::mem::replace(&mut chunk.holder, Holder::Caller) {
+        match core::mem::replace(&mut first.holder, Holder::Caller) {
             Holder::Transmit(packet) => {
                 self.in_flight -= 1;
-                Ok(packet)
+                Ok(Some(packet))
             }
             other => {
-                chunk.holder = other;
+                first.holder = other;
                 Err(BadCompleted::NotInFlight)
             }
         }
     }
 
-    /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions
-    /// count as late.
+    /// Appends every packet in flight to `lost` without waiting for the kernel. The completions of
+    /// their descriptors count as late.
     pub fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
         for chunk in &mut self.chunks {
+            if let Outstanding::Behind(_) = chunk.outstanding {
+                chunk.outstanding = Outstanding::Late;
+                self.late += 1;
+            }
             match core::mem::replace(&mut chunk.holder, Holder::Caller) {
                 Holder::Transmit(packet) => {
                     lost.push(packet);
-                    chunk.late = true;
-                    self.late += 1;
+                    chunk.incomplete = 0;
                 }
                 other => chunk.holder = other,
             }

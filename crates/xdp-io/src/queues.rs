@@ -185,15 +185,17 @@ impl fmt::Display for Rebinds {
     }
 }
 
-/// The sockets of the queues in `config` or of `only` one, and the frames for sending on the first.
+/// The sockets of the queues in `config` or of `only` one, and the frames for sending on the first,
+/// each for an MTU of `least` bytes at least.
 fn open_queues(
     config: &Config,
     only: Option<u32>,
     shared: Option<&Arc<Attachment>>,
+    least: usize,
 ) -> Result<(Vec<XdpDevice>, Vec<UmemFrame>, u32), OpenError> {
     let attachment = match shared {
         Some(shared) => Arc::clone(shared),
-        None => Arc::new(Attachment::carrying(config)?),
+        None => Arc::new(Attachment::carrying(config, least)?),
     };
     let count = queues_or_one(&config.interface);
     let numbers = match only {
@@ -211,7 +213,7 @@ fn open_queues(
             config.transmit_frames = 1;
             config.receive_frames = config.receive_frames.min(config.receive_ring);
         }
-        let (device, spare) = XdpDevice::open_on(Arc::clone(&attachment), config)?;
+        let (device, spare) = XdpDevice::open_holding(Arc::clone(&attachment), config, least)?;
         if queues.is_empty() {
             frames = spare;
         }
@@ -243,7 +245,7 @@ impl XdpQueues {
         count: u32,
     ) -> Result<Vec<(Self, Vec<UmemFrame>)>, OpenError> {
         config.check()?;
-        let attachment = Arc::new(Attachment::carrying(config)?);
+        let attachment = Arc::new(Attachment::carrying(config, 0)?);
         let queues = queues_or_one(&config.interface);
         if count != queues {
             return Err(OpenError::Queues {
@@ -265,7 +267,7 @@ impl XdpQueues {
         shared: Option<Arc<Attachment>>,
     ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let (queues, frames, count) = open_queues(&config, only, shared.as_ref())?;
+        let (queues, frames, count) = open_queues(&config, only, shared.as_ref(), 0)?;
         let readiness = watch(&queues)?;
         let first = &queues[0];
         let device = Self {
@@ -330,7 +332,9 @@ impl XdpQueues {
             queue.close(lost);
         }
         self.rebinds.dropped += (lost.len() - before) as u64;
-        let opened = open_queues(&self.config, self.only, self.shared.as_ref())
+        // Packets of the MTU of before may still be queued.
+        let least = self.mtu();
+        let opened = open_queues(&self.config, self.only, self.shared.as_ref(), least)
             .and_then(|opened| Ok((watch(&opened.0)?, opened)));
         match opened {
             Ok((readiness, (mut queues, frames, count))) => {

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, FdFlags};
 use rustix::net::SendFlags;
-use tautline_base::Packet;
+use tautline_base::{Frame, Packet};
 use xsk_rs::config::{BindFlags, Interface, LibxdpFlags, QueueSize, SocketConfig};
 use xsk_rs::socket::SocketCreateError;
 use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue};
@@ -31,6 +31,15 @@ struct Arrived {
     end: usize,
 }
 
+/// A received packet of which chunks are still to come.
+#[derive(Debug)]
+struct Partial {
+    frame: UmemFrame,
+    len: usize,
+    /// A descriptor of it was refused, or it is longer than a frame.
+    is_broken: bool,
+}
+
 /// The rings of one bound socket, its UMEM, and the frames that the kernel owns.
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -47,6 +56,9 @@ pub(crate) struct Rings {
     /// Recycled descriptors not yet in the fill ring.
     refill: Vec<FrameDesc>,
     arrived: Arrived,
+    partial: Option<Partial>,
+    /// Frames for packets that span chunks.
+    assembly: Vec<UmemFrame>,
     /// Scratch for the completion ring.
     returned: [FrameDesc; BATCH],
     pub(crate) counters: Counters,
@@ -111,7 +123,8 @@ fn errno(error: &SocketCreateError) -> Errno {
 }
 
 impl Rings {
-    pub(crate) fn new(socket: BoundSocket, umem: Umem) -> Self {
+    /// The rings of a bound socket; `assembly` are the frames for packets that span chunks.
+    pub(crate) fn new(socket: BoundSocket, umem: Umem, assembly: Vec<UmemFrame>) -> Self {
         let BoundSocket {
             mut transmit,
             receive,
@@ -136,6 +149,8 @@ impl Rings {
                 next: 0,
                 end: 0,
             },
+            partial: None,
+            assembly,
             counters: Counters::default(),
         }
     }
@@ -170,13 +185,13 @@ impl Rings {
         self.ownership.in_flight()
     }
 
-    /// Number of packets that can be staged. Zero while completions from before a reset are
-    /// outstanding: their chunks must not be sent again before.
+    /// Number of packets that can be staged, each of as many chunks as a frame has. Zero while
+    /// completions from before a reset are outstanding: their chunks must not be sent again before.
     pub(crate) fn room(&self) -> usize {
         if self.ownership.late() > 0 {
             0
         } else {
-            self.free_slots.saturating_sub(self.staged.len())
+            self.free_slots.saturating_sub(self.staged.len()) / self.umem.chunks_per_frame()
         }
     }
 
@@ -194,9 +209,10 @@ impl Rings {
             .umem
             .index(packet.frame())
             .expect("a packet put to a device lies in a frame of that device");
-        self.staged
-            .push(self.umem.packet_descriptor(index, &mut packet));
-        self.ownership.put(index, packet);
+        let descriptors = self
+            .umem
+            .append_descriptors(index, &mut packet, &mut self.staged);
+        self.ownership.put(index, packet, descriptors);
         self.counters.transmitted += 1;
     }
 
@@ -213,7 +229,8 @@ impl Rings {
     /// Appends the staged packets to `lost`.
     pub(crate) fn unstage(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
         for descriptor in self.staged.drain(..) {
-            lost.extend(self.ownership.completed(descriptor.addr() as u64).ok());
+            let completed = self.ownership.completed(descriptor.addr() as u64);
+            lost.extend(completed.ok().flatten());
         }
     }
 
@@ -246,8 +263,8 @@ impl Rings {
             for descriptor in &self.returned[..count] {
                 match self.ownership.completed(descriptor.addr() as u64) {
                     Ok(packet) => {
-                        self.counters.completed += 1;
-                        done.push(packet);
+                        self.counters.completed += u64::from(packet.is_some());
+                        done.extend(packet);
                     }
                     Err(BadCompleted::Late) => self.counters.late_completed += 1,
                     Err(BadCompleted::NotInFlight) => self.counters.bad_completed += 1,
@@ -264,25 +281,93 @@ impl Rings {
         self.ownership.abandon(lost);
     }
 
-    /// The next received frame, with offset and number of its bytes.
+    /// The next received packet: its frame, offset and number of its bytes. A packet that spans chunks
+    /// is copied into a frame that holds all of it.
     pub(crate) fn receive(&mut self) -> Option<(UmemFrame, u32, u32)> {
         loop {
             let descriptor = self.next_arrived()?;
             let len = u32::try_from(descriptor.lengths().data()).unwrap_or(u32::MAX);
-            match self.ownership.received(descriptor.addr() as u64, len) {
-                Ok((frame, start)) => {
+            let is_last = !descriptor.has_more_frames();
+            let chunk = self.received(descriptor.addr() as u64, len);
+            if is_last && self.partial.is_none() {
+                if let Some((frame, start)) = chunk {
                     self.counters.received += 1;
                     return Some((frame, start, len));
                 }
-                Err(BadReceived::NotLent) => self.counters.bad_received += 1,
-                Err(BadReceived::OutsideFrame(frame)) => {
-                    self.counters.bad_received += 1;
-                    self.recycle(frame);
-                }
+                continue;
+            }
+            self.append(chunk, len);
+            if is_last && let Some(packet) = self.assembled() {
+                self.counters.received += 1;
+                return Some(packet);
             }
         }
     }
 
+    /// The frame of a descriptor and the offset of its bytes; `None` if it is refused.
+    fn received(&mut self, address: u64, len: u32) -> Option<(UmemFrame, u32)> {
+        match self.ownership.received(address, len) {
+            Ok(chunk) => Some(chunk),
+            Err(BadReceived::NotLent) => {
+                self.counters.bad_received += 1;
+                None
+            }
+            Err(BadReceived::OutsideFrame(frame)) => {
+                self.counters.bad_received += 1;
+                self.recycle(frame);
+                None
+            }
+        }
+    }
+
+    /// Appends `len` bytes of a chunk to the packet that is being received, and recycles the chunk. A
+    /// packet without one of its chunks, or longer than a frame, will be dropped.
+    fn append(&mut self, chunk: Option<(UmemFrame, u32)>, len: u32) {
+        let mut partial = self.partial.take().or_else(|| {
+            self.assembly.pop().map(|frame| Partial {
+                frame,
+                len: 0,
+                is_broken: false,
+            })
+        });
+        if let Some(partial) = &mut partial {
+            let end = partial.len + len as usize;
+            let to = partial.frame.bytes_mut().get_mut(partial.len..end);
+            match (to, &chunk) {
+                (Some(to), Some((frame, start))) => {
+                    let start = *start as usize;
+                    to.copy_from_slice(&frame.bytes()[start..start + len as usize]);
+                    partial.len = end;
+                }
+                (None, Some(_)) => {
+                    self.counters.bad_received += 1;
+                    partial.is_broken = true;
+                }
+                (_, None) => partial.is_broken = true,
+            }
+        }
+        self.partial = partial;
+        if let Some((frame, _)) = chunk {
+            self.recycle(frame);
+        }
+    }
+
+    /// The packet of which the last chunk has arrived, unless it is broken.
+    fn assembled(&mut self) -> Option<(UmemFrame, u32, u32)> {
+        let Partial {
+            frame,
+            len,
+            is_broken,
+        } = self.partial.take()?;
+        if is_broken {
+            self.assembly.push(frame);
+            return None;
+        }
+        Some((frame, 0, len as u32))
+    }
+
+    /// The next descriptor of the receive ring. None while the caller holds all frames for packets that
+    /// span chunks, so that such a packet waits for one.
     fn next_arrived(&mut self) -> Option<FrameDesc> {
         if self.arrived.next == self.arrived.end {
             self.refill();
@@ -294,17 +379,26 @@ impl Rings {
                 self.wake_receiver();
             }
         }
-        let next = self.arrived.descriptors[..self.arrived.end].get(self.arrived.next)?;
+        let next = *self.arrived.descriptors[..self.arrived.end].get(self.arrived.next)?;
+        let begins = next.has_more_frames() && self.partial.is_none();
+        if begins && self.assembly.is_empty() {
+            return None;
+        }
         self.arrived.next += 1;
-        Some(*next)
+        Some(next)
     }
 
-    /// Takes a frame for the fill ring. A frame of another UMEM is counted and dropped.
+    /// Takes a frame for the fill ring, or for packets that span chunks. A frame of another UMEM is
+    /// counted and dropped.
     pub(crate) fn recycle(&mut self, frame: UmemFrame) {
         let Some(index) = self.umem.index(&frame) else {
             self.counters.foreign_frames += 1;
             return;
         };
+        if self.umem.is_for_assembly(index) {
+            self.assembly.push(frame);
+            return;
+        }
         self.ownership.lend(index, frame);
         self.refill.push(self.umem.descriptor(index));
         if self.refill.len() >= BATCH {

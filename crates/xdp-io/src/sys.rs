@@ -181,6 +181,8 @@ const LINK_DETACH: c_long = 34;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
+/// `BPF_F_XDP_HAS_FRAGS`, Linux 5.18.
+const XDP_HAS_FRAGS: u32 = 1 << 5;
 const XDP_FLAGS_SKB_MODE: u32 = 2;
 const XDP_FLAGS_DRV_MODE: u32 = 4;
 
@@ -304,10 +306,11 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> R
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attr) }.map(|_| ())
 }
 
-/// Loads an XDP program. If the program is refused, the second part of the error is the verifier's
+/// Loads an XDP program, for packets of several buffers or of one only. If the program is refused, the second part of the error is the verifier's
 /// log, possibly empty.
 pub(crate) fn load_xdp_program(
     code: &[Instruction],
+    several_buffers: bool,
 ) -> std::result::Result<OwnedFd, (Errno, String)> {
     const LICENSE: &CStr = c"MIT OR Apache-2.0";
     let mut log = vec![0u8; LOG_LEN];
@@ -320,7 +323,7 @@ pub(crate) fn load_xdp_program(
         log_size: LOG_LEN as u32,
         log: log.as_mut_ptr().expose_provenance() as u64,
         kernel_version: 0,
-        flags: 0,
+        flags: if several_buffers { XDP_HAS_FRAGS } else { 0 },
         name: padded(b"tautline"),
         interface_index: 0,
         expected_attach_type: ATTACH_TYPE_XDP,

@@ -1,4 +1,4 @@
-//! [`UmemFrame`]: exclusive ownership of one chunk of packet memory.
+//! [`UmemFrame`]: exclusive ownership of one chunk of packet memory, or of several in a row.
 //!
 //! Each chunk of a UMEM is 4096 bytes:
 //!
@@ -13,6 +13,12 @@
 //! and small ones pass. A chunk of 2048 bytes leaves a frame of 1728, which such a NIC takes for
 //! 1024. The frame of a 4096-byte chunk has 3776, so a full-sized packet fits what any of them
 //! makes of it. 4096 is the largest chunk: an aligned chunk does not exceed a page.
+//!
+//! Longer packets span chunks (`XDP_USE_SG`, Linux 6.6), with a descriptor for each. A frame for
+//! them has several chunks in a row. Its owner sees one slice, which begins in the first chunk and
+//! goes on through the heads of the others. Before such a packet is sent, the bytes of each further
+//! chunk are shifted behind its head; the last ones first, so that none is overwritten. The kernel
+//! fills chunks one by one, so a received packet that spans chunks is copied into such a frame.
 //!
 //! A frame is created once, with the UMEM, and only moved, so safe access through it cannot alias.
 //! While the kernel has the chunk its frame is in the device's ownership table. Each frame is an
@@ -41,13 +47,22 @@ const OWN: usize = 64;
 const FRAME_AT: usize = OWN + 256;
 /// Coarsest unit to which a driver rounds the length of a receive buffer down.
 const BUFFER_UNIT: usize = 2048;
+/// Bytes of two VLAN tags.
+const TAGS: usize = 2 * 4;
 /// Bytes that a NIC counts besides the MTU: header, two VLAN tags, frame check sequence.
-const LINK_OVERHEAD: usize = ETHERNET_HEADER + 2 * 4 + 4;
+const LINK_OVERHEAD: usize = ETHERNET_HEADER + TAGS + 4;
+/// Most chunks of a frame. The kernel sends a packet of 17 at most (`MAX_SKB_FRAGS`).
+const MOST_CHUNKS: usize = 16;
+/// The packet goes on in the next descriptor (`XDP_PKT_CONTD`).
+const CONTINUED: u32 = 1;
 
 /// The largest MTU that a chunk carries if the kernel copies each packet.
 pub(crate) const COPY_MTU: usize = UmemFrame::LEN - ETHERNET_HEADER;
 /// The largest MTU that a chunk carries in zero copy, whatever the driver rounds its buffers to.
 pub(crate) const ZERO_COPY_MTU: usize = UmemFrame::LEN / BUFFER_UNIT * BUFFER_UNIT - LINK_OVERHEAD;
+
+/// The largest MTU that a frame of several chunks carries.
+pub(crate) const CHUNKED_MTU: usize = MOST_CHUNKS * UmemFrame::LEN - ETHERNET_HEADER - TAGS;
 
 /// The parts of a chunk, for the ownership table.
 pub(crate) const LAYOUT: Layout = Layout {
@@ -56,15 +71,32 @@ pub(crate) const LAYOUT: Layout = Layout {
     frame_len: UmemFrame::LEN as u64,
 };
 
+/// The chunks of a frame that holds a packet of `mtu` bytes.
+pub(crate) fn chunks_for(mtu: usize) -> usize {
+    if mtu <= COPY_MTU {
+        1
+    } else {
+        (mtu + ETHERNET_HEADER + TAGS).div_ceil(UmemFrame::LEN)
+    }
+}
+
 /// One frame of a UMEM: move-only, handed out once.
 ///
 /// It may outlive the device and be used from any thread. The UMEM is unmapped, and the queue of the
 /// interface released, when the device and its last frame are dropped.
 #[derive(Debug)]
 pub struct UmemFrame(
-    /// Address of the first byte. Not a pointer, because xsk-rs accesses the buffer too: each access
-    /// uses the provenance exposed last.
+    /// Address of the first byte, a multiple of 64, plus the number of further chunks. Not a pointer,
+    /// because xsk-rs accesses the buffer too: each access uses an exposed provenance.
     NonZeroUsize,
+);
+
+/// The bits of a frame's address that count its further chunks.
+const FURTHER: usize = 63;
+
+const _: () = assert!(
+    FRAME_AT.is_multiple_of(FURTHER + 1) && MOST_CHUNKS <= FURTHER + 1,
+    "the number of further chunks fits the address"
 );
 
 const _: () = assert!(
@@ -81,30 +113,44 @@ const _: () = assert!(
 );
 
 impl UmemFrame {
-    /// Bytes in a frame.
+    /// Bytes of a frame of one chunk; one of several has a multiple of it.
     pub const LEN: usize = CHUNK - FRAME_AT;
+
+    fn start(&self) -> usize {
+        self.0.get() & !FURTHER
+    }
+
+    fn chunks(&self) -> usize {
+        1 + (self.0.get() & FURTHER)
+    }
 }
 
 impl Frame for UmemFrame {
     fn bytes(&self) -> &[u8] {
-        let start = ptr::with_exposed_provenance::<u8>(self.0.get());
-        // SAFETY: `self` was made in `Umem::new` for the `LEN` bytes at this address, exposed
-        // there. They are mapped, because `self` counts as an owner of the mapping. Nothing writes
-        // them meanwhile: there is one `UmemFrame` for each chunk, borrowed here, and a chunk the
-        // kernel may write has its `UmemFrame` in the ownership table, where nothing borrows it.
-        unsafe { core::slice::from_raw_parts(start, Self::LEN) }
+        let start = ptr::with_exposed_provenance::<u8>(self.start());
+        // SAFETY: `self` was made in `Umem::new` for its chunks, which are in a row, and these bytes
+        // end in the last. xsk-rs exposed the pointer to the whole mapping when it passed it to C. They
+        // are mapped, because `self` counts as an owner of the mapping. Nothing writes them meanwhile:
+        // there is one `UmemFrame` for each chunk, borrowed here, and a chunk the kernel may write has
+        // its `UmemFrame` in the ownership table, where nothing borrows it.
+        unsafe { core::slice::from_raw_parts(start, self.chunks() * Self::LEN) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        let start = ptr::with_exposed_provenance_mut::<u8>(self.0.get());
+        let start = ptr::with_exposed_provenance_mut::<u8>(self.start());
         // SAFETY: as in `bytes`, and the borrow of `self` is exclusive.
-        unsafe { core::slice::from_raw_parts_mut(start, Self::LEN) }
+        unsafe { core::slice::from_raw_parts_mut(start, self.chunks() * Self::LEN) }
+    }
+
+    /// The chunks in use.
+    fn memory(&self, used: usize) -> usize {
+        used.next_multiple_of(Self::LEN).max(Self::LEN)
     }
 }
 
 impl Drop for UmemFrame {
     fn drop(&mut self) {
-        let own = ptr::with_exposed_provenance::<usize>(self.0.get() - FRAME_AT);
+        let own = ptr::with_exposed_provenance::<usize>(self.start() - FRAME_AT);
         // SAFETY: `Umem::new` exposed this part of the chunk and wrote an address there, aligned as
         // chunks are. Nothing else writes it: frames begin behind it, and the kernel keeps off the
         // frame headroom.
@@ -115,37 +161,83 @@ impl Drop for UmemFrame {
     }
 }
 
-/// The UMEM of one device, and the descriptors of its frames.
+/// Numbers of frames in a UMEM, in the order of their chunks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Frames for sending, of `chunks` chunks each; at least one.
+    pub(crate) transmit: u32,
+    /// Chunks for receiving.
+    pub(crate) receive: u32,
+    /// Frames of `chunks` chunks for received packets that span chunks.
+    pub(crate) assembly: u32,
+    /// Chunks of a frame.
+    pub(crate) chunks: u32,
+}
+
+impl Sizes {
+    /// Number of chunks.
+    pub(crate) fn total(&self) -> u32 {
+        (self.transmit + self.assembly) * self.chunks + self.receive
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.total()) * CHUNK as u64
+    }
+
+    /// The first chunk for received packets that span chunks; behind it are no others.
+    fn assembly_at(&self) -> usize {
+        (self.transmit * self.chunks + self.receive) as usize
+    }
+}
+
+/// The frames of a new UMEM by their purpose.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    pub(crate) transmit: Vec<UmemFrame>,
+    pub(crate) receive: Vec<UmemFrame>,
+    pub(crate) assembly: Vec<UmemFrame>,
+}
+
+/// The UMEM of one device, and the descriptors of its chunks.
 #[derive(Debug)]
 pub(crate) struct Umem {
     memory: Arc<xsk_rs::Umem>,
     first: usize,
     descriptors: Vec<FrameDesc>,
+    sizes: Sizes,
 }
 
 impl Umem {
-    /// Maps and registers `chunks` chunks; the rings hold at least `fill` and `completion` entries.
+    /// Maps and registers the chunks; the rings hold at least `fill` and `completion` entries.
     pub(crate) fn new(
-        chunks: NonZeroU32,
+        sizes: Sizes,
         fill: u32,
         completion: u32,
-    ) -> Result<(Self, Vec<UmemFrame>), UmemCreateError> {
-        let (memory, descriptors) =
-            xsk_rs::Umem::new(umem_config(fill, completion), chunks, false)?;
+    ) -> Result<(Self, Frames), UmemCreateError> {
+        let total = NonZeroU32::new(sizes.total()).expect("there is a frame for sending");
+        let (memory, descriptors) = xsk_rs::Umem::new(umem_config(fill, completion), total, false)?;
         let memory = Arc::new(memory);
-        let frames: Vec<UmemFrame> = descriptors
-            .iter()
-            .map(|descriptor| make_frame(&memory, *descriptor))
-            .collect();
-        let first = frames.first().map_or(0, |frame| frame.0.get());
-        Ok((
-            Self {
-                memory,
-                first,
-                descriptors,
-            },
-            frames,
-        ))
+        let mut rest = descriptors.as_slice();
+        let mut frames = |count: u32, chunks: u32| -> Vec<UmemFrame> {
+            let (these, others) = rest.split_at((count * chunks) as usize);
+            rest = others;
+            let runs = these.chunks_exact(chunks as usize);
+            runs.map(|run| make_frame(&memory, run)).collect()
+        };
+        let frames = Frames {
+            transmit: frames(sizes.transmit, sizes.chunks),
+            receive: frames(sizes.receive, 1),
+            assembly: frames(sizes.assembly, sizes.chunks),
+        };
+        let first = frames.transmit.first().map_or(0, UmemFrame::start);
+        let umem = Self {
+            memory,
+            first,
+            descriptors,
+            sizes,
+        };
+        Ok((umem, frames))
     }
 
     /// The UMEM of xsk-rs, for binding a socket.
@@ -158,9 +250,19 @@ impl Umem {
         self.descriptors.len()
     }
 
-    /// The chunk of `frame`, unless it belongs to another UMEM.
+    /// Chunks of a frame for sending.
+    pub(crate) fn chunks_per_frame(&self) -> usize {
+        self.sizes.chunks as usize
+    }
+
+    /// True if the frame at chunk `index` is for received packets that span chunks.
+    pub(crate) fn is_for_assembly(&self, index: usize) -> bool {
+        index >= self.sizes.assembly_at()
+    }
+
+    /// The first chunk of `frame`, unless it belongs to another UMEM.
     pub(crate) fn index(&self, frame: &UmemFrame) -> Option<usize> {
-        let index = frame.0.get().checked_sub(self.first)? / CHUNK;
+        let index = frame.start().checked_sub(self.first)? / CHUNK;
         (index < self.descriptors.len()).then_some(index)
     }
 
@@ -169,27 +271,53 @@ impl Umem {
         self.descriptors[index]
     }
 
-    /// The descriptor that sends `packet`, whose frame is chunk `index`. The exclusive borrow excludes
-    /// other readers.
-    pub(crate) fn packet_descriptor(
+    /// Appends the descriptors that send `packet`, whose frame begins at chunk `index`; returns their
+    /// number. Shifts the bytes of a packet that spans chunks. The exclusive borrow excludes other
+    /// readers.
+    pub(crate) fn append_descriptors(
         &self,
         index: usize,
         packet: &mut Packet<UmemFrame>,
-    ) -> FrameDesc {
-        let len = packet.bytes().len();
-        let mut descriptor = self.descriptors[index];
-        // SAFETY: the descriptor is of this UMEM. `packet` owns the chunk's only frame and is
-        // borrowed exclusively, so nothing else refers to the bytes while xsk-rs makes a slice of
-        // them; the kernel has not got them yet.
-        let mut data = unsafe { self.memory.data_mut(&mut descriptor) };
-        data.cursor().set_pos(len);
-        data.contents_mut().as_mut_ptr().expose_provenance();
-        descriptor
+        to: &mut Vec<FrameDesc>,
+    ) -> u8 {
+        let (before, len) = (to.len(), packet.bytes().len());
+        if len > UmemFrame::LEN {
+            let run = (packet.frame().chunks() - 1) * CHUNK + UmemFrame::LEN;
+            let start = ptr::with_exposed_provenance_mut::<u8>(packet.frame().start());
+            // SAFETY: as in `UmemFrame::bytes_mut`, up to the end of the last chunk.
+            shift(unsafe { core::slice::from_raw_parts_mut(start, run) }, len);
+        }
+        for (chunk, (_, len)) in (index..).zip(LAYOUT.pieces(index, len as u32)) {
+            let mut descriptor = self.descriptors[chunk];
+            // SAFETY: the descriptor is of this UMEM. `packet` owns the chunk's only frame and is
+            // borrowed exclusively, so nothing else refers to the bytes while xsk-rs makes a slice of
+            // them; the kernel has not got them yet.
+            let mut data = unsafe { self.memory.data_mut(&mut descriptor) };
+            data.cursor().set_pos(len as usize);
+            data.contents_mut().as_mut_ptr().expose_provenance();
+            descriptor.set_options(CONTINUED);
+            to.push(descriptor);
+        }
+        if let Some(last) = to.last_mut() {
+            last.set_options(0);
+        }
+        (to.len() - before) as u8
     }
 }
 
-/// The only frame of the chunk behind `descriptor`.
-fn make_frame(memory: &Arc<xsk_rs::Umem>, mut descriptor: FrameDesc) -> UmemFrame {
+/// Moves the bytes of a packet of `len` bytes that begins with `run`, all but those of the first chunk,
+/// to the places of data in their chunks.
+fn shift(run: &mut [u8], len: usize) {
+    for piece in (1..len.div_ceil(UmemFrame::LEN)).rev() {
+        let start = piece * UmemFrame::LEN;
+        let end = len.min(start + UmemFrame::LEN);
+        run.copy_within(start..end, piece * CHUNK);
+    }
+}
+
+/// The only frame of the chunks behind `run`, which are in a row.
+fn make_frame(memory: &Arc<xsk_rs::Umem>, run: &[FrameDesc]) -> UmemFrame {
+    let mut descriptor = run[0];
     let owner = Arc::into_raw(Arc::clone(memory)).expose_provenance();
     // SAFETY: the descriptor is of this UMEM, and nothing refers to the chunk yet: its frame is
     // being created.
@@ -205,10 +333,14 @@ fn make_frame(memory: &Arc<xsk_rs::Umem>, mut descriptor: FrameDesc) -> UmemFram
         UmemFrame::LEN,
         "xsk-rs lays a chunk out as we do"
     );
-    UmemFrame(
-        NonZeroUsize::new(start.as_mut_ptr().expose_provenance())
-            .expect("mapped memory is not at address zero"),
-    )
+    let start = NonZeroUsize::new(start.as_mut_ptr().expose_provenance())
+        .expect("mapped memory is not at address zero");
+    let further = run.len() - 1;
+    assert!(
+        start.get() & FURTHER == 0 && run[further].addr() - run[0].addr() == further * CHUNK,
+        "xsk-rs puts one chunk after the other"
+    );
+    UmemFrame(start | further)
 }
 
 /// Sizes are checked by [`crate::Config`] or constants, so building cannot fail.
@@ -220,4 +352,47 @@ fn umem_config(fill: u32, completion: u32) -> UmemConfig {
         .comp_queue_size(QueueSize::new(completion).expect("ring sizes are powers of two"))
         .build()
         .expect("the headrooms leave room in a chunk")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_hold_their_mtu_and_two_tags() {
+        let edges = [COPY_MTU, COPY_MTU + 1, CHUNKED_MTU];
+        for mtu in (1500..=CHUNKED_MTU).step_by(7).chain(edges) {
+            let len = chunks_for(mtu) * UmemFrame::LEN;
+            let tags = if mtu > COPY_MTU { TAGS } else { 0 };
+            assert!(len >= mtu + ETHERNET_HEADER + tags, "{mtu}: {len} bytes");
+            assert!(
+                mtu <= COPY_MTU || len - UmemFrame::LEN < mtu + ETHERNET_HEADER + TAGS,
+                "{mtu}: a chunk too many"
+            );
+        }
+        assert_eq!((chunks_for(1500), chunks_for(9000)), (1, 3));
+        assert_eq!(chunks_for(CHUNKED_MTU), MOST_CHUNKS);
+    }
+
+    #[test]
+    fn shifted_pieces_are_the_packet() {
+        const CHUNKS: usize = 4;
+        let packet: Vec<u8> = (0..CHUNKS * UmemFrame::LEN)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        let edge = |chunks| [chunks * UmemFrame::LEN - 1, chunks * UmemFrame::LEN];
+        for len in (1..CHUNKS).flat_map(edge).chain([1, 9014, packet.len()]) {
+            let mut run = vec![0; (CHUNKS - 1) * CHUNK + UmemFrame::LEN];
+            run[..packet.len()].copy_from_slice(&packet);
+            shift(&mut run, len);
+            let pieces = LAYOUT.pieces(0, len as u32).map(|(address, len)| {
+                let start = address as usize - FRAME_AT;
+                &run[start..start + len as usize]
+            });
+            assert!(
+                pieces.collect::<Vec<_>>().concat() == packet[..len],
+                "{len} bytes"
+            );
+        }
+    }
 }

@@ -63,15 +63,18 @@ impl<D: Device<Frame = UmemFrame>> Port<D> {
         self.device.put(Packet::new(frame, 60), NOW);
     }
 
+    fn reap(&mut self, now: Instant) {
+        let mut done = Vec::new();
+        self.device.reap(now, &mut done);
+        for packet in done {
+            let _ = self.pool.settle(packet);
+        }
+    }
+
     /// Reaps until nothing is in flight.
     fn settle(&mut self) {
-        let mut done = Vec::new();
         for turn in 0..1000 {
-            self.device
-                .reap(NOW + Duration::from_millis(turn), &mut done);
-            for packet in done.drain(..) {
-                let _ = self.pool.settle(packet);
-            }
+            self.reap(NOW + Duration::from_millis(turn));
             if self.device.in_flight() == 0 {
                 break;
             }
@@ -175,6 +178,125 @@ fn generic_mode_carries_frames_too() {
     let (mut left, mut right) = (open(&pair.left), open(&pair.right));
     assert_eq!(right.device.mode().to_string(), "generic (SKB) mode, copy");
     transfer(&mut left, &mut right, &pair.right, 1000);
+}
+
+/// Raises the MTU of both ends to 9000.
+fn jumbo(pair: &Pair) {
+    for end in [&pair.left, &pair.right] {
+        end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
+    }
+}
+
+/// A packet of `len` bytes for `to` that differs from others of its `mark` and length.
+fn patterned(frame: &mut [u8], len: usize, to: &End, mark: u64) {
+    for (place, byte) in frame[..len].iter_mut().enumerate() {
+        *byte = (place % 251) as u8 ^ mark as u8;
+    }
+    write_frame(frame, len, to.address, mark);
+}
+
+/// Sends packets of the lengths at which the number of chunks changes, on the way out or in; checks
+/// that each arrives as it was.
+fn transfer_jumbo(from: &mut Port, to: &mut Port, destination: &End) {
+    // Sent: 3776 bytes in the first chunk, 4096 in the others; received: 3776 in each.
+    let lengths = [60, 3776, 3777, 7552, 7553, 7872, 7873, 9000, 9014, 60, 9014];
+    let mut expected = vec![0; 9014];
+    let mut sent = 0;
+    for round in 0..200 {
+        for (mark, len) in (round..).zip(lengths) {
+            let mut frame = from.pool.take().expect("the reserve is large enough");
+            patterned(frame.bytes_mut(), len, destination, mark);
+            from.device.put(Packet::new(frame, len as u32), NOW);
+        }
+        from.device.doorbell(NOW);
+        for (mark, len) in (round..).zip(lengths) {
+            let received = (0..1000).find_map(|_| {
+                from.reap(NOW);
+                let received = to.device.receive(NOW);
+                if received.is_none() {
+                    sleep(Duration::from_millis(1));
+                }
+                received
+            });
+            let received = received.expect("it arrives");
+            patterned(&mut expected, len, destination, mark);
+            assert!(received.bytes() == &expected[..len], "{len} bytes, {mark}");
+            to.device.recycle(received.frame);
+            sent += 1;
+        }
+    }
+    let (ours, theirs) = (from.device.statistics(), to.device.statistics());
+    assert_eq!(
+        (ours.device.transmitted, theirs.device.received),
+        (sent, sent)
+    );
+    assert_eq!(theirs.device.bad_received + ours.device.bad_completed, 0);
+    for kernel in [ours.kernel, theirs.kernel].map(|kernel| kernel.expect("the kernel counts")) {
+        assert_eq!((kernel.receive_dropped, kernel.transmit_invalid), (0, 0));
+    }
+}
+
+#[test]
+fn packets_span_chunks_in_either_hook() {
+    for driver in [Driver::Native, Driver::Skb] {
+        let pair = pair_or_skip!();
+        jumbo(&pair);
+        let open = |end: &End| {
+            Port::open(
+                end,
+                Config {
+                    driver,
+                    ..end.config()
+                },
+            )
+            .unwrap()
+        };
+        let (mut left, mut right) = (open(&pair.left), open(&pair.right));
+        assert_eq!(left.device.mtu(), 9000);
+        transfer_jumbo(&mut left, &mut right, &pair.right);
+        transfer_jumbo(&mut right, &mut left, &pair.left);
+        left.settle();
+        right.settle();
+    }
+}
+
+#[test]
+fn a_received_packet_waits_for_a_frame_that_holds_its_chunks() {
+    let pair = pair_or_skip!();
+    jumbo(&pair);
+    let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
+    const HELD: u64 = 64;
+    for mark in 0..=HELD {
+        let mut frame = left.pool.take().unwrap();
+        patterned(frame.bytes_mut(), 9014, &pair.right, mark);
+        left.device.put(Packet::new(frame, 9014), NOW);
+    }
+    left.device.doorbell(NOW);
+    left.settle();
+    let mut held: Vec<_> = std::iter::from_fn(|| right.device.receive(NOW)).collect();
+    assert_eq!(held.len(), HELD as usize);
+    right.device.recycle(held.pop().unwrap().frame);
+    let last = right.device.receive(NOW).expect("the one that waited");
+    assert_eq!(last.bytes().last_chunk(), Some(&HELD.to_be_bytes()));
+    right.device.recycle(last.frame);
+}
+
+#[test]
+fn packets_of_a_larger_mtu_survive_a_rebind_at_a_smaller_one() {
+    let pair = pair_or_skip!();
+    jumbo(&pair);
+    let mut left = queues(&pair.left);
+    let mut queued = left.pool.take().unwrap();
+    patterned(queued.bytes_mut(), 9014, &pair.right, 7);
+    left.put(&pair.right, 1);
+    pair.left
+        .ip(&["link", "set", &pair.left.interface, "mtu", "1500"]);
+    stall(&pair.left, &mut left);
+    assert_eq!(reset(&pair.left, &mut left), 1);
+    // Too long for the link, which drops it.
+    left.device.put(Packet::new(queued, 9014), NOW);
+    left.device.doorbell(NOW);
+    left.settle();
 }
 
 #[test]
@@ -591,29 +713,46 @@ fn only_solicitations_for_our_ipv6_address_are_redirected() {
 }
 
 /// An ICMP echo request from `from`'s address to the kernel's at the other end, as an Ethernet
-/// frame of 60 bytes.
-fn write_echo_request(bytes: &mut [u8], from: &End, to: &End) {
-    write_frame(bytes, 60, to.kernel_address, 0);
+/// frame of `len` bytes, an even number.
+fn write_echo_request(bytes: &mut [u8], len: usize, from: &End, to: &End) {
+    write_frame(bytes, len, to.kernel_address, 0);
+    bytes[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
     bytes[23] = 1;
     bytes[26..30].copy_from_slice(&from.address.octets());
     bytes[34..42].copy_from_slice(&[8, 0, 0, 0, 0x12, 0x34, 0, 1]);
-    bytes[42..60].fill(0);
-    for (start, end, at) in [(14, 34, 24), (34, 60, 36)] {
+    bytes[42..len].fill(0x5a);
+    for (start, end, at) in [(14, 34, 24), (34, len, 36)] {
         let words = bytes[start..end]
             .chunks(2)
             .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-        let sum: u32 = words.sum();
-        let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        let mut sum: u32 = words.sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        bytes[at..at + 2].copy_from_slice(&(!sum as u16).to_be_bytes());
     }
 }
 
 #[test]
 fn a_kernel_without_xdp_answers_us() {
     let pair = pair_or_skip!();
-    let Pair { left, right } = &pair;
+    kernel_echoes(&pair, 60);
+}
+
+#[test]
+fn a_kernel_answers_packets_that_span_chunks() {
+    let pair = pair_or_skip!();
+    jumbo(&pair);
+    kernel_echoes(&pair, 9014);
+}
+
+/// The kernel at the right answers an echo request of `len` bytes from the left.
+fn kernel_echoes(pair: &Pair, len: usize) {
+    let Pair { left, right } = pair;
     let mut port = Port::new(left);
-    let mac = left.inside(|| interface_mac(&left.interface)).unwrap();
+    let mac = left
+        .inside(|| interface_mac(&left.interface))
+        .expect("it exists");
     let mac_text = mac.map(|byte| format!("{byte:02x}")).join(":");
     right.ip(&[
         "neighbour",
@@ -624,20 +763,24 @@ fn a_kernel_without_xdp_answers_us() {
         "dev",
         &right.interface,
     ]);
-    let mut frame = port.pool.take().unwrap();
-    write_echo_request(frame.bytes_mut(), left, right);
-    let peer = right.inside(|| interface_mac(&right.interface)).unwrap();
+    let mut frame = port.pool.take().expect("one is free");
+    write_echo_request(frame.bytes_mut(), len, left, right);
+    let peer = right
+        .inside(|| interface_mac(&right.interface))
+        .expect("it exists");
     frame.bytes_mut()[..6].copy_from_slice(&peer);
-    port.device.put(Packet::new(frame, 60), NOW);
+    port.device.put(Packet::new(frame, len as u32), NOW);
     port.device.doorbell(NOW);
     port.settle();
     sleep(Duration::from_millis(50));
     let reply = port.device.receive(NOW).expect("an echo reply");
+    assert_eq!(reply.bytes().len(), len);
     assert_eq!(reply.bytes()[..6], mac);
     assert_eq!(
         (reply.bytes()[23], reply.bytes()[34], &reply.bytes()[38..42]),
         (1, 0, &[0x12, 0x34, 0, 1][..])
     );
+    assert!(reply.bytes()[42..].iter().all(|byte| *byte == 0x5a));
     port.device.recycle(reply.frame);
 }
 
@@ -934,9 +1077,11 @@ fn what_cannot_be_opened_is_explained() {
     });
     assert!(mtu.contains("mtu 2022"), "{mtu}");
     end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
+    assert!(Port::open(end, end.config()).is_ok(), "in several chunks");
+    end.ip(&["link", "set", &end.interface, "mtu", "65535"]);
     let mtu = refusal(end.config());
     assert!(
-        mtu.contains("MTU of 9000") && mtu.contains("mtu 3762"),
+        mtu.contains("MTU of 65535") && mtu.contains("mtu 60394"),
         "{mtu}"
     );
     end.ip(&["link", "set", &end.interface, "mtu", "1500"]);

@@ -5,8 +5,10 @@ use arbitrary::Arbitrary;
 use tautline_base::{HeapFrame, Packet};
 use tautline_xdp_io::ownership::{BadCompleted, BadReceived, Layout, Ownership};
 
-/// Chunks of the UMEM.
-const CHUNKS: usize = 8;
+/// Chunks of the UMEM: four of a frame each, then two frames of three chunks.
+const CHUNKS: usize = SINGLE + 2 * LARGE;
+const SINGLE: usize = 4;
+const LARGE: usize = 3;
 const LAYOUT: Layout = Layout {
     chunk: 4096,
     frame_at: 256,
@@ -23,7 +25,7 @@ pub struct Input {
 enum Step {
     /// The caller lends the chunk to the fill ring.
     Lend(u8),
-    /// The caller puts a packet of the chunk into the transmit ring.
+    /// The caller puts a packet into the transmit ring, whose frame begins at the chunk.
     Put(u8, u16),
     /// The kernel reports a reception.
     Received(Address, u32),
@@ -50,55 +52,101 @@ impl Address {
     }
 }
 
-/// Where the frame of a chunk is.
+/// Where a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
     Caller,
     Fill,
-    Transmit,
+    /// In a descriptor of the packet whose frame begins at this chunk.
+    Transmit(usize),
+}
+
+/// The chunks as they ought to be.
+#[derive(Debug)]
+struct Model {
+    holders: [Holder; CHUNKS],
+    late: [bool; CHUNKS],
+    /// Packets whose last descriptor is not complete, by the first chunk of their frame.
+    in_flight: [bool; CHUNKS],
+}
+
+impl Model {
+    /// The caller has the frame that begins at `chunk`, and the kernel nothing of it.
+    fn is_free(&self, chunk: usize) -> bool {
+        let begins = chunk < SINGLE || (chunk - SINGLE).is_multiple_of(LARGE);
+        begins
+            && !self.in_flight[chunk]
+            && (chunk..chunk + frame_chunks(chunk))
+                .all(|chunk| self.holders[chunk] == Holder::Caller && !self.late[chunk])
+    }
+}
+
+/// Chunks of the frame that begins at `chunk`.
+fn frame_chunks(chunk: usize) -> usize {
+    if chunk < SINGLE { 1 } else { LARGE }
 }
 
 /// Runs one case: the table against a model.
 pub fn run(input: Input) {
     let mut table: Ownership<HeapFrame> = Ownership::new(LAYOUT, CHUNKS);
-    let mut model = [Holder::Caller; CHUNKS];
-    let mut late = [false; CHUNKS];
+    let mut model = Model {
+        holders: [Holder::Caller; CHUNKS],
+        late: [false; CHUNKS],
+        in_flight: [false; CHUNKS],
+    };
     for step in input.steps.iter().take(500) {
         match step {
             Step::Lend(chunk) => {
                 let chunk = usize::from(*chunk) % CHUNKS;
-                if model[chunk] == Holder::Caller && !late[chunk] {
+                if model.is_free(chunk) {
                     table.lend(chunk, HeapFrame::new());
-                    model[chunk] = Holder::Fill;
+                    model.holders[chunk] = Holder::Fill;
                 }
             }
             Step::Put(chunk, len) => {
                 let chunk = usize::from(*chunk) % CHUNKS;
-                if model[chunk] == Holder::Caller && !late[chunk] {
-                    let packet = Packet::new(HeapFrame::new(), u32::from(*len) % 1500);
-                    table.put(chunk, packet);
-                    model[chunk] = Holder::Transmit;
+                if model.is_free(chunk) {
+                    put(&mut table, &mut model, chunk, u32::from(*len));
                 }
             }
-            Step::Received(address, len) => received(&mut table, &mut model, address.value(), *len),
-            Step::Completed(address) => {
-                completed(&mut table, &mut model, &mut late, address.value());
+            Step::Received(address, len) => {
+                received(&mut table, &mut model.holders, address.value(), *len);
             }
+            Step::Completed(address) => completed(&mut table, &mut model, address.value()),
             Step::Reset => {
                 let mut lost = Vec::new();
                 table.abandon(&mut lost);
-                let in_flight = model.iter_mut().zip(&mut late);
-                let in_flight = in_flight.filter(|(holder, _)| **holder == Holder::Transmit);
-                let count = in_flight
-                    .map(|(holder, late)| (*holder, *late) = (Holder::Caller, true))
-                    .count();
+                for (holder, late) in model.holders.iter_mut().zip(&mut model.late) {
+                    if let Holder::Transmit(_) = holder {
+                        (*holder, *late) = (Holder::Caller, true);
+                    }
+                }
+                let packets = model.in_flight.iter_mut().filter(|packet| **packet);
+                let count = packets.map(|packet| *packet = false).count();
                 assert_eq!(lost.len(), count, "packets lost to a reset");
             }
         }
-        let count = |wanted| model.iter().filter(|holder| **holder == wanted).count();
-        assert_eq!(table.in_flight(), count(Holder::Transmit));
-        assert_eq!(table.late(), late.iter().filter(|late| **late).count());
+        let count = |flags: &[bool]| flags.iter().filter(|flag| **flag).count();
+        assert_eq!(table.in_flight(), count(&model.in_flight));
+        assert_eq!(table.late(), count(&model.late));
     }
+}
+
+/// Puts a packet of at most `len` bytes in the descriptors that its length takes.
+fn put(table: &mut Ownership<HeapFrame>, model: &mut Model, chunk: usize, len: u32) {
+    let room = frame_chunks(chunk) as u64 * LAYOUT.frame_len;
+    let len = len % (room as u32 + 1);
+    let pieces: Vec<_> = LAYOUT.pieces(chunk, len).collect();
+    assert_eq!(pieces.iter().map(|(_, len)| len).sum::<u32>(), len);
+    for (piece, (address, len)) in (chunk..).zip(&pieces) {
+        assert_eq!(chunk_of(*address), Some(piece));
+        assert_eq!(address % LAYOUT.chunk, LAYOUT.frame_at);
+        assert!(u64::from(*len) <= LAYOUT.frame_len, "in one chunk");
+        model.holders[piece] = Holder::Transmit(chunk);
+    }
+    let packet = Packet::new(HeapFrame::with_len(room as usize), len);
+    table.put(chunk, packet, pieces.len() as u8);
+    model.in_flight[chunk] = true;
 }
 
 /// The chunk of `address`, if it is in the UMEM.
@@ -126,25 +174,27 @@ fn received(
     }
 }
 
-fn completed(
-    table: &mut Ownership<HeapFrame>,
-    model: &mut [Holder; CHUNKS],
-    late: &mut [bool; CHUNKS],
-    address: u64,
-) {
+fn completed(table: &mut Ownership<HeapFrame>, model: &mut Model, address: u64) {
     let chunk = chunk_of(address);
     match table.completed(address) {
-        Ok(_) => {
+        Ok(packet) => {
             let chunk = chunk.expect("a chunk of the UMEM");
-            assert_eq!(model[chunk], Holder::Transmit, "a completion of nothing");
-            model[chunk] = Holder::Caller;
+            let Holder::Transmit(first) = model.holders[chunk] else {
+                panic!("a completion of nothing: {:?}", model.holders[chunk]);
+            };
+            model.holders[chunk] = Holder::Caller;
+            let is_last = !model.holders.contains(&Holder::Transmit(first));
+            assert_eq!(packet.is_some(), is_last, "returned with its last descriptor");
+            model.in_flight[first] = !is_last;
         }
         Err(BadCompleted::Late) => {
             let chunk = chunk.expect("a chunk of the UMEM");
-            assert!(std::mem::take(&mut late[chunk]), "late without a reset");
+            assert!(std::mem::take(&mut model.late[chunk]), "late without a reset");
         }
         Err(BadCompleted::NotInFlight) => assert!(
-            chunk.is_none_or(|chunk| model[chunk] != Holder::Transmit && !late[chunk]),
+            chunk.is_none_or(|chunk| {
+                !matches!(model.holders[chunk], Holder::Transmit(_)) && !model.late[chunk]
+            }),
             "a true completion was refused"
         ),
     }

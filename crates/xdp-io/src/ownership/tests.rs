@@ -11,7 +11,11 @@ const LAYOUT: Layout = Layout {
     frame_at: 320,
     frame_len: 1728,
 };
-const CHUNKS: usize = 6;
+/// Chunks of which each has a frame of its own.
+const SINGLE: usize = 6;
+/// Then come frames of three chunks.
+const MOST_DESCRIPTORS: u8 = 3;
+const CHUNKS: usize = SINGLE + 2 * MOST_DESCRIPTORS as usize;
 
 #[derive(Debug, PartialEq, Eq)]
 struct TestFrame(usize);
@@ -38,17 +42,53 @@ fn index(packet: &Packet<TestFrame>) -> usize {
     packet.frame().0
 }
 
+/// The packet that the completion of `address` returns.
+fn returned(table: &mut Ownership<TestFrame>, address: u64) -> usize {
+    let packet = table.completed(address).expect("in flight");
+    index(&packet.expect("the last descriptor"))
+}
+
 #[test]
 fn a_packet_comes_back_once() {
     let mut table = table();
-    table.put(2, Packet::new(TestFrame(2), 60));
+    table.put(2, Packet::new(TestFrame(2), 60), 1);
     assert_eq!(table.in_flight(), 1);
-    assert_eq!(index(&table.completed(at(2)).unwrap()), 2);
+    assert_eq!(returned(&mut table, at(2)), 2);
     assert_eq!(table.in_flight(), 0);
     assert_eq!(
         table.completed(at(2)).unwrap_err(),
         BadCompleted::NotInFlight,
         "duplicate"
+    );
+}
+
+#[test]
+fn a_packet_of_several_chunks_comes_back_with_its_last() {
+    let mut table = table();
+    table.put(1, Packet::new(TestFrame(1), 5000), 3);
+    let complete = |table: &mut Ownership<TestFrame>, chunk| {
+        table.completed(at(chunk)).expect("in flight").is_some()
+    };
+    assert!(!complete(&mut table, 3));
+    assert_eq!(
+        table.completed(at(3)).unwrap_err(),
+        BadCompleted::NotInFlight
+    );
+    assert!(!complete(&mut table, 1));
+    assert_eq!(table.in_flight(), 1);
+    assert!(complete(&mut table, 2));
+    assert_eq!(table.in_flight(), 0);
+}
+
+#[test]
+fn pieces_fill_one_chunk_after_the_other() {
+    let pieces = |len| LAYOUT.pieces(2, len).collect::<Vec<_>>();
+    assert_eq!(pieces(0), [(at(2), 0)]);
+    assert_eq!(pieces(1728), [(at(2), 1728)]);
+    assert_eq!(pieces(1729), [(at(2), 1728), (at(3), 1)]);
+    assert_eq!(
+        pieces(2 * 1728 + 7),
+        [(at(2), 1728), (at(3), 1728), (at(4), 7)]
     );
 }
 
@@ -97,16 +137,16 @@ fn received_bytes_must_lie_within_a_lent_frame() {
 #[test]
 fn a_packet_in_flight_cannot_be_received_into() {
     let mut table = table();
-    table.put(0, Packet::new(TestFrame(0), 60));
+    table.put(0, Packet::new(TestFrame(0), 60), 1);
     assert_eq!(table.received(at(0), 60), Err(BadReceived::NotLent));
-    assert_eq!(index(&table.completed(at(0)).unwrap()), 0);
+    assert_eq!(returned(&mut table, at(0)), 0);
 }
 
 #[test]
 fn after_a_reset_the_kernel_still_owes_one_completion_each() {
     let mut table = table();
-    table.put(0, Packet::new(TestFrame(0), 60));
-    table.put(4, Packet::new(TestFrame(4), 60));
+    table.put(0, Packet::new(TestFrame(0), 60), 1);
+    table.put(4, Packet::new(TestFrame(4), 60), 1);
     let mut lost = Vec::new();
     table.abandon(&mut lost);
     assert_eq!(lost.iter().map(index).collect::<Vec<_>>(), [0, 4]);
@@ -122,7 +162,7 @@ fn after_a_reset_the_kernel_still_owes_one_completion_each() {
 #[derive(Clone, Debug)]
 enum Step {
     Lend,
-    Put,
+    Put { descriptors: u8 },
     Received { address: u64, len: u32 },
     Completed { address: u64 },
     Reset,
@@ -135,7 +175,7 @@ fn address() -> impl Strategy<Value = u64> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         Just(Step::Lend),
-        Just(Step::Put),
+        (1..=MOST_DESCRIPTORS).prop_map(|descriptors| Step::Put { descriptors }),
         (address(), prop_oneof![Just(1514), any::<u32>()])
             .prop_map(|(address, len)| Step::Received { address, len }),
         address().prop_map(|address| Step::Completed { address }),
@@ -147,20 +187,26 @@ proptest! {
     /// With any descriptors of the kernel, the caller never gets a frame it already holds, and no frame is
     /// lost.
     #[test]
-    fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..200)) {
+    fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..300)) {
         let mut table = table();
-        let mut ours: BTreeSet<usize> = (0..CHUNKS).collect();
+        let large = (SINGLE..CHUNKS).step_by(MOST_DESCRIPTORS.into());
+        let mut ours: BTreeSet<usize> = (0..SINGLE).chain(large).collect();
+        let frames = ours.len();
         let mut lent = 0;
         for step in steps {
             match step {
-                Step::Lend | Step::Put => {
+                Step::Lend => {
                     let Some(index) = ours.pop_first() else { continue };
-                    if matches!(step, Step::Put) {
-                        table.put(index, Packet::new(TestFrame(index), 60));
-                    } else {
-                        table.lend(index, TestFrame(index));
-                        lent += 1;
-                    }
+                    table.lend(index, TestFrame(index));
+                    lent += 1;
+                }
+                Step::Put { descriptors } => {
+                    // The chunks of a packet from before a reset stay with the kernel.
+                    if table.late() > 0 { continue }
+                    let taken = if descriptors == 1 { ours.pop_first() } else { ours.pop_last() };
+                    let Some(index) = taken else { continue };
+                    let descriptors = if index < SINGLE { 1 } else { descriptors };
+                    table.put(index, Packet::new(TestFrame(index), 60), descriptors);
                 }
                 Step::Received { address, len } => {
                     if let Ok((frame, _)) | Err(BadReceived::OutsideFrame(frame)) = table.received(address, len) {
@@ -169,7 +215,7 @@ proptest! {
                     }
                 }
                 Step::Completed { address } => {
-                    if let Ok(packet) = table.completed(address) {
+                    if let Ok(Some(packet)) = table.completed(address) {
                         prop_assert!(ours.insert(index(&packet)));
                     }
                 }
@@ -181,7 +227,7 @@ proptest! {
                     }
                 }
             }
-            prop_assert_eq!(ours.len() + lent + table.in_flight(), CHUNKS);
+            prop_assert_eq!(ours.len() + lent + table.in_flight(), frames);
         }
     }
 }
