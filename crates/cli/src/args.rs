@@ -11,8 +11,10 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
-use tautline_stack::{Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{BadCidr, Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
 use tautline_tc::Tree;
+
+use crate::lease::HeldLease;
 
 /// Choice between this stack's sockets and the kernel's, in the role `R`.
 #[derive(Subcommand, Debug)]
@@ -41,9 +43,13 @@ pub struct StackArgs {
     #[arg(long)]
     pub iface: String,
     /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; repeatable. Must not be an
-    /// address of the kernel
+    /// address of the kernel. `dhcp`: an IPv4 address and its router from a DHCP server, under a client
+    /// identifier that is not the kernel's
     #[arg(long, alias = "address", required = true)]
-    pub ip: Vec<Cidr>,
+    pub ip: Vec<OwnAddress>,
+    /// The lease behind `--ip dhcp`, once there is one.
+    #[arg(skip)]
+    pub(crate) held: Option<HeldLease>,
     /// Router to other networks; at most one per address family
     #[arg(long)]
     pub gateway: Vec<IpAddr>,
@@ -83,6 +89,46 @@ pub struct StackArgs {
     /// During traffic, coalesce received frames for this time, as ethtool -C rx-usecs
     #[arg(long, default_value = "20us")]
     pub gather: Times,
+}
+
+impl StackArgs {
+    /// Our addresses, that of the lease included.
+    pub fn own(&self) -> impl Iterator<Item = Cidr> + '_ {
+        let fixed = self.ip.iter().filter_map(|own| match own {
+            OwnAddress::Fixed(own) => Some(*own),
+            OwnAddress::Dhcp => None,
+        });
+        let leased = self.held.as_ref().map(|held| held.lease.cidr());
+        fixed.chain(leased)
+    }
+
+    /// Routers to other networks. A lease's counts if no other of its family is given.
+    pub fn routers(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let has_ipv4 = self.gateway.iter().any(IpAddr::is_ipv4);
+        let leased = self.held.as_ref().and_then(|held| held.lease.router);
+        let leased = leased.filter(|_| !has_ipv4).map(IpAddr::V4);
+        self.gateway.iter().copied().chain(leased)
+    }
+}
+
+/// Source of an address of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnAddress {
+    /// Named on the command line.
+    Fixed(Cidr),
+    /// A DHCP server.
+    Dhcp,
+}
+
+impl FromStr for OwnAddress {
+    type Err = BadCidr;
+
+    fn from_str(text: &str) -> Result<Self, BadCidr> {
+        match text {
+            "dhcp" => Ok(Self::Dhcp),
+            text => text.parse().map(Self::Fixed),
+        }
+    }
 }
 
 /// Options of a stack on a device, or of none: then the sockets are the kernel's.

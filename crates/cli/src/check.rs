@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tautline_stack::Cidr;
 
-use crate::args::{DeviceKind, Mode, StackArgs};
+use crate::args::{DeviceKind, Mode, OwnAddress, StackArgs};
 
 /// An option whose value cannot work.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +35,11 @@ impl StackArgs {
     /// # Errors
     /// If no host can have these addresses and routers, or an option is for another device.
     pub fn check(&self) -> Result<(), Unusable> {
-        for (at, own) in self.ip.iter().enumerate() {
-            self.check_own(*own, &self.ip[..at])?;
+        let all: Vec<_> = self.own().collect();
+        for (at, own) in all.iter().enumerate() {
+            self.check_own(*own, &all[..at])?;
         }
+        self.check_dhcp()?;
         for (at, via) in self.gateway.iter().enumerate() {
             self.check_gateway(*via, &self.gateway[..at])?;
         }
@@ -63,6 +65,28 @@ impl StackArgs {
         })
     }
 
+    /// # Errors
+    /// If no lease can be obtained for these options.
+    pub(crate) fn check_dhcp(&self) -> Result<(), Unusable> {
+        let asks = self.ip.iter().filter(|own| **own == OwnAddress::Dhcp);
+        let problem = match asks.count() {
+            0 => return Ok(()),
+            1 if self.device == DeviceKind::Tap => {
+                "it needs --device af_xdp or packet; a TAP interface has no other hosts"
+            }
+            1 if self.queues.is_some() => "it does without --queues; leave one of them out",
+            1 => return Ok(()),
+            _ => "once is enough: an interface gets one address",
+        };
+        Err(Unusable::new("ip", "dhcp", problem))
+    }
+
+    /// Whether an address of ours is of the family of `address`; that of a lease to come counts.
+    fn has_family(&self, address: IpAddr) -> bool {
+        let is_leased = address.is_ipv4() && self.ip.contains(&OwnAddress::Dhcp);
+        is_leased || self.own().any(|own| own.address().is_ipv4() == address.is_ipv4())
+    }
+
     fn check_own(&self, own: Cidr, before: &[Cidr]) -> Result<(), Unusable> {
         let address = own.address();
         let problem = if let Some(kind) = not_a_host(address) {
@@ -86,7 +110,7 @@ impl StackArgs {
             format!("{kind}; name the router's own address")
         } else if before.iter().any(family) {
             "it is the second of its family; name one router of each".to_owned()
-        } else if !self.ip.iter().any(|own| family(&own.address())) {
+        } else if !self.has_family(via) {
             "no --ip is of its family; add one".to_owned()
         } else {
             return Ok(());
@@ -103,7 +127,7 @@ impl StackArgs {
         // IPv4-mapped addresses stand for IPv4 (RFC 4291 §2.5.5.2).
         let address = peer.ip().to_canonical();
         let family = |other: &IpAddr| other.is_ipv4() == address.is_ipv4();
-        let on_link = self.ip.iter().any(|own| own.contains(address))
+        let on_link = self.own().any(|own| own.contains(address))
             || matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let problem = if peer.port() == 0 {
             "nobody can listen on port 0; name a port from 1 to 65535".to_owned()
@@ -111,10 +135,10 @@ impl StackArgs {
             format!("{kind}; name the address of another host")
         } else if on_link {
             return Ok(());
-        } else if !self.ip.iter().any(|own| family(&own.address())) {
+        } else if !self.has_family(address) {
             "no --ip is of its family; add one".to_owned()
-        } else if !self.gateway.iter().any(family) {
-            let own: Vec<_> = self.ip.iter().map(ToString::to_string).collect();
+        } else if !self.routers().any(|router| family(&router)) {
+            let own: Vec<_> = self.own().map(|own| own.to_string()).collect();
             format!(
                 "it is not on the network of {}; add --gateway ROUTER, or correct the prefix",
                 own.join(" or ")
@@ -128,7 +152,7 @@ impl StackArgs {
     /// # Errors
     /// If packets of `mtu` bytes are too short for a family of ours.
     pub fn check_mtu(&self, mtu: usize) -> Result<(), Unusable> {
-        for own in &self.ip {
+        for own in self.own() {
             let least = LEAST_MTU[usize::from(own.address().is_ipv4())];
             if mtu < least {
                 let iface = &self.iface;
@@ -146,7 +170,7 @@ impl StackArgs {
         if let Some(kind) = not_a_host(address) {
             return Some(format!("{kind} is no other host"));
         }
-        self.ip.iter().find_map(|own| {
+        self.own().find_map(|own| {
             if own.address() == address {
                 Some("it is our own address (--ip)".to_owned())
             } else if own.broadcast().map(IpAddr::V4) == Some(address) {

@@ -1,12 +1,14 @@
 //! [`Failure`]: every way a program can end badly, as one line with the remedy where there is one.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use tautline_rt::TapError;
 use tautline_sim::{ConfigError, TransferError};
+use tautline_stack::dhcp::Lost;
 use tautline_stack::{CloseReason, ConnectError, ListenError, SocketError};
 
 use crate::check::Unusable;
@@ -85,6 +87,24 @@ pub enum Failure {
         "cannot write what was received: {0}; the sender is told by a reset. Free space, or choose another --out"
     )]
     Store(io::Error),
+    /// No DHCP server has answered.
+    #[error(
+        "no DHCP server on {interface} has offered an address within {patience:?}: check that one serves this link, or name an address with --ip"
+    )]
+    NoLease {
+        /// The interface.
+        interface: String,
+        /// How long it was asked for.
+        patience: Duration,
+    },
+    /// The lease of our address has ended.
+    #[error("the lease of {address} has ended: {why}; start again for another address")]
+    LeaseLost {
+        /// The address.
+        address: Ipv4Addr,
+        /// The cause.
+        why: Lost,
+    },
     /// The system refused something else.
     #[error(transparent)]
     Os(#[from] io::Error),

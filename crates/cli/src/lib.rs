@@ -9,6 +9,7 @@ pub mod control;
 pub mod failure;
 pub mod http;
 pub mod introspection;
+mod lease;
 pub mod net;
 pub mod open;
 pub mod path;

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
 use tautline_rt::packet_device::{Config, PacketDevice, Take};
+use tautline_stack::Cidr;
 
 #[cfg(feature = "af-xdp")]
 use crate::args::{BindKind, Mode};
@@ -57,6 +58,10 @@ pub trait Job {
 /// If the options cannot work, the device cannot be opened, or the job fails.
 pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     args.check()?;
+    if args.lacks_lease() {
+        let problem = "this command takes no address from a DHCP server; name one";
+        return Err(Unusable::new("ip", "dhcp", problem).into());
+    }
     if let Some(queues) = args.queues {
         let problem = "this command serves all queues in one thread; leave it out";
         return Err(Unusable::new("queues", queues, problem).into());
@@ -86,7 +91,7 @@ pub(crate) fn xdp_config(args: &StackArgs) -> Result<tautline_xdp_io::Config, Fa
     let qdisc = args.qdisc.build::<tautline_base::Packet<()>>()?;
     let config = Config {
         interface: args.iface.clone(),
-        take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
+        take: Take::Addresses(args.own().map(Cidr::address).collect()),
         driver,
         bind,
         ..Config::default()
@@ -176,7 +181,7 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
 const FRAMES: usize = 2048;
 
 fn with_packet(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    let take = Take::Addresses(args.ip.iter().map(|own| own.address()).collect());
+    let take = Take::Addresses(args.own().map(Cidr::address).collect());
     let device = PacketDevice::open(&Config {
         take,
         ..Config::new(&args.iface)
@@ -197,8 +202,8 @@ fn with_packet(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 /// locally administered.
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     let [a, b, c, d] = args
-        .ip
-        .first()
+        .own()
+        .next()
         .map_or([0; 4], |own| last_bytes(own.address()));
     let (device, mode) = if args.offload {
         (

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use tautline_base::Pool;
 use tautline_rt::steer::{Steered, own_port, steered};
 use tautline_rt::system_seed;
-use tautline_stack::ConnectError;
+use tautline_stack::{Cidr, ConnectError};
 use tautline_xdp_io::{XdpQueues, interface_mac};
 
 use crate::args::StackArgs;
@@ -61,7 +61,7 @@ pub fn own_address(
     count: u32,
     remote: IpAddr,
 ) -> Result<SocketAddr, Failure> {
-    let mut addresses = args.ip.iter().map(|own| own.address());
+    let mut addresses = args.own().map(Cidr::address);
     let address = addresses
         .find(|own| own.is_ipv4() == remote.is_ipv4())
         .ok_or(ConnectError::NoRoute(remote))?;

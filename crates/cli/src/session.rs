@@ -12,6 +12,7 @@ use tautline_tc::DynQdisc;
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
+use crate::lease::Renewal;
 use crate::open::{Condition, Opened};
 use crate::report::{Summary, gbit_per_s, limited, micros, rounded};
 
@@ -32,6 +33,7 @@ pub struct Session<D: Device> {
     qdisc: &'static str,
     failure: fn(&mut D) -> Option<String>,
     condition: fn(&D) -> Condition,
+    lease: Option<Renewal>,
 }
 
 /// An application, and the lines about its device.
@@ -40,6 +42,7 @@ struct Watched<'a, A, D> {
     condition: fn(&D) -> Condition,
     check_at: Instant,
     said: Option<String>,
+    lease: Option<&'a mut Renewal>,
 }
 
 /// Interval between checks of the device's condition.
@@ -62,7 +65,10 @@ where
     A: Application<SessionHost<D>>,
 {
     fn on_event(&mut self, host: &mut SessionHost<D>, event: Event, now: Instant) {
-        self.application.on_event(host, event, now);
+        match &mut self.lease {
+            Some(lease) if lease.is_for(&event) => lease.receive(host, now),
+            _ => self.application.on_event(host, event, now),
+        }
     }
 
     fn turn(&mut self, host: &mut SessionHost<D>, now: Instant) -> Next {
@@ -70,7 +76,11 @@ where
             self.check_at = now + CHECK;
             self.check(host.port().ring().device());
         }
-        self.application.turn(host, now)
+        let next = self.application.turn(host, now);
+        match &mut self.lease {
+            Some(lease) => lease.turn(host, next, now),
+            None => next,
+        }
     }
 }
 
@@ -110,12 +120,14 @@ where
             failure,
             condition,
         } = opened;
+        let lease = args.held.as_ref().map(Renewal::new).transpose()?;
+        let clock = args.held.as_ref().map_or_else(Clock::start, |held| held.clock);
         let idle = if args.busy_poll {
             Idle::Spin
         } else {
             Idle::Sleep
         };
-        let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
+        let event_loop = EventLoop::new(clock, idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
         let qdisc = args.qdisc.root().name();
         let port = Port::new(
@@ -123,13 +135,8 @@ where
             Ring::new(device, args.limit.build()?),
         );
         let config = HostConfig {
-            addresses: args.ip.clone(),
-            routes: args
-                .gateway
-                .iter()
-                .copied()
-                .map(Route::default_via)
-                .collect(),
+            addresses: args.own().collect(),
+            routes: args.routers().map(Route::default_via).collect(),
             ..HostConfig::new(mac, system_seed()?)
         };
         let host = Host::new(config, port, pool, NoTrace);
@@ -141,6 +148,7 @@ where
             qdisc,
             failure,
             condition,
+            lease,
         })
     }
 
@@ -158,6 +166,7 @@ where
         A: Application<SessionHost<D>>,
     {
         let ended = self.drive(application)?;
+        self.check_lease()?;
         if ended != Ended::Application
             && let Some(socket) = socket(application)
         {
@@ -195,10 +204,18 @@ where
             condition: self.condition,
             check_at: Instant::ZERO,
             said: None,
+            lease: self.lease.as_mut(),
         };
         let ended = self.event_loop.run(&mut self.host, &mut watched);
         watched.check(self.host.port().ring().device());
         ended
+    }
+
+    /// # Errors
+    /// If the lease of our address has ended.
+    pub fn check_lease(&self) -> Result<(), Failure> {
+        let lost = self.lease.as_ref().and_then(Renewal::lost);
+        lost.map_or(Ok(()), |failure| Err(failure))
     }
 
     /// A connection that failed may have failed because the device did.

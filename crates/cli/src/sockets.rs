@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautline_base::{Device, Frame};
 use tautline_rt::handle::Config;
 use tautline_rt::{Ended, StackHandle};
-use tautline_stack::TcpConfig;
+use tautline_stack::{Cidr, TcpConfig};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -43,14 +43,10 @@ pub fn with_sockets<P>(
 where
     P: FnOnce(Sockets) -> io::Result<()> + Send + 'static,
 {
+    let mut args = args.clone();
+    args.obtain_lease()?;
     peer.map_or(Ok(()), |peer| args.check_peer(peer))?;
-    with_device(
-        args,
-        Beside {
-            args: args.clone(),
-            program,
-        },
-    )
+    with_device(&args.clone(), Beside { args, program })
 }
 
 /// The configuration of a program with many connections. Their send buffers follow the congestion
@@ -80,7 +76,7 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
         session.announce("sockets");
         let (stopper, addresses) = (
             session.event_loop.stopper(),
-            args.ip.iter().map(|own| own.address()).collect(),
+            args.own().map(Cidr::address).collect(),
         );
         let (tell, told) = channel();
         serve(&mut session, &args, move |stack| {
@@ -113,6 +109,7 @@ where
     let (stack, mut sockets) = StackHandle::new(config, waker);
     ready(stack);
     let ended = session.drive(&mut sockets)?;
+    session.check_lease()?;
     let now = session.event_loop.clock().now();
     sockets.abort_all(&mut session.host, now);
     // Pending socket operations fail with "host gone", and the program ends.

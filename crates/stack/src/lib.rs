@@ -17,6 +17,7 @@ mod autoconf;
 mod chunks;
 pub mod config;
 mod cookies;
+pub mod dhcp;
 mod fast_open;
 pub mod host;
 mod keyed;

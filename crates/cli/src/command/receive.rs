@@ -45,7 +45,8 @@ impl ReceiveArgs {
     ///
     /// # Errors
     /// If an option cannot work, the device fails or the transfer ends early.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(mut self) -> Result<(), Failure> {
+        self.stack.obtain_lease()?;
         let stack = self.stack.clone();
         #[cfg(feature = "af-xdp")]
         if let Some(count) = stack.queues {
@@ -107,8 +108,7 @@ impl Job for ReceiveArgs {
         )?;
         let ends: Vec<_> = self
             .stack
-            .ip
-            .iter()
+            .own()
             .map(|own| SocketAddr::new(own.address(), self.listen).to_string())
             .collect();
         session.announce(&format!("listening on {}", ends.join(" and ")));

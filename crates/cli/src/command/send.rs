@@ -52,7 +52,8 @@ impl SendArgs {
     ///
     /// # Errors
     /// If an option cannot work, the device fails or the transfer ends early.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(mut self) -> Result<(), Failure> {
+        self.stack.obtain_lease()?;
         let stack = self.stack.clone();
         stack.check_peer(self.to)?;
         #[cfg(feature = "af-xdp")]

@@ -1,0 +1,416 @@
+//! [`Client`]: a DHCPv4 client (RFC 2131, options of RFC 2132) as a state machine that neither reads
+//! a clock nor sends anything itself.
+//!
+//! ```text
+//! Selecting ──offer──▶ Requesting ──ack──▶ Bound ──T1──▶ renewing ──T2──▶ rebinding ──expiry──▶ Selecting
+//! ```
+//!
+//! [`poll`](Client::poll) says what to do: send a [`Message`] from port 68 to port 67, or take note
+//! that a lease began or ended. Before the first lease the host has no address, so messages travel
+//! in [frames of their own](Message::to_frame); later they are datagrams of a socket.
+//!
+//! Everything that a server sends is checked: an offer without a usable address, mask, server or a
+//! lease of a minute is as if it had not come, a router outside the network is ignored, and timers
+//! never ask more than once in 30 s. Whoever shares the link can still pose as a server, as RFC 2131
+//! §7 says.
+
+mod lease;
+#[cfg(test)]
+mod tests;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use smoltcp::wire::{DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress};
+use tautline_base::{Instant, Medium, Offload, SplitMix64};
+
+pub use self::lease::Lease;
+use self::lease::Timers;
+use crate::wire::{self, Addresses, Mac, Parsed, udp};
+
+/// Port of servers (RFC 2131 §4.1).
+pub const SERVER_PORT: u16 = 67;
+/// Port of clients.
+pub const CLIENT_PORT: u16 = 68;
+
+/// First delay before a message is repeated; it doubles (RFC 2131 §4.1).
+const FIRST_DELAY: Duration = Duration::from_secs(4);
+const MOST_DELAY: Duration = Duration::from_secs(64);
+/// Requests for one offer before the client looks for another.
+const MOST_REQUESTS: u32 = 4;
+/// Shortest time between two requests to renew (RFC 2131 §4.4.5).
+const LEAST_BETWEEN_RENEWALS: Duration = Duration::from_secs(60);
+/// Least length of a message that every BOOTP server and relay takes (RFC 951 §3).
+const LEAST_LEN: usize = 300;
+/// Longest message that the client reads.
+pub const MOST_LEN: usize = 1500;
+
+/// Option codes: client identifier, parameter request list's entries.
+const CLIENT_IDENTIFIER: u8 = 61;
+const ROUTER: u8 = 3;
+/// Subnet mask, router, DNS servers, lease time, T1, T2.
+const WANTED: [u8; 6] = [1, ROUTER, 6, 51, 58, 59];
+/// Hop limit of a message: servers are on the link, or behind a relay that is.
+const HOP_LIMIT: u8 = 64;
+
+/// A message for servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The datagram's payload.
+    pub payload: Vec<u8>,
+    /// Source; unspecified while there is no lease.
+    pub from: Ipv4Addr,
+    /// Destination: a server, or every host of the link.
+    pub to: Ipv4Addr,
+}
+
+impl Message {
+    /// The Ethernet frame that carries the message to every host of the link.
+    pub fn to_frame(&self, mac: [u8; 6]) -> Vec<u8> {
+        let addresses = Addresses {
+            medium: Medium::Ethernet,
+            source_mac: EthernetAddress(mac),
+            destination_mac: Mac::BROADCAST,
+            source: self.from.into(),
+            destination: self.to.into(),
+            hop_limit: HOP_LIMIT,
+            flow_label: 0,
+            tos: 0,
+            vlan: None,
+        };
+        let len = addresses.headers_len() + udp::UDP_HEADER + self.payload.len();
+        let mut frame = vec![0; len];
+        let ports = (CLIENT_PORT, SERVER_PORT);
+        udp::write_udp(&mut frame, &addresses, ports, (&self.payload, &[]));
+        frame
+    }
+}
+
+/// The message for clients in an Ethernet frame, if it carries one.
+pub fn message_in(frame: &[u8], offload: Offload) -> Option<&[u8]> {
+    match wire::parse_over(Medium::Ethernet, frame, None, offload) {
+        Ok(Parsed::Udp { datagram, .. })
+            if (datagram.source_port, datagram.destination_port) == (SERVER_PORT, CLIENT_PORT) =>
+        {
+            Some(datagram.payload)
+        }
+        _ => None,
+    }
+}
+
+/// What [`Client::poll`] asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send this message.
+    Send(Message),
+    /// A lease began: configure its address. A renewal is not reported.
+    Bound(Lease),
+    /// The lease ended: stop using its address at once (RFC 2131 §4.4.5).
+    Lost(Lost),
+}
+
+/// Why a lease ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// No server renewed it in time.
+    #[error("it expired, and no DHCP server has renewed it")]
+    Expired,
+    /// A server refused to renew it.
+    #[error("a DHCP server refuses to renew it")]
+    Refused,
+}
+
+/// The client of one interface.
+#[derive(Debug)]
+pub struct Client {
+    mac: [u8; 6],
+    /// Tells this host apart from the kernel's, which has the same hardware address.
+    identifier: Vec<u8>,
+    rng: SplitMix64,
+    state: State,
+    /// A change that the caller has not been told yet.
+    change: Option<Action>,
+}
+
+#[derive(Debug)]
+enum State {
+    Selecting(Attempt),
+    Requesting(Lease, Attempt),
+    Bound(Held),
+}
+
+/// Repetitions of a message in one transaction.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    transaction: u32,
+    since: Instant,
+    sent: u32,
+    next: Instant,
+}
+
+/// A lease in use.
+#[derive(Debug)]
+struct Held {
+    lease: Lease,
+    /// `None`: it never ends.
+    timers: Option<Timers>,
+    /// When renewal began, and its transaction, once it has.
+    renewal: Option<(Instant, u32)>,
+    /// The next request.
+    next: Option<Instant>,
+}
+
+impl Held {
+    fn new(lease: Lease, now: Instant) -> Self {
+        let timers = lease.timers(now);
+        Self {
+            next: timers.map(|timers| timers.renew),
+            timers,
+            lease,
+            renewal: None,
+        }
+    }
+}
+
+impl Client {
+    /// A client that begins to look for a server at `now`. `seed`: from the system's generator;
+    /// with it transactions cannot be guessed from elsewhere.
+    pub fn new(mac: [u8; 6], seed: u64, now: Instant) -> Self {
+        // Type 0: not a hardware address (RFC 2132 §9.14).
+        let identifier = [&[0][..], b"tautline", &mac].concat();
+        let mut rng = SplitMix64::new(seed);
+        let state = State::Selecting(Attempt::new(&mut rng, now));
+        Self {
+            mac,
+            identifier,
+            rng,
+            state,
+            change: None,
+        }
+    }
+
+    /// A client that goes on with a lease that was granted at `since`, in another program perhaps.
+    pub fn resume(mac: [u8; 6], seed: u64, lease: Lease, since: Instant) -> Self {
+        Self {
+            state: State::Bound(Held::new(lease, since)),
+            ..Self::new(mac, seed, since)
+        }
+    }
+
+    /// The lease in use.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Bound(held) => Some(&held.lease),
+            State::Selecting(_) | State::Requesting(..) => None,
+        }
+    }
+
+    /// When [`poll`](Self::poll) must be called at the latest; `None`: not before the next message.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Selecting(attempt) | State::Requesting(_, attempt) => Some(attempt.next),
+            State::Bound(held) => {
+                let expiry = held.timers.map(|timers| timers.expiry);
+                held.next.into_iter().chain(expiry).min()
+            }
+        }
+    }
+
+    /// The next thing to do at `now`; call it until there is none.
+    pub fn poll(&mut self, now: Instant) -> Option<Action> {
+        if let Some(change) = self.change.take() {
+            return Some(change);
+        }
+        match &mut self.state {
+            State::Requesting(_, attempt)
+                if attempt.next <= now && attempt.sent >= MOST_REQUESTS =>
+            {
+                self.state = State::Selecting(Attempt::new(&mut self.rng, now));
+                self.poll(now)
+            }
+            State::Selecting(attempt) | State::Requesting(_, attempt) => {
+                if attempt.next > now {
+                    return None;
+                }
+                attempt.sent += 1;
+                attempt.next = now + delay_after(attempt.sent, &mut self.rng);
+                Some(Action::Send(self.message(now)))
+            }
+            State::Bound(held) => {
+                let timers = held.timers?;
+                if timers.expiry <= now {
+                    self.state = State::Selecting(Attempt::new(&mut self.rng, now));
+                    return Some(Action::Lost(Lost::Expired));
+                }
+                if held.next.is_none_or(|next| next > now) {
+                    return None;
+                }
+                let limit = if now < timers.rebind {
+                    timers.rebind
+                } else {
+                    timers.expiry
+                };
+                let half = (limit - now) / 2;
+                held.next = Some((now + half.max(LEAST_BETWEEN_RENEWALS)).min(limit));
+                held.renewal
+                    .get_or_insert_with(|| (now, self.rng.next_u64() as u32));
+                Some(Action::Send(self.message(now)))
+            }
+        }
+    }
+
+    /// Takes the payload of a datagram from port 67 to port 68. What is not an answer to this client's
+    /// latest message is ignored.
+    pub fn receive(&mut self, payload: &[u8], now: Instant) {
+        let Ok(packet) = DhcpPacket::new_checked(payload) else {
+            return;
+        };
+        let Ok(reply) = DhcpRepr::parse(&packet) else {
+            return;
+        };
+        if reply.client_hardware_address != EthernetAddress(self.mac) {
+            return;
+        }
+        let router = packet
+            .options()
+            .find(|option| option.kind == ROUTER)
+            .and_then(|option| option.data.first_chunk::<4>().copied());
+        let lease = Lease::of(&reply, router.map(Ipv4Addr::from));
+        let is_of = |attempt: &Attempt| attempt.transaction == reply.transaction_id;
+        match (&mut self.state, reply.message_type) {
+            (State::Selecting(attempt), DhcpMessageType::Offer)
+                if is_of(attempt) && attempt.sent > 0 =>
+            {
+                if let Some(offer) = lease {
+                    let attempt = Attempt {
+                        sent: 0,
+                        next: now,
+                        ..*attempt
+                    };
+                    self.state = State::Requesting(offer, attempt);
+                }
+            }
+            (State::Requesting(offer, attempt), DhcpMessageType::Ack)
+                if is_of(attempt) && attempt.sent > 0 =>
+            {
+                let is_same = |lease: &Lease| {
+                    (lease.address, lease.server) == (offer.address, offer.server)
+                };
+                if let Some(lease) = lease.filter(is_same) {
+                    self.change = Some(Action::Bound(lease.clone()));
+                    self.state = State::Bound(Held::new(lease, now));
+                }
+            }
+            (State::Requesting(offer, attempt), DhcpMessageType::Nak)
+                if is_of(attempt) && reply.server_identifier == Some(offer.server) =>
+            {
+                // Not at once: a server that refuses what it offers would be asked for ever.
+                let mut attempt = Attempt::new(&mut self.rng, now);
+                attempt.next = now + delay_after(1, &mut self.rng);
+                self.state = State::Selecting(attempt);
+            }
+            (State::Bound(held), kind) if held.is_answer(&reply, now) => match kind {
+                DhcpMessageType::Ack => {
+                    let is_same = |lease: &Lease| lease.address == held.lease.address;
+                    if let Some(lease) = lease.filter(is_same) {
+                        *held = Held::new(lease, now);
+                    }
+                }
+                DhcpMessageType::Nak => {
+                    self.change = Some(Action::Lost(Lost::Refused));
+                    self.state = State::Selecting(Attempt::new(&mut self.rng, now));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    /// The message of the present state.
+    fn message(&self, now: Instant) -> Message {
+        let (none, all) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
+        let (offer, from, to) = match &self.state {
+            State::Selecting(_) => (None, none, all),
+            State::Requesting(offer, _) => (Some(offer), none, all),
+            State::Bound(held) if held.is_rebinding(now) => (None, held.lease.address, all),
+            State::Bound(held) => (None, held.lease.address, held.lease.server),
+        };
+        let (since, transaction) = match &self.state {
+            State::Selecting(attempt) | State::Requesting(_, attempt) => {
+                (attempt.since, attempt.transaction)
+            }
+            State::Bound(held) => held.renewal.unwrap_or((now, 0)),
+        };
+        let kind = match &self.state {
+            State::Selecting(_) => DhcpMessageType::Discover,
+            State::Requesting(..) | State::Bound(_) => DhcpMessageType::Request,
+        };
+        let identifier = [DhcpOption {
+            kind: CLIENT_IDENTIFIER,
+            data: &self.identifier,
+        }];
+        let message = DhcpRepr {
+            message_type: kind,
+            transaction_id: transaction,
+            secs: u16::try_from((now - since).as_secs()).unwrap_or(u16::MAX),
+            client_hardware_address: EthernetAddress(self.mac),
+            client_ip: from,
+            your_ip: none,
+            server_ip: none,
+            router: None,
+            subnet_mask: None,
+            relay_agent_ip: none,
+            // An address that is not configured yet receives no unicast.
+            broadcast: from.is_unspecified(),
+            requested_ip: offer.map(|offer| offer.address),
+            client_identifier: None,
+            server_identifier: offer.map(|offer| offer.server),
+            parameter_request_list: Some(&WANTED),
+            dns_servers: None,
+            max_size: None,
+            lease_duration: None,
+            renew_duration: None,
+            rebind_duration: None,
+            additional_options: &identifier,
+        };
+        let mut payload = vec![0; message.buffer_len().max(LEAST_LEN)];
+        message
+            .emit(&mut DhcpPacket::new_unchecked(&mut payload[..]))
+            .expect("the buffer has the length that the message wants");
+        Message { payload, from, to }
+    }
+}
+
+impl Attempt {
+    fn new(rng: &mut SplitMix64, now: Instant) -> Self {
+        Self {
+            transaction: rng.next_u64() as u32,
+            since: now,
+            sent: 0,
+            next: now,
+        }
+    }
+}
+
+impl Held {
+    /// Any server may renew the lease.
+    fn is_rebinding(&self, now: Instant) -> bool {
+        self.timers.is_some_and(|timers| timers.rebind <= now)
+    }
+
+    /// Whether `reply` answers a request to renew: while only one server was asked, that one's.
+    fn is_answer(&self, reply: &DhcpRepr<'_>, now: Instant) -> bool {
+        let is_asked = self.is_rebinding(now) || reply.server_identifier == Some(self.lease.server);
+        let of_renewal = |(_, transaction)| transaction == reply.transaction_id;
+        is_asked && self.renewal.is_some_and(of_renewal)
+    }
+}
+
+/// How long to wait after message number `sent`: 4, 8, … 64 s, each up to a second less or more
+/// (RFC 2131 §4.1).
+fn delay_after(sent: u32, rng: &mut SplitMix64) -> Duration {
+    let doublings = sent.saturating_sub(1).min(4);
+    let delay = (FIRST_DELAY * (1 << doublings)).min(MOST_DELAY);
+    let jitter = Duration::from_millis(rng.next_u64() % 2000);
+    delay - Duration::from_secs(1) + jitter
+}
