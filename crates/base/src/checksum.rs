@@ -198,6 +198,27 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "2^32 cases: scripts/prove"]
+    fn every_sum_of_32_bits_folds_to_its_remainder() {
+        for sum in 0..=u64::from(u32::MAX) {
+            let folded = u64::from(fold(sum));
+            assert_eq!((folded % 0xffff, folded == 0), (sum % 0xffff, sum == 0));
+        }
+    }
+
+    /// Every word, at each place of the blocks that are summed at once.
+    #[test]
+    fn every_word_counts_at_every_place() {
+        for place in (0..68).step_by(2) {
+            let mut bytes = [0; 70];
+            for word in 0..=u16::MAX {
+                bytes[place..place + 2].copy_from_slice(&word.to_be_bytes());
+                assert_eq!(sum(&bytes), word, "at {place}");
+            }
+        }
+    }
+
+    #[test]
     fn folding_keeps_the_remainder_and_gives_zero_for_zero_only() {
         for shift in 0..64 {
             for near in [0, 1, 0xfffe, 0xffff, 0x1_0000, u64::MAX] {

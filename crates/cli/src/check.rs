@@ -84,7 +84,10 @@ impl StackArgs {
     /// Whether an address of ours is of the family of `address`; that of a lease to come counts.
     fn has_family(&self, address: IpAddr) -> bool {
         let is_leased = address.is_ipv4() && self.ip.contains(&OwnAddress::Dhcp);
-        is_leased || self.own().any(|own| own.address().is_ipv4() == address.is_ipv4())
+        is_leased
+            || self
+                .own()
+                .any(|own| own.address().is_ipv4() == address.is_ipv4())
     }
 
     fn check_own(&self, own: Cidr, before: &[Cidr]) -> Result<(), Unusable> {

@@ -121,7 +121,10 @@ where
             condition,
         } = opened;
         let lease = args.held.as_ref().map(Renewal::new).transpose()?;
-        let clock = args.held.as_ref().map_or_else(Clock::start, |held| held.clock);
+        let clock = args
+            .held
+            .as_ref()
+            .map_or_else(Clock::start, |held| held.clock);
         let idle = if args.busy_poll {
             Idle::Spin
         } else {

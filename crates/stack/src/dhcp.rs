@@ -293,9 +293,8 @@ impl Client {
             (State::Requesting(offer, attempt), DhcpMessageType::Ack)
                 if is_of(attempt) && attempt.sent > 0 =>
             {
-                let is_same = |lease: &Lease| {
-                    (lease.address, lease.server) == (offer.address, offer.server)
-                };
+                let is_same =
+                    |lease: &Lease| (lease.address, lease.server) == (offer.address, offer.server);
                 if let Some(lease) = lease.filter(is_same) {
                     self.change = Some(Action::Bound(lease.clone()));
                     self.state = State::Bound(Held::new(lease, now));

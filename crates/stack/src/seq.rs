@@ -43,6 +43,32 @@ mod tests {
         }
     }
 
+    /// RFC 9293 §3.4: whatever the distance, and before the SYN nothing.
+    #[test]
+    #[ignore = "2^33 cases: scripts/prove"]
+    fn every_distance_leads_back() {
+        for (isn, near) in [(u32::MAX - 7, 0), (1, 5 << 32)] {
+            for distance in i32::MIN..=i32::MAX {
+                let offset = 0_u64.wrapping_add_signed(near + i64::from(distance));
+                let expected = (near + i64::from(distance) >= 0).then_some(offset);
+                let found = from_wire(isn, near as u64, to_wire(isn, offset));
+                assert_eq!(found, expected, "{distance} from {near}");
+            }
+        }
+    }
+
+    /// RFC 7323 §5.2: half of the numbers are newer, and no two are older than each other but those
+    /// 2³¹ apart.
+    #[test]
+    #[ignore = "2^32 cases: scripts/prove"]
+    fn every_difference_of_timestamps_is_ordered() {
+        for by in 0..=u32::MAX {
+            let (a, b) = (0x9abc_def0, 0x9abc_def0_u32.wrapping_add(by));
+            assert_eq!(older(a, b), (1..=1 << 31).contains(&by), "{by}");
+            assert_eq!(older(b, a), by >= 1 << 31, "{by}");
+        }
+    }
+
     #[test]
     fn timestamps_compare_modulo() {
         assert!(older(u32::MAX, 0));

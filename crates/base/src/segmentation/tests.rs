@@ -64,31 +64,53 @@ fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
     )
 }
 
+/// Cuts a packet and checks each segment, and that together they are the stream.
+fn cut(payload: usize, segments: u16, (ipv6, tagged): (bool, bool)) {
+    let whole = whole(payload, ipv6, tagged);
+    let network = Medium::Ethernet.network_offset(&whole);
+    let segmentation = Segmentation::new(&whole, network, segments).expect("divisible");
+    let (mut stream, mut next) = (Vec::new(), u32::MAX - 999);
+    let mut out = [0; 2048];
+    for index in 0..segmentation.count() {
+        let len = segmentation.write(index, &mut out).expect("fits");
+        assert_eq!(len, segmentation.len_of(index));
+        let (seq, flags, payload) = check(&out[..len]);
+        assert_eq!(seq, next, "segment {index}");
+        let last = index + 1 == usize::from(segments);
+        assert_eq!(
+            flags,
+            if last { 0x19 } else { 0x10 },
+            "FIN and PSH are the last one's"
+        );
+        next = next.wrapping_add(payload.len() as u32);
+        stream.extend_from_slice(payload);
+    }
+    assert_eq!(stream, whole[segmentation.header_len()..]);
+    assert_eq!(segmentation.write(segmentation.count(), &mut out), None);
+}
+
+const KINDS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
 #[test]
 fn every_segment_is_a_frame_of_its_own_and_together_they_are_the_stream() {
-    for (ipv6, tagged) in [(false, false), (true, false), (false, true), (true, true)] {
+    for kind in KINDS {
         for (payload, segments) in [(3000, 3), (2999, 3), (1448, 1), (65_160, 45), (2, 2)] {
-            let whole = whole(payload, ipv6, tagged);
-            let network = Medium::Ethernet.network_offset(&whole);
-            let segmentation = Segmentation::new(&whole, network, segments).expect("divisible");
-            let (mut stream, mut next) = (Vec::new(), u32::MAX - 999);
-            let mut out = [0; 2048];
-            for index in 0..segmentation.count() {
-                let len = segmentation.write(index, &mut out).expect("fits");
-                assert_eq!(len, segmentation.len_of(index));
-                let (seq, flags, payload) = check(&out[..len]);
-                assert_eq!(seq, next, "segment {index}");
-                let last = index + 1 == usize::from(segments);
-                assert_eq!(
-                    flags,
-                    if last { 0x19 } else { 0x10 },
-                    "FIN and PSH are the last one's"
-                );
-                next = next.wrapping_add(payload.len() as u32);
-                stream.extend_from_slice(payload);
+            cut(payload, segments, kind);
+        }
+    }
+}
+
+/// Every short packet in any number of segments, of which the last may be shorter.
+#[test]
+fn every_short_packet_is_cut() {
+    for kind in KINDS {
+        for (payload, segments) in (1..=40_usize)
+            .flat_map(|payload| (1..=payload).map(move |segments| (payload, segments)))
+        {
+            let size = payload.div_ceil(segments);
+            if payload.div_ceil(size) == segments {
+                cut(payload, segments as u16, kind);
             }
-            assert_eq!(stream, whole[segmentation.header_len()..]);
-            assert_eq!(segmentation.write(segmentation.count(), &mut out), None);
         }
     }
 }

@@ -491,3 +491,60 @@ fn happen(dql: &mut Dql, event: Event, now: &mut u64) -> (Bytes, Bytes) {
     }
     (dql.limit(), dql.in_flight())
 }
+
+/// Calls that a search makes.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Queue(u64),
+    Complete(u64),
+}
+
+/// Every sequence of calls on a queue of a few bytes, `depth` more of them: the same from any origin of the
+/// counters, bounded, and changed by completions only.
+fn search(dqls: [&Dql; 2], in_flight: u64, millis: u64, depth: u32, cases: &mut u64) {
+    let available = dqls[0].available(at(millis));
+    assert_eq!(available, in_flight <= dqls[0].limit().get());
+    *cases += 1;
+    if depth == 0 {
+        return;
+    }
+    let queues = [1, 2].into_iter().filter(|_| available).map(Call::Queue);
+    let completions = (1..=in_flight).map(Call::Complete);
+    for call in queues.chain(completions) {
+        let before = dqls[0].limit();
+        let [a, b] = dqls.map(|dql| {
+            let mut dql = dql.clone();
+            match call {
+                Call::Queue(bytes) => dql.queued(Bytes::new(bytes), at(millis)),
+                Call::Complete(bytes) => dql.completed(Bytes::new(bytes), at(millis)),
+            }
+            dql
+        });
+        assert_eq!(a.snapshot(), b.snapshot(), "{call:?}");
+        let left = match call {
+            Call::Queue(bytes) => in_flight + bytes,
+            Call::Complete(bytes) => in_flight - bytes,
+        };
+        let limit = a.limit();
+        assert_eq!((a.in_flight().get(), a.snapshot().overruns), (left, 0));
+        assert!((1..=6).contains(&limit.get()), "{call:?}: {limit}");
+        match call {
+            Call::Queue(_) => assert_eq!(limit, before),
+            // A shortage is at most what was in flight, by this completion and the one before.
+            Call::Complete(_) => assert!(limit.get() <= before.get() + in_flight + 2),
+        }
+        search([&a, &b], left, millis + 1, depth - 1, cases);
+    }
+}
+
+#[test]
+fn every_short_sequence_of_calls_keeps_the_account() {
+    let new = |origin| Dql {
+        limit_min: 1,
+        limit_max: 6,
+        ..starting_at(origin, 1, Duration::ZERO)
+    };
+    let mut cases = 0;
+    search([&new(0), &new(u32::MAX - 2)], 0, 0, 9, &mut cases);
+    assert!(cases > 5_000, "{cases}");
+}

@@ -141,6 +141,11 @@ fn frame_of(reply: &DhcpRepr<'_>) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tautline_base::{Instant, Offload};
+    use tautline_stack::dhcp::{Action, Client, message_in};
+
     use super::*;
 
     const CLIENT: EthernetAddress = EthernetAddress([2, 9, 9, 9, 9, 9]);
@@ -223,5 +228,35 @@ mod tests {
         });
         assert_eq!(elsewhere, None);
         assert_eq!(ask(DhcpMessageType::Release, |_| {}), None);
+    }
+
+    /// The stack's own client in front of this server.
+    #[test]
+    fn our_client_gets_a_lease_and_renews_it() {
+        let (start, mac) = (Instant::from_secs(1), CLIENT.0);
+        let mut client = Client::new(mac, 1, start);
+        let mut exchange = |now: Instant| {
+            let mut bound = None;
+            while let Some(action) = client.poll(now) {
+                match action {
+                    Action::Send(message) => {
+                        let frame = message.to_frame(mac);
+                        let reply = answer(Subnet::default(), 1, 1500, &frame).expect("an answer");
+                        let reply = message_in(&reply, Offload::default()).expect("for clients");
+                        client.receive(reply, now);
+                    }
+                    Action::Bound(lease) => bound = Some(lease),
+                    Action::Lost(why) => panic!("{why}"),
+                }
+            }
+            (bound, client.deadline())
+        };
+        let (lease, renewal) = exchange(start);
+        let lease = lease.expect("a lease");
+        assert_eq!(lease.cidr().to_string(), "10.0.2.16/24");
+        assert_eq!(lease.router, Some(Ipv4Address::new(10, 0, 2, 2)));
+        let half = Duration::from_secs(u64::from(LEASE) / 2);
+        assert_eq!(renewal, Some(start + half));
+        assert_eq!(exchange(start + half), (None, Some(start + half + half)));
     }
 }

@@ -5,8 +5,10 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::fence;
+use std::sync::{Arc, PoisonError};
+
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Bytes of the smallest chunk; an empty queue takes as many even if the budget is spent.
 const SMALLEST: usize = 512;

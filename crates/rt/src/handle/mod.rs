@@ -18,6 +18,8 @@ mod datagram_ring;
 pub mod failure;
 pub mod group;
 pub mod halves;
+#[cfg(all(test, tautline_loom))]
+mod interleavings;
 pub mod listener;
 mod listener_host;
 mod notify;
@@ -28,6 +30,7 @@ pub mod rebuild;
 pub mod request;
 pub mod sockets;
 pub mod stream;
+mod sync;
 pub mod udp;
 mod udp_host;
 mod waiters;

@@ -1,9 +1,10 @@
 //! [`NotifyFlag`]: queues a socket for the host's thread at most once.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tautline_base::SocketId;
+
+use super::sync::{AtomicBool, Ordering};
 
 /// Whether a socket is in the queue.
 #[derive(Debug, Default)]

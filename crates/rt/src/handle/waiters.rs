@@ -5,12 +5,13 @@
 //! a list, whose lock the host's thread takes only if the list has entries.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker, ready};
 
-use atomic_waker::AtomicWaker;
 use tokio::task::coop::poll_proceed;
+
+use super::sync::{AtomicBool, AtomicWaker, Mutex, MutexGuard, Ordering};
 
 /// The tasks to wake when a condition changes.
 #[derive(Debug, Default)]
@@ -73,7 +74,7 @@ impl Waiters {
         .await
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Box<List>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<List>>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

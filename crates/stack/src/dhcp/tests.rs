@@ -96,9 +96,15 @@ fn sent(client: &mut Client, now: Instant) -> Option<Asked> {
 fn bound() -> Client {
     let mut client = Client::new(MAC, 1, at(0));
     let discover = sent(&mut client, at(0)).expect("a message");
-    client.receive(&answer(discover.transaction, DhcpMessageType::Offer, |_| {}), at(0));
+    client.receive(
+        &answer(discover.transaction, DhcpMessageType::Offer, |_| {}),
+        at(0),
+    );
     let request = sent(&mut client, at(0)).expect("a message");
-    client.receive(&answer(request.transaction, DhcpMessageType::Ack, |_| {}), at(0));
+    client.receive(
+        &answer(request.transaction, DhcpMessageType::Ack, |_| {}),
+        at(0),
+    );
     assert!(matches!(client.poll(at(0)), Some(Action::Bound(_))));
     client
 }
@@ -114,7 +120,10 @@ fn four_messages_make_a_lease() {
         (DhcpMessageType::Discover, none, None, all)
     );
     assert!(discover.broadcast && client.poll(at(0)).is_none());
-    client.receive(&answer(discover.transaction, DhcpMessageType::Offer, |_| {}), at(1));
+    client.receive(
+        &answer(discover.transaction, DhcpMessageType::Offer, |_| {}),
+        at(1),
+    );
     let request = sent(&mut client, at(1)).expect("a message");
     let expected = Asked {
         kind: DhcpMessageType::Request,
@@ -126,7 +135,10 @@ fn four_messages_make_a_lease() {
         to: all,
     };
     assert_eq!(request, expected);
-    client.receive(&answer(request.transaction, DhcpMessageType::Ack, |_| {}), at(1));
+    client.receive(
+        &answer(request.transaction, DhcpMessageType::Ack, |_| {}),
+        at(1),
+    );
     let Some(Action::Bound(lease)) = client.poll(at(1)) else {
         panic!("no lease");
     };
@@ -153,13 +165,19 @@ fn silence_doubles_the_delay_and_four_requests_are_enough() {
         assert_eq!(last.as_ref().expect("due").kind, DhcpMessageType::Discover);
         let next = client.deadline().expect("a deadline");
         let delay = (next - now).as_millis() as i64;
-        assert!((delay - expected * 1000).abs() <= 1000, "{delay} ms, not {expected} s");
+        assert!(
+            (delay - expected * 1000).abs() <= 1000,
+            "{delay} ms, not {expected} s"
+        );
         now = next;
     }
     let transaction = last.expect("the last one").transaction;
     client.receive(&answer(transaction, DhcpMessageType::Offer, |_| {}), now);
     for _ in 0..MOST_REQUESTS {
-        assert_eq!(sent(&mut client, now).expect("due").kind, DhcpMessageType::Request);
+        assert_eq!(
+            sent(&mut client, now).expect("due").kind,
+            DhcpMessageType::Request
+        );
         now = client.deadline().expect("a deadline");
     }
     let again = sent(&mut client, now).expect("due");
@@ -216,8 +234,14 @@ fn a_renewed_lease_runs_from_the_answer_and_is_no_change() {
     });
     client.receive(&other, at(1801));
     assert_eq!(client.deadline(), Some(at(1800 + 675)));
-    client.receive(&answer(request.transaction, DhcpMessageType::Ack, |_| {}), at(1801));
-    assert_eq!((client.poll(at(1801)), client.deadline()), (None, Some(at(1801 + 1800))));
+    client.receive(
+        &answer(request.transaction, DhcpMessageType::Ack, |_| {}),
+        at(1801),
+    );
+    assert_eq!(
+        (client.poll(at(1801)), client.deadline()),
+        (None, Some(at(1801 + 1800)))
+    );
     // At T2 any server may.
     let request = (1801 + 1800..).find_map(|second| {
         let asked = sent(&mut client, at(second))?;
@@ -236,12 +260,21 @@ fn a_renewed_lease_runs_from_the_answer_and_is_no_change() {
 fn a_refusal_ends_a_lease_and_delays_the_next_attempt() {
     let mut client = bound();
     let request = sent(&mut client, at(1800)).expect("a renewal");
-    client.receive(&answer(request.transaction, DhcpMessageType::Nak, |_| {}), at(1800));
+    client.receive(
+        &answer(request.transaction, DhcpMessageType::Nak, |_| {}),
+        at(1800),
+    );
     assert_eq!(client.poll(at(1800)), Some(Action::Lost(Lost::Refused)));
     let discover = sent(&mut client, at(1800)).expect("it looks for another");
-    client.receive(&answer(discover.transaction, DhcpMessageType::Offer, |_| {}), at(1800));
+    client.receive(
+        &answer(discover.transaction, DhcpMessageType::Offer, |_| {}),
+        at(1800),
+    );
     let request = sent(&mut client, at(1800)).expect("a request");
-    client.receive(&answer(request.transaction, DhcpMessageType::Nak, |_| {}), at(1800));
+    client.receive(
+        &answer(request.transaction, DhcpMessageType::Nak, |_| {}),
+        at(1800),
+    );
     assert!(client.deadline() >= Some(at(1803)) && client.poll(at(1800)).is_none());
 }
 
@@ -265,23 +298,40 @@ fn useless_offers_are_ignored() {
     type Change = fn(&mut DhcpRepr<'_>);
     let useless: [(&str, Change); 13] = [
         ("another transaction", |reply| reply.transaction_id ^= 1),
-        ("another client", |reply| reply.client_hardware_address.0[5] ^= 1),
+        ("another client", |reply| {
+            reply.client_hardware_address.0[5] ^= 1
+        }),
         ("no server", |reply| reply.server_identifier = None),
-        ("a server that is all", |reply| reply.server_identifier = Some(Ipv4Addr::BROADCAST)),
+        ("a server that is all", |reply| {
+            reply.server_identifier = Some(Ipv4Addr::BROADCAST)
+        }),
         ("no address", |reply| reply.your_ip = Ipv4Addr::UNSPECIFIED),
-        ("a loopback address", |reply| reply.your_ip = Ipv4Addr::LOCALHOST),
-        ("a group", |reply| reply.your_ip = Ipv4Addr::new(224, 0, 0, 1)),
-        ("the network", |reply| reply.your_ip = Ipv4Addr::new(192, 0, 2, 0)),
-        ("its broadcast", |reply| reply.your_ip = Ipv4Addr::new(192, 0, 2, 255)),
+        ("a loopback address", |reply| {
+            reply.your_ip = Ipv4Addr::LOCALHOST
+        }),
+        ("a group", |reply| {
+            reply.your_ip = Ipv4Addr::new(224, 0, 0, 1)
+        }),
+        ("the network", |reply| {
+            reply.your_ip = Ipv4Addr::new(192, 0, 2, 0)
+        }),
+        ("its broadcast", |reply| {
+            reply.your_ip = Ipv4Addr::new(192, 0, 2, 255)
+        }),
         ("no mask", |reply| reply.subnet_mask = None),
-        ("a mask with holes", |reply| reply.subnet_mask = Some(Ipv4Addr::new(255, 0, 255, 0))),
+        ("a mask with holes", |reply| {
+            reply.subnet_mask = Some(Ipv4Addr::new(255, 0, 255, 0))
+        }),
         ("no duration", |reply| reply.lease_duration = None),
         ("59 s", |reply| reply.lease_duration = Some(59)),
     ];
     for (what, change) in useless {
         let mut client = Client::new(MAC, 1, at(0));
         let asked = sent(&mut client, at(0)).expect("a message");
-        client.receive(&answer(asked.transaction, DhcpMessageType::Offer, change), at(0));
+        client.receive(
+            &answer(asked.transaction, DhcpMessageType::Offer, change),
+            at(0),
+        );
         assert_eq!(client.poll(at(0)), None, "{what}");
     }
     // A router elsewhere is left out, the lease stands; timers out of order are the RFC's.
@@ -304,12 +354,23 @@ fn messages_travel_in_frames_before_there_is_an_address() {
     };
     let mut frame = message.to_frame(MAC);
     assert_eq!((&frame[..6], &frame[6..12]), (&[0xff; 6][..], &MAC[..]));
-    assert_eq!(message_in(&frame, Offload::default()), None, "not for clients");
+    assert_eq!(
+        message_in(&frame, Offload::default()),
+        None,
+        "not for clients"
+    );
     // Ports exchanged, the checksum stays right.
     frame[34..38].copy_from_slice(&[0, 67, 0, 68]);
-    assert_eq!(message_in(&frame, Offload::default()), Some(&message.payload[..]));
+    assert_eq!(
+        message_in(&frame, Offload::default()),
+        Some(&message.payload[..])
+    );
     *frame.last_mut().expect("not empty") ^= 1;
-    assert_eq!(message_in(&frame, Offload::default()), None, "a wrong checksum");
+    assert_eq!(
+        message_in(&frame, Offload::default()),
+        None,
+        "a wrong checksum"
+    );
     let unfinished = Offload {
         checksum_known: true,
         ..Offload::default()

@@ -126,3 +126,46 @@ impl ReceiveWindow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every small window: the right edge never moves left, what was promised and fits the buffer is
+    /// promised again, and nothing beyond the first unit past the buffer is.
+    #[test]
+    fn every_small_window_keeps_its_promises() {
+        const READ: u64 = 5;
+        let mut cases = 0;
+        for (scale, peer_segment) in [0, 1, 2]
+            .into_iter()
+            .flat_map(|scale| [1, 3, 8].map(|segment| (scale, segment)))
+        {
+            let unit = 1 << scale;
+            for (size, unread, promised) in (0..=12)
+                .flat_map(|size| (0..=12).map(move |unread| (size, unread)))
+                .flat_map(|(size, unread)| (0..=16).map(move |more| (size, unread, more)))
+            {
+                let (next, edge) = (READ + unread, READ + promised);
+                let end = (READ + size).max(next);
+                // Reachable: no further than a unit beyond the buffer.
+                if edge >= end + unit {
+                    continue;
+                }
+                let mut window = ReceiveWindow {
+                    edge,
+                    peer_segment,
+                    ..ReceiveWindow::new(size)
+                };
+                let offered = next + (u64::from(window.advertise(READ, next, scale)) << scale);
+                let what = format!("scale {scale}, size {size}, unread {unread}, edge {edge}");
+                assert!(window.edge() >= edge, "{what}");
+                assert_eq!(window.edge(), edge.max(offered), "{what}");
+                assert!(offered >= edge.min(end), "{what}: {offered}");
+                assert!(offered < end + unit, "{what}: {offered}");
+                cases += 1;
+            }
+        }
+        assert!(cases > 15_000, "{cases}");
+    }
+}
