@@ -40,7 +40,7 @@ pub enum Key {
     Table,
 }
 
-/// What is shown below the ports.
+/// The content below the ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Below {
     #[default]

@@ -3,6 +3,7 @@
 mod api;
 mod chain;
 mod proxy;
+mod refusal;
 mod toxic;
 
 use std::net::{SocketAddr, TcpListener};

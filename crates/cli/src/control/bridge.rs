@@ -11,7 +11,7 @@ use super::request::{Answer, Request, Way};
 use super::state::State;
 use super::talkers::Talkers;
 
-/// What each side of a bridge records its packets in.
+/// The tracer of each side of a bridge.
 pub struct Observer {
     /// Live captures.
     pub tap: PacketTap,

@@ -91,7 +91,7 @@ pub struct TopHost {
     pub address: String,
     /// Whether it is the source or the destination.
     pub end: End,
-    /// What was counted.
+    /// Its counters.
     #[serde(flatten)]
     pub traffic: Counters,
 }
@@ -101,7 +101,7 @@ pub struct TopHost {
 pub struct TopFlow {
     /// `tcp 10.0.0.1:5001 > 10.0.0.2:443`.
     pub flow: String,
-    /// What was counted.
+    /// Its counters.
     #[serde(flatten)]
     pub traffic: Counters,
 }

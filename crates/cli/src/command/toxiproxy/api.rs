@@ -1,76 +1,17 @@
 //! The HTTP API of toxiproxy 2, as "HTTP API" in <https://github.com/Shopify/toxiproxy#readme> lists it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
 use super::proxy::{Proxy, Route, Shown};
+use super::refusal::{Refusal, status};
 use super::toxic::Toxic;
 use crate::http::{HttpRequest, JSON, PLAIN, Reply};
 
 /// Version of the API.
 const VERSION: &str = "2.5.0";
-
-/// Why a request is refused, in toxiproxy's words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Refusal {
-    pub(super) error: Cow<'static, str>,
-    status: u16,
-}
-
-impl Refusal {
-    pub(super) const INVALID_STREAM: Self = Self::of(
-        400,
-        "stream was invalid, can be either upstream or downstream",
-    );
-    pub(super) const INVALID_TYPE: Self = Self::of(400, "invalid toxic type");
-    const NO_PROXY: Self = Self::of(404, "proxy not found");
-    const NO_TOXIC: Self = Self::of(404, "toxic not found");
-    const PROXY_EXISTS: Self = Self::of(409, "proxy already exists");
-    const TOXIC_EXISTS: Self = Self::of(409, "toxic already exists");
-
-    const fn of(status: u16, error: &'static str) -> Self {
-        let error = Cow::Borrowed(error);
-        Self { error, status }
-    }
-
-    /// The content of a request cannot be parsed.
-    pub(super) fn bad_body(why: impl std::fmt::Display) -> Self {
-        let error = format!("bad request body: {why}").into();
-        Self { error, status: 400 }
-    }
-
-    fn missing(field: &str) -> Self {
-        let error = format!("missing required field: {field}").into();
-        Self { error, status: 400 }
-    }
-
-    /// The system refuses.
-    pub(super) fn failed(why: String) -> Self {
-        let error = why.into();
-        Self { error, status: 500 }
-    }
-
-    fn reply(&self) -> Reply {
-        let body = serde_json::to_string(self).unwrap_or_default();
-        Reply::new(status(self.status), JSON, body)
-    }
-}
-
-fn status(code: u16) -> &'static str {
-    match code {
-        200 => "200 OK",
-        201 => "201 Created",
-        204 => "204 No Content",
-        400 => "400 Bad Request",
-        403 => "403 Forbidden",
-        404 => "404 Not Found",
-        409 => "409 Conflict",
-        _ => "500 Internal Server Error",
-    }
-}
 
 /// Every proxy, by name.
 pub(super) struct Api {

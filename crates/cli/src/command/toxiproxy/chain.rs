@@ -12,7 +12,7 @@ use super::toxic::{Effect, Toxic};
 const ROOM: usize = 64 << 10;
 const DELAYED_ROOM: usize = 32 << 20;
 
-/// What comes out of a chain.
+/// An item at the end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// Data.
@@ -52,7 +52,7 @@ struct Stage {
     over: bool,
 }
 
-/// What a stage does now.
+/// The outcome of one step of a stage.
 enum Step {
     /// Items leave.
     Out(Vec<Timed>),
@@ -169,7 +169,7 @@ impl Chain {
 }
 
 impl Stage {
-    /// What the toxic does to this connection.
+    /// The effect of the toxic on this connection.
     fn effect(&self) -> Effect {
         if self.draw < self.toxic.toxicity {
             self.toxic.effect
@@ -184,7 +184,7 @@ impl Stage {
             return Step::Wait(None);
         }
         match self.effect() {
-            Effect::Noop {} => self.pass(),
+            Effect::Noop {} => self.forward(),
             Effect::Latency { latency, jitter } => self.delay(now, rng, (latency, jitter)),
             Effect::Bandwidth { rate } => self.shape(now, rate),
             Effect::SlowClose { delay } => self.slow_close(now, delay),
@@ -199,14 +199,14 @@ impl Stage {
         }
     }
 
-    fn pass(&mut self) -> Step {
+    fn forward(&mut self) -> Step {
         let first = self.queue.pop_front();
         first.map_or(Step::Wait(None), |first| Step::Out(vec![first]))
     }
 
     fn delay(&mut self, now: Instant, rng: &mut SplitMix64, times: (u32, u32)) -> Step {
         let Some((Item::Data(_), came)) = self.queue.front() else {
-            return self.pass();
+            return self.forward();
         };
         let ready = *self.ready.get_or_insert_with(|| *came + delay(times, rng));
         if now < ready {
@@ -220,7 +220,7 @@ impl Stage {
     /// A kilobyte per second is a byte per millisecond.
     fn shape(&mut self, now: Instant, rate: u32) -> Step {
         let Some((Item::Data(data), came)) = self.queue.front_mut() else {
-            return self.pass();
+            return self.forward();
         };
         if rate == 0 {
             return Step::Wait(None);
@@ -243,13 +243,13 @@ impl Stage {
 
     fn slow_close(&mut self, now: Instant, delay: u32) -> Step {
         let Some((Item::Fin | Item::Close, came)) = self.queue.front() else {
-            return self.pass();
+            return self.forward();
         };
         let ready = *came + millis(delay);
         if now < ready {
             return Step::Wait(Some(ready));
         }
-        self.pass()
+        self.forward()
     }
 
     fn time_out(&mut self, now: Instant, timeout: u32) -> Step {
@@ -263,7 +263,7 @@ impl Stage {
                 self.queue.pop_front();
                 Step::Gone
             }
-            Some(_) => self.pass(),
+            Some(_) => self.forward(),
             None => Step::Wait(deadline),
         }
     }
@@ -287,7 +287,7 @@ impl Stage {
         (average, variation, pause): (u32, u32, u32),
     ) -> Step {
         let Some((Item::Data(data), came)) = self.queue.front_mut() else {
-            return self.pass();
+            return self.forward();
         };
         if now < self.free {
             return Step::Wait(Some(self.free));
@@ -307,7 +307,7 @@ impl Stage {
 
     fn limit(&mut self, now: Instant, bytes: u64) -> Step {
         let Some((Item::Data(data), _)) = self.queue.front_mut() else {
-            return self.pass();
+            return self.forward();
         };
         let left = bytes.saturating_sub(self.passed);
         data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// What comes out of these toxics for `items` at 0.
+    /// The output of these toxics for `items` at 0.
     fn through(effects: &[Effect], items: &[Item]) -> Vec<(u64, Item)> {
         let toxics = effects.iter().enumerate();
         let toxics: Vec<_> = toxics

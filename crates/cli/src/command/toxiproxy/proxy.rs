@@ -18,8 +18,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::api::Refusal;
 use super::chain::{Chain, Item};
+use super::refusal::Refusal;
 use super::toxic::{Stream, Toxic};
 
 /// Most bytes read at once: a piece of data for the toxics.

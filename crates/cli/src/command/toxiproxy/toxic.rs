@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::api::Refusal;
+use super::refusal::Refusal;
 
 /// Direction of a proxy's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ pub(super) struct Toxic {
     pub(super) effect: Effect,
 }
 
-/// What a toxic does. Serializes as its `type` and `attributes`.
+/// The effect of a toxic. Serializes as its `type` and `attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "attributes", rename_all = "snake_case")]
 pub(super) enum Effect {
