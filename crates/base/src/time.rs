@@ -106,7 +106,8 @@ impl Sub<Duration> for Instant {
     type Output = Self;
 
     fn sub(self, duration: Duration) -> Self {
-        Self::from_nanos(self.as_nanos().saturating_sub(nanos(duration)))
+        let after = self.after.get().saturating_sub(nanos(duration));
+        NonZeroU64::new(after).map_or(Self::ZERO, |after| Self { after })
     }
 }
 

@@ -152,9 +152,9 @@ impl<L: WindowLaw> Controller for WindowController<L> {
         self.pacing.on_ack(ack);
         self.law.observe(ack, &self.verdict);
         // While marks are answered the transport begins no recovery for a loss.
-        if ack.state == CongestionState::Cwr
+        if self.law.answers_marks(self.episode)
+            && ack.state == CongestionState::Cwr
             && ack.lost.get() > 0
-            && self.law.answers_marks(self.episode)
         {
             self.episode = Episode::Reduced { by: Signal::Loss };
             self.reduce(Signal::Loss);
