@@ -1,4 +1,5 @@
-//! Documents are true where a machine can tell: paths that exist, tables of modules that list all.
+//! Documents are true where a machine can tell: paths and anchors that exist, tables of modules that
+//! list all, and Markdown that renders as it was meant.
 
 use std::sync::LazyLock;
 
@@ -14,6 +15,15 @@ static PATH: LazyLock<Regex> = LazyLock::new(|| {
 /// A link of Markdown to a file.
 static LINK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\]\(([^)#\s]+)[^)]*\)").expect("a pattern"));
+/// A link of Markdown to a heading, in this file or another one.
+static ANCHOR: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\]\(([^)#\s]*)#([^)\s]+)\)").expect("a pattern"));
+/// A place that can be linked to.
+static IDENTIFIER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"<a id="([^"]+)">"#).expect("a pattern"));
+/// A heading that goes on behind the end of a sentence.
+static SWALLOWED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^#+ .*[a-z`)][.?!] [A-Z`]").expect("a pattern"));
 /// A row of a table of modules.
 static ROW: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^//! \| ([^|]+) \|").expect("a pattern"));
@@ -45,6 +55,94 @@ pub(crate) fn paths(findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Headings that swallowed their paragraph, rows of tables that were cut in two or have another
+/// number of cells than the row above, and links to headings that do not exist.
+pub(crate) fn markdown(findings: &mut Findings) {
+    for (path, text) in files(&["md"]) {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let mut cells_above = None;
+        for (index, line) in unfenced(&text) {
+            let mut add = |what: String| findings.add(&path, index + 1, what);
+            if SWALLOWED.is_match(line) {
+                add("a heading with text behind it: put the text on a line of its own".to_owned());
+            }
+            if line.starts_with('|') {
+                let cells = cells(line);
+                if !line.trim_end().ends_with('|') {
+                    add("a row that does not end: put it on one line".to_owned());
+                } else if cells_above.is_some_and(|above| above != cells) {
+                    add(format!(
+                        "a row of {cells} cells below one of another number"
+                    ));
+                }
+                cells_above = Some(cells);
+            } else {
+                cells_above = None;
+            }
+            for found in ANCHOR.captures_iter(line) {
+                let (target, anchor) = (&found[1], &found[2]);
+                if target.contains("://") {
+                    continue;
+                }
+                let elsewhere = std::fs::read_to_string(root().join(directory).join(target));
+                let document = if target.is_empty() {
+                    &text
+                } else {
+                    &elsewhere.unwrap_or_default()
+                };
+                if !anchors(document).any(|name| name == anchor) {
+                    add(format!("no heading #{anchor} in {target}"));
+                }
+            }
+        }
+    }
+}
+
+/// The lines outside fenced code, with their numbers from zero.
+fn unfenced(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        is_code ^= fence;
+        !is_code && !fence
+    })
+}
+
+/// Cells of a row; a bar in code or behind a backslash separates none.
+fn cells(row: &str) -> usize {
+    let mut bars = 0;
+    let (mut is_code, mut is_escaped) = (false, false);
+    for character in row.trim_end().chars() {
+        match character {
+            '`' => is_code = !is_code,
+            '|' if !is_code && !is_escaped => bars += 1,
+            _ => {}
+        }
+        is_escaped = character == '\\';
+    }
+    bars - 1
+}
+
+/// The names that can be linked to: identifiers in the text, and headings in lower case, punctuation
+/// removed, hyphens for spaces.
+fn anchors(text: &str) -> impl Iterator<Item = String> {
+    let named = IDENTIFIER.captures_iter(text);
+    let headings = unfenced(text).filter_map(|(_, line)| {
+        let title = line.trim_start_matches('#');
+        (title.len() < line.len()).then(|| title.trim())
+    });
+    let slugs = headings.map(|title| {
+        let kept = title.chars().filter_map(|character| match character {
+            ' ' => Some('-'),
+            '-' | '_' => Some(character),
+            _ if character.is_alphanumeric() => Some(character),
+            _ => None,
+        });
+        kept.flat_map(char::to_lowercase).collect()
+    });
+    named.map(|found| found[1].to_owned()).chain(slugs)
 }
 
 /// Expands braces and looks each alternative up; a path with a glob counts if its directory exists.

@@ -1,5 +1,5 @@
 //! Rules of the house that no compiler checks, read from the sources themselves: the field's words
-//! in names and prose, documents whose paths exist, documented errors, sizes, and import circles.
+//! in names and prose, documents whose paths exist and that render, documented errors, sizes, and import circles.
 //!
 //! Each test prints every finding as `file:line: what: how to mend it`.
 
@@ -25,6 +25,11 @@ fn prose_is_the_fields() {
 #[test]
 fn documents_name_paths_that_exist() {
     Findings::of("paths", documents::paths).assert_only_known();
+}
+
+#[test]
+fn markdown_renders_as_meant() {
+    Findings::of("markdown", documents::markdown).assert_only_known();
 }
 
 #[test]
