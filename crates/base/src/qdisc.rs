@@ -68,6 +68,11 @@ pub trait Qdisc<P: Item> {
     fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
         None
     }
+
+    /// Whether a parent holds a packet dequeued from here only to learn its length. It counts in
+    /// the limit in packets until the parent passes it on, as in Linux (`qdisc_peek_dequeued`).
+    /// Does nothing by default: only qdiscs without `peek_len` that have such a limit need it.
+    fn set_peeked(&mut self, _peeked: bool) {}
 }
 
 /// Packets and bytes in a qdisc.
@@ -146,5 +151,9 @@ impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
 
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         (**self).peek_len(now, drops)
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        (**self).set_peeked(peeked);
     }
 }

@@ -80,6 +80,8 @@ pub struct AqmFifo<P, A: FifoAqm> {
     pub(crate) queue: Queue<P>,
     /// Only with [`Peek::Dequeued`].
     peeked: Option<P>,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    peeked_above: usize,
     pub(crate) drop_overlimit: u64,
 }
 
@@ -94,6 +96,7 @@ impl<P, A: FifoAqm> AqmFifo<P, A> {
             config,
             queue: Queue::new(),
             peeked: None,
+            peeked_above: 0,
             drop_overlimit: 0,
         })
     }
@@ -122,7 +125,7 @@ impl<P: Item, A: FifoAqm> AqmFifo<P, A> {
     ) -> Result<(), ConfigError> {
         self.control.reconfigure(&self.config, &config)?;
         self.config = config;
-        while self.backlog().packets > A::limit(&self.config) as usize
+        while self.backlog().packets + self.peeked_above > A::limit(&self.config) as usize
             && let Some(packet) = self.queue.pop()
         {
             self.drop_overlimit += 1;
@@ -135,7 +138,7 @@ impl<P: Item, A: FifoAqm> AqmFifo<P, A> {
 impl<P: Item, A: FifoAqm> Qdisc<P> for AqmFifo<P, A> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         let held = self.backlog();
-        let full = held.packets >= A::limit(&self.config) as usize;
+        let full = held.packets + self.peeked_above >= A::limit(&self.config) as usize;
         let refusal = self
             .control
             .admit(&self.config, &mut packet, held, full, now);
@@ -181,5 +184,9 @@ impl<P: Item, A: FifoAqm> Qdisc<P> for AqmFifo<P, A> {
                 self.peeked.as_ref().map(Item::len)
             }
         }
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.peeked_above = usize::from(peeked);
     }
 }

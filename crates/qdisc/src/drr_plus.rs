@@ -100,6 +100,8 @@ pub(crate) struct FairQueue<P, S> {
     old_flows: Chain,
     packets: Slab<P>,
     held: Account,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    pub(crate) peeked: usize,
     new_flow_count: u64,
 }
 
@@ -135,6 +137,7 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
             old_flows: Chain::default(),
             packets: Slab::with_capacity(FIRST_CAPACITY.min(shape.limit as usize)),
             held: Account::default(),
+            peeked: 0,
             new_flow_count: 0,
             shape,
         })
@@ -184,19 +187,25 @@ impl<P, S> FairQueue<P, S> {
         self.held.memory
     }
 
+    /// Packets that the limit allows here beside the one that a parent holds.
+    #[inline]
+    fn room(&self) -> usize {
+        (self.shape.limit as usize).saturating_sub(self.peeked)
+    }
+
     /// The exceeded limit, if any.
     #[inline]
     pub(crate) fn exceeded(&self) -> Option<DropReason> {
         if self.held.memory > self.shape.memory_limit {
             return Some(DropReason::Memory);
         }
-        (self.held.backlog.packets > self.shape.limit as usize).then_some(DropReason::Overlimit)
+        (self.held.backlog.packets > self.room()).then_some(DropReason::Overlimit)
     }
 
     /// The limit that another packet of `memory` bytes would exceed.
     #[inline]
     pub(crate) fn refuses(&self, memory: Bytes) -> Option<DropReason> {
-        if self.held.backlog.packets >= self.shape.limit as usize {
+        if self.held.backlog.packets >= self.room() {
             return Some(DropReason::Overlimit);
         }
         (memory > self.shape.memory_limit.saturating_sub(self.held.memory))

@@ -50,6 +50,8 @@ pub struct DualPi2<P> {
     classic: Queue<P>,
     low: Queue<P>,
     memory: Bytes,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    peeked: usize,
     /// Bytes that the low-latency queue is ahead of its share; the classic queue's turn is while it
     /// is positive.
     credit: i64,
@@ -110,6 +112,7 @@ impl<P> DualPi2<P> {
             classic: Queue::new(),
             low: Queue::new(),
             memory: Bytes::ZERO,
+            peeked: 0,
             credit: initial_credit(&config),
             recur: [0.0; 2],
             stats: Stats::default(),
@@ -187,7 +190,7 @@ impl<P: Item> DualPi2<P> {
         if self.memory > self.config.memory() {
             return Some(DropReason::Memory);
         }
-        (self.backlog().packets > self.config.limit as usize).then_some(DropReason::Overlimit)
+        (self.backlog().packets + self.peeked > self.config.limit as usize).then_some(DropReason::Overlimit)
     }
 
     fn queue(&mut self, side: Side) -> &mut Queue<P> {
@@ -248,7 +251,7 @@ impl<P: Item> DualPi2<P> {
         let held = self.backlog();
         let room = self.config.memory().saturating_sub(self.memory);
         let refusal = match () {
-            () if held.packets >= self.config.limit as usize => Some(DropReason::Overlimit),
+            () if held.packets + self.peeked >= self.config.limit as usize => Some(DropReason::Overlimit),
             () if packet.memory() > room => Some(DropReason::Memory),
             () => None,
         };
@@ -433,5 +436,9 @@ impl<P: Item> Qdisc<P> for DualPi2<P> {
             packets: classic.packets + low.packets,
             bytes: classic.bytes + low.bytes,
         }
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.peeked = usize::from(peeked);
     }
 }

@@ -83,6 +83,8 @@ pub struct Fq<P> {
     /// behind what came before.
     clock: Instant,
     backlog: Backlog,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    peeked: usize,
     counters: Counters,
 }
 
@@ -174,6 +176,7 @@ impl<P> Fq<P> {
             holding: 0,
             clock: Instant::ZERO,
             backlog: Backlog::default(),
+            peeked: 0,
             counters: Counters::default(),
             config,
         })
@@ -478,7 +481,7 @@ impl<P: Item> Fq<P> {
     fn held_by(&self, band: usize) -> usize {
         match self.config.priorities {
             Priorities::Bands(_) => self.bands[band].packets,
-            Priorities::Control => self.backlog.packets,
+            Priorities::Control => self.backlog.packets + self.peeked,
         }
     }
 
@@ -666,5 +669,9 @@ impl<P: Item> Qdisc<P> for Fq<P> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.peeked = usize::from(peeked);
     }
 }

@@ -205,4 +205,8 @@ impl<P: Item> Qdisc<P> for FqPie<P> {
     fn backlog(&self) -> Backlog {
         self.queues.held()
     }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.queues.peeked = usize::from(peeked);
+    }
 }

@@ -168,6 +168,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
             inner.peek_len(now, drops)
         })
     }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.inner.set_peeked(peeked);
+    }
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub struct Netem<P, Q> {
     window: Option<Window>,
     /// Backlog of `overtaking` and `queue`.
     backlog: Backlog,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    peeked: usize,
     /// The pieces of a packet that was split, but for the first; empty between calls.
     pieces: VecDeque<P>,
     child: Option<Q>,
@@ -191,6 +193,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
                 config.draw,
             ),
             since_overtaking: 0,
+            peeked: 0,
             overtaking: VecDeque::new(),
             packets: Timed::new(),
             queue: Timeline::default(),
@@ -336,7 +339,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
 
     /// Gives `packet` its time.
     fn queue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        if Qdisc::<P>::backlog(self).packets >= self.config.limit as usize {
+        if Qdisc::<P>::backlog(self).packets + self.peeked >= self.config.limit as usize {
             return drops.push(packet, DropReason::Overlimit);
         }
         packet.set_enqueued(now);
@@ -452,6 +455,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Netem<P, Q> {
             packets: self.backlog.packets + packets,
             bytes: self.backlog.bytes + bytes,
         }
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.peeked = usize::from(peeked);
     }
 }
 

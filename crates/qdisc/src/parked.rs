@@ -3,8 +3,8 @@
 //!
 //! FIFOs and strict priorities can be peeked ([`Qdisc::peek_len`]), and a packet of a higher band
 //! that arrives in the meantime still leaves first. A qdisc that drops at dequeue must decide
-//! first: its packet is dequeued for the peek and kept here, counted in this backlog but not in the
-//! limits of the qdisc. Its sojourn time is judged at the peek, as in Linux.
+//! first: its packet is dequeued for the peek and kept here, counted in this backlog and in the
+//! qdisc's limit in packets. Its sojourn time is judged at the peek, as in Linux.
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
@@ -46,9 +46,13 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.parked
-            .take()
-            .or_else(|| self.inner.dequeue(now, drops))
+        match self.parked.take() {
+            Some(packet) => {
+                self.inner.set_peeked(false);
+                Some(packet)
+            }
+            None => self.inner.dequeue(now, drops),
+        }
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -76,6 +80,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
                 return Some(len);
             }
             self.parked = self.inner.dequeue(now, drops);
+            self.inner.set_peeked(self.parked.is_some());
         }
         self.parked.as_ref().map(Item::len)
     }
@@ -118,6 +123,28 @@ mod tests {
         }
         assert_eq!(queue.ready_at(), None);
         assert!(queue.peek_len(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
+    }
+
+    /// As in Linux, where the packet is put back into the qdisc's own count.
+    #[test]
+    fn a_packet_looked_at_counts_in_the_limit() {
+        let config = codel::Config {
+            limit: 2,
+            ..codel::Config::default()
+        };
+        let codel = Codel::new(config).expect("the default is valid");
+        let (mut queue, mut drops) = (Ledger::new(Parked::new(codel)), Drops::new());
+        let fill = |queue: &mut Ledger<Parked<Probe, Codel<Probe>>>, drops: &mut Drops<Probe>| {
+            for id in 0..3 {
+                queue.enqueue(Probe::new(id).sized(100), Instant::ZERO, drops);
+            }
+            core::mem::take(drops).len()
+        };
+        assert_eq!(fill(&mut queue, &mut drops), 1);
+        assert!(queue.peek_len(Instant::ZERO, &mut drops).is_some());
+        assert_eq!(fill(&mut queue, &mut drops), 3, "two are still there");
+        assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some());
+        assert_eq!(fill(&mut queue, &mut drops), 2, "one has left");
     }
 
     /// As Linux's shapers over its default qdisc: a later packet of a higher band still leaves

@@ -64,6 +64,8 @@ pub struct Sfq<P> {
     depths: Depths,
     packets: Packets<P>,
     backlog: Backlog,
+    /// Packets that a parent has dequeued to learn their length: none or one.
+    peeked: usize,
     stats: Stats,
 }
 
@@ -185,6 +187,7 @@ impl<P> Sfq<P> {
             depths,
             packets: Packets::new(),
             backlog: Backlog::default(),
+            peeked: 0,
             stats: Stats::default(),
             config,
         })
@@ -427,7 +430,7 @@ impl<P: Item> Sfq<P> {
     /// Drops from the longest flow until the limit holds. Of several, the one that came to its
     /// length last pays; when all have but one packet, the one whose turn it is.
     fn keep_limit(&mut self, drops: &mut Drops<P>) {
-        while self.backlog.packets > self.config.limit as usize {
+        while self.backlog.packets + self.peeked > self.config.limit as usize {
             let longest = self.depths.longest();
             let at = if longest > 1 {
                 self.depths.first(longest)
@@ -488,5 +491,9 @@ impl<P: Item> Qdisc<P> for Sfq<P> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.peeked = usize::from(peeked);
     }
 }

@@ -242,6 +242,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         self.with_inner(drops, |inner, drops| inner.peek_len(now, drops))
     }
+
+    fn set_peeked(&mut self, peeked: bool) {
+        self.inner.set_peeked(peeked);
+    }
 }
 
 #[cfg(test)]

@@ -44,9 +44,8 @@ pub(crate) struct Setup {
     pub(crate) name: &'static str,
     /// `tc`'s words, of the kernel and of ours.
     pub(crate) words: &'static str,
-    /// Words for ours alone: a limit lower by one where the shaper above must dequeue a packet to
-    /// learn its length. Linux counts that packet in the limit, we do not. PIE needs the timer of
-    /// the kernel in the rig: 100 ticks per second, set up 50 ms before the trace begins.
+    /// Words for ours alone: the timer of the kernel in the rig has 100 ticks per second, and PIE's
+    /// is set up 50 ms before the trace begins.
     pub(crate) ours: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
@@ -242,26 +241,21 @@ pub(crate) const SETUPS: &[Setup] = &[
         ..exact("drr-weighted", "drr")
     },
     Setup {
-        ours: "limit 999",
         ..exact("codel-default", "codel")
     },
     Setup {
-        ours: "limit 199",
         ..exact("codel-ecn", "codel limit 200 ecn")
     },
     Setup {
-        ours: "limit 999",
         ..exact(
             "codel-slow",
             "codel target 20ms interval 200ms ecn ce_threshold 12ms",
         )
     },
     Setup {
-        ours: "limit 10239",
         ..exact("fq_codel-default", "fq_codel flows 65535")
     },
     Setup {
-        ours: "limit 199",
         ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn")
     },
     Setup {
@@ -272,7 +266,7 @@ pub(crate) const SETUPS: &[Setup] = &[
     },
     Setup {
         inputs: &WITH_DEPARTURES,
-        ours: "limit 299 hz 100",
+        ours: "hz 100",
         ..exact(
             "fq-limits",
             "fq limit 300 flow_limit 60 timer_slack 0 orphan_mask 65535",
@@ -289,25 +283,22 @@ pub(crate) const SETUPS: &[Setup] = &[
         )
     },
     Setup {
-        ours: "limit 9999 hz 100",
+        ours: "hz 100",
         ..exact(
             "fq-quantum",
             "fq quantum 900 initial_quantum 900 maxrate 4mbit timer_slack 0 orphan_mask 65535",
         )
     },
     Setup {
-        ours: "limit 126",
         ..exact("sfq-default", "sfq divisor 65536")
     },
     Setup {
-        ours: "limit 399",
         ..exact(
             "sfq-deep",
             "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028",
         )
     },
     Setup {
-        ours: "limit 59",
         ..exact(
             "sfq-headdrop",
             "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800",
@@ -404,7 +395,6 @@ pub(crate) const SETUPS: &[Setup] = &[
         )
     },
     Setup {
-        ours: "limit 599",
         ..statistical(
             "sfq-red",
             "sfq limit 600 flows 200 depth 120 divisor 65536 redflowlimit 60000 min 8000 max 24000 avpkt 1000 burst 20 probability 0.1 ecn",
@@ -422,11 +412,11 @@ pub(crate) const SETUPS: &[Setup] = &[
         )
     },
     Setup {
-        ours: "limit 10239 hz 100 first_update 450ms",
+        ours: "hz 100 first_update 450ms",
         ..statistical("fq_pie-default", "fq_pie flows 2048")
     },
     Setup {
-        ours: "limit 599 hz 100 first_update 450ms",
+        ours: "hz 100 first_update 450ms",
         ..statistical(
             "fq_pie-ecn",
             "fq_pie limit 600 flows 2048 quantum 600 ecn ecn_prob 30",
