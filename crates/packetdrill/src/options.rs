@@ -5,6 +5,10 @@ use crate::syntax::TcpOption;
 /// The option of TCP Fast Open (RFC 7413 §4.1.1).
 pub(crate) const FAST_OPEN: u8 = 34;
 
+/// The options of AccECN: the counts begin with the bytes of ECT(0), or of ECT(1) (RFC 9768 §3.2.3).
+pub(crate) const ACCURATE_ECN_0: u8 = 172;
+pub(crate) const ACCURATE_ECN_1: u8 = 174;
+
 /// Bytes of `options`, padded to a multiple of four.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use super::ParseError;
 use super::cursor::Cursor;
-use crate::options::FAST_OPEN;
+use crate::options::{ACCURATE_ECN_0, ACCURATE_ECN_1, FAST_OPEN};
 use crate::syntax::{IcmpError, IcmpKind, Packet, Segment, TcpOption};
 
 /// Letters of the flags.
@@ -133,8 +133,31 @@ fn option(cursor: &mut Cursor<'_>) -> Result<TcpOption, ParseError> {
         }
         "FO" if cursor.take("TFO_COOKIE") => TcpOption::FastOpenCookie,
         "FO" => TcpOption::Other(FAST_OPEN, hex(cursor)?),
+        "ECN" => accurate_ecn(cursor)?,
         word => return Err(cursor.error(format!("option `{word}` is not supported"))),
     })
+}
+
+/// `e0b N ceb N e1b N`, or the counts in the reverse order; those at the end may be missing.
+fn accurate_ecn(cursor: &mut Cursor<'_>) -> Result<TcpOption, ParseError> {
+    let (kind, names) = if cursor.take("e1b") {
+        (ACCURATE_ECN_1, ["ceb", "e0b"])
+    } else {
+        cursor.expect("e0b")?;
+        (ACCURATE_ECN_0, ["ceb", "e1b"])
+    };
+    let mut counts: Vec<u32> = vec![cursor.number()?];
+    for name in names {
+        cursor.skip_spaces();
+        if !cursor.take(name) {
+            break;
+        }
+        counts.push(cursor.number()?);
+    }
+    let bytes = counts
+        .iter()
+        .flat_map(|count| count.to_be_bytes()[1..].to_vec());
+    Ok(TcpOption::Other(kind, bytes.collect()))
 }
 
 fn hex(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, ParseError> {

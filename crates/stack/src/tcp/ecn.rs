@@ -72,8 +72,10 @@ pub(super) enum SegmentClass {
     Reset,
     /// Data that was never sent before.
     NewData,
-    /// Data again, only a FIN, or a probe.
+    /// Data again, or only a FIN.
     Retransmission,
+    /// A probe of a window or of the peer.
+    Probe,
     /// Nothing but an acknowledgment. `bare`: without SACK blocks.
     PureAck {
         bare: bool,
@@ -88,8 +90,6 @@ pub(super) enum SegmentClass {
 pub(super) struct EcnFields {
     pub(super) flags: EcnFlags,
     pub(super) codepoint: Codepoint,
-    /// The AccECN option.
-    pub(super) echoed_bytes: Option<EchoedBytes>,
 }
 
 /// Congestion marks that an acknowledgment reports.
@@ -173,20 +173,28 @@ impl Ecn {
             return EcnFields {
                 flags: EcnFlags::NONE,
                 codepoint: Codepoint::NotEct,
-                echoed_bytes: None,
             };
         }
         EcnFields {
             flags: self.flags(class, cwr),
             codepoint: self.codepoint(class),
-            echoed_bytes: match (&self.mode, class) {
-                // The first SYN-ACK tries whether options pass (RFC 9768 §3.2.3.2.1).
-                (Mode::Accurate(accurate), SegmentClass::SynAck) if self.opened == 0 => {
-                    Some(accurate.all_bytes())
-                }
-                (Mode::Accurate(accurate), SegmentClass::PureAck { .. }) => accurate.option(),
-                _ => None,
-            },
+        }
+    }
+
+    /// The AccECN option that is due on a segment of this class.
+    #[inline]
+    pub(super) fn option(&self, class: SegmentClass) -> Option<EchoedBytes> {
+        let Mode::Accurate(accurate) = &self.mode else {
+            return None;
+        };
+        match class {
+            // The first SYN-ACK tries whether options pass (RFC 9768 §3.2.3.2.1).
+            SegmentClass::SynAck if self.opened == 0 => Some(accurate.all_bytes()),
+            // Any acknowledgment, with data or without, if a count has changed (§3.2.3.3).
+            SegmentClass::PureAck { .. } | SegmentClass::NewData | SegmentClass::Retransmission => {
+                accurate.option()
+            }
+            _ => None,
         }
     }
 
@@ -310,7 +318,7 @@ impl Ecn {
             // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for
             // networks that mark early and drop what they cannot mark (Linux: controllers that need
             // ECN).
-            SegmentClass::Retransmission => self.need != Need::Classic,
+            SegmentClass::Retransmission | SegmentClass::Probe => self.need != Need::Classic,
             SegmentClass::PureAck { .. } | SegmentClass::EarlierAck(_) => self.need == Need::Dctcp,
         };
         match self.need {
@@ -345,16 +353,16 @@ impl Ecn {
         }
     }
 
-    /// A segment with these fields left.
+    /// A segment with these fields left, and with the option that was due if `with_option`.
     #[inline]
-    pub(super) fn sent(&mut self, class: SegmentClass) {
+    pub(super) fn sent(&mut self, class: SegmentClass, with_option: bool) {
         match (&mut self.mode, class) {
             (_, SegmentClass::Reset) => {}
             (_, SegmentClass::Syn | SegmentClass::SynAck) => self.sent_syn(),
             (Mode::Classic(classic), SegmentClass::EarlierAck(_)) => classic.sent_earlier_ack(),
             (Mode::Off | Mode::Classic(_), _) => {}
             (Mode::Accurate(accurate), SegmentClass::PureAck { .. }) => accurate.sent_pure_ack(),
-            (Mode::Accurate(accurate), _) => accurate.sent(),
+            (Mode::Accurate(accurate), _) => accurate.sent(with_option),
         }
     }
 

@@ -12,7 +12,9 @@ use super::state::State;
 use super::tuple::Tuple;
 use crate::config::TcpConfig;
 use crate::seq;
-use crate::wire::{Flags, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
+use crate::wire::{
+    EchoedBytes, Flags, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
+};
 
 /// Kind and length of a SACK option, padding included.
 const SACK_HEADER: usize = 4;
@@ -38,6 +40,7 @@ impl Connection {
             receiver: &self.receiver,
             fast_open: &self.fast_open,
             ecn: self.ecn.fields(class, self.send.flight.cwr_due),
+            echoed_bytes: self.echoed_bytes(plan, class),
             sack_space: self.sack_space(plan, class),
         }
         .build(plan, window, now)
@@ -52,13 +55,34 @@ impl Connection {
             // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
             SegmentClass::PureAck { .. } if self.ecn.owes_reflection() => 0,
             SegmentClass::PureAck { .. } => OPTION_SPACE,
-            SegmentClass::NewData | SegmentClass::Retransmission if plan.segments == 1 => {
-                let payload = plan.payload();
-                let left = self.send.flight.mss() + payload.start;
-                left.saturating_sub(payload.end) as usize
-            }
+            SegmentClass::NewData | SegmentClass::Retransmission => self.space_beside_data(plan),
             _ => 0,
         }
+    }
+
+    /// Space that the payload leaves for options not every segment has; none in a packet of
+    /// several segments, which the device gives the same options.
+    fn space_beside_data(&self, plan: &Plan) -> usize {
+        if plan.segments != 1 {
+            return 0;
+        }
+        let payload = plan.payload();
+        let left = self.send.flight.mss() + payload.start;
+        left.saturating_sub(payload.end) as usize
+    }
+
+    /// The AccECN option of `plan`. Data carries it where it fits, unless SACK blocks wait for the
+    /// same space: they go first (RFC 9768 §3.2.3.3).
+    #[inline]
+    pub(super) fn echoed_bytes(&self, plan: &Plan, class: SegmentClass) -> Option<EchoedBytes> {
+        let option = self.ecn.option(class)?;
+        let fits = match class {
+            SegmentClass::NewData | SegmentClass::Retransmission => {
+                !self.receiver.has_reports() && option.padded_len() <= self.space_beside_data(plan)
+            }
+            _ => true,
+        };
+        fits.then_some(option)
     }
 
     /// ECN's class of `plan`.
@@ -73,7 +97,8 @@ impl Connection {
             _ if plan.syn() && self.state == State::SynSent => SegmentClass::Syn,
             _ if plan.syn() => SegmentClass::SynAck,
             Kind::New if !plan.payload().is_empty() => SegmentClass::NewData,
-            Kind::New | Kind::Retransmit(_) | Kind::Probe => SegmentClass::Retransmission,
+            Kind::New | Kind::Retransmit(_) => SegmentClass::Retransmission,
+            Kind::Probe => SegmentClass::Probe,
         }
     }
 }
@@ -89,6 +114,8 @@ struct HeaderBuilder<'a> {
     receiver: &'a Receiver,
     fast_open: &'a FastOpen,
     ecn: EcnFields,
+    /// The AccECN option.
+    echoed_bytes: Option<EchoedBytes>,
     /// Bytes that SACK blocks may fill, their option's header included.
     sack_space: usize,
 }
@@ -136,7 +163,7 @@ impl HeaderBuilder<'_> {
             timestamp: self.timestamp(syn, now),
             ecn_flags: self.ecn.flags,
             // Beside the cookie a SYN-ACK has no room for it, and it is optional (RFC 9768 §3.2.3).
-            echoed_bytes: self.ecn.echoed_bytes.filter(|_| fast_open.is_none()),
+            echoed_bytes: self.echoed_bytes.filter(|_| fast_open.is_none()),
             fast_open,
             codepoint: self.ecn.codepoint,
         }
@@ -176,7 +203,7 @@ impl HeaderBuilder<'_> {
             Some(_) => (TIMESTAMP_OPTION, 0),
             None => (0, SACK_HEADER),
         };
-        let echoed = self.ecn.echoed_bytes.map_or(0, |bytes| bytes.padded_len());
+        let echoed = self.echoed_bytes.map_or(0, |bytes| bytes.padded_len());
         let room = space
             .saturating_sub(timestamp + echoed)
             .min(self.sack_space)

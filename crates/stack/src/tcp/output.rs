@@ -6,7 +6,7 @@
 use tautline_base::{Instant, SegmentId, Tso};
 
 use super::connection::Connection;
-use super::ecn::EcnState;
+use super::ecn::{EcnState, SegmentClass};
 use super::send::{Blocked, Kind, Plan, SendContext};
 use super::state::State;
 use crate::wire::Payload;
@@ -72,8 +72,19 @@ impl Connection {
                 || self.fast_open.is_trusted(),
             in_order: self.receiver.out_of_order() == 0,
             classic_ecn: self.ecn.state() == EcnState::Classic,
+            full: self.send.flight.mss() - self.echo_space(),
             now,
         }
+    }
+
+    /// Bytes that a full segment of new data leaves to the AccECN option that is due.
+    #[inline]
+    fn echo_space(&self) -> u64 {
+        if self.receiver.has_reports() {
+            return 0;
+        }
+        let option = self.ecn.option(SegmentClass::NewData);
+        option.map_or(0, |option| option.padded_len() as u64)
     }
 
     /// A segment that goes before new data.
@@ -121,7 +132,9 @@ impl Connection {
             self.receiver.acknowledged();
         }
         let class = self.class(plan);
-        self.ecn.sent(class);
+        let full = self.send.flight.mss() - self.echo_space();
+        let echoed = self.echoed_bytes(plan, class).is_some();
+        self.ecn.sent(class, echoed);
         self.send.note_sent(plan, now);
         match plan.kind {
             Kind::New => {
@@ -135,7 +148,7 @@ impl Connection {
                 {
                     attribution.born(payload, plan.departure > now, now);
                 }
-                let id = self.send.commit_new(plan, now);
+                let id = self.send.commit_new(plan, full, now);
                 self.liveness.wait(plan.departure);
                 self.pending.writable |= self.send.has_room_after_sending(self.memory_pressure);
                 if plan.fin {

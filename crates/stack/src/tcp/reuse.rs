@@ -30,7 +30,7 @@ impl Connection {
         connection.on_first_syn(syn, now);
         // The SYN-ACK left long ago.
         connection.send.flight.syn_ack_left();
-        connection.ecn.sent(SegmentClass::SynAck);
+        connection.ecn.sent(SegmentClass::SynAck, false);
         connection.receiver.advertise(0);
         connection
     }

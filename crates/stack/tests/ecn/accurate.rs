@@ -292,6 +292,30 @@ fn acknowledgments_carry_the_counts_of_bytes_that_have_changed() {
     );
 }
 
+/// §3.2.3.3: data is an acknowledgment, too; a full segment leaves the option its room.
+#[test]
+fn new_data_carries_the_counts_that_have_changed_and_data_sent_again_where_it_has_room() {
+    let (mut peer, _) = opening(config(EcnMode::AccEcn));
+    syn_ack(&mut peer, CWR, 0);
+    peer.host_writes(100_000);
+    let sent = peer.send(&Segment {
+        flags: ACK | ace(5),
+        ack: peer.acknowledges(2 * MSS).ack,
+        ecn: ECT0,
+        ..peer.data(0, &[1; 500])
+    });
+    let told = Some((172, vec![0, 1, 0xf5]));
+    let seen: Vec<_> = data(&sent)
+        .iter()
+        .map(|segment| (segment.payload.len(), option(segment)))
+        .collect();
+    assert_eq!(
+        seen,
+        [(992, told), (1000, None), (1000, None), (1000, None)],
+        "{sent:?}"
+    );
+}
+
 #[test]
 fn one_reduction_for_a_window_of_counted_marks() {
     let (mut peer, _) = opening(config(EcnMode::AccEcn));

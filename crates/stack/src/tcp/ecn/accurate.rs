@@ -206,8 +206,8 @@ impl Accurate {
         }
     }
 
-    /// The option of a pure acknowledgment: every count that has ever changed, if one has since it
-    /// was last reported; all of them with the first word (RFC 9768 §3.2.3.3).
+    /// The option of an acknowledgment: every count that has ever changed, if one has since it was
+    /// last reported; all of them with the first acknowledgment (RFC 9768 §3.2.3.3).
     pub(super) fn option(&self) -> Option<EchoedBytes> {
         let Arrived {
             bytes, told_bytes, ..
@@ -223,16 +223,18 @@ impl Accurate {
         })
     }
 
-    /// A segment with these flags left.
-    pub(super) fn sent(&mut self) {
+    /// A segment with these flags left, and with the option if `with_option`.
+    pub(super) fn sent(&mut self, with_option: bool) {
         self.arrived.told = self.arrived.packets;
+        if with_option {
+            self.arrived.told_bytes = self.arrived.bytes;
+        }
     }
 
     /// A pure acknowledgment with these flags and this option left. Whether or not it was bare, the
     /// codepoint of the SYN-ACK is reported no more.
     pub(super) fn sent_pure_ack(&mut self) {
-        self.sent();
-        self.arrived.told_bytes = self.arrived.bytes;
+        self.sent(true);
         self.arrived.reflect = None;
     }
 
@@ -500,9 +502,9 @@ mod tests {
             ..EchoedBytes::default()
         };
         assert_eq!(receiver.option(), Some(ect1));
-        receiver.sent();
+        receiver.sent(false);
         assert_eq!(receiver.option(), Some(ect1), "data left without it");
-        receiver.sent_pure_ack();
+        receiver.sent(true);
         assert_eq!(receiver.option(), None, "no news");
         receiver.on_packets(Ecn::Ce, (1, 500), false);
         assert_eq!(

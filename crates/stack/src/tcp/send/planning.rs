@@ -27,6 +27,8 @@ pub(in crate::tcp) struct SendContext {
     pub(in crate::tcp) in_order: bool,
     /// Classic ECN is in use.
     pub(in crate::tcp) classic_ecn: bool,
+    /// Payload of a full segment beside the options that are due, in bytes.
+    pub(in crate::tcp) full: u64,
     pub(in crate::tcp) now: Instant,
 }
 
@@ -154,12 +156,12 @@ impl SendHalf {
             .mtu_probe(context.in_order, || {
                 stream.sendable_end().min(stream.record_end())
             })
-            .unwrap_or_else(|| flight.mss());
+            .unwrap_or(context.full);
         let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
             return Err(Blocked::PeerWindow);
         }
-        self.hold_back(&plan)?;
+        self.hold_back(&plan, context.full)?;
         if !flight.fits_cwnd(&plan.range) {
             return Err(Blocked::Cwnd);
         }
@@ -171,10 +173,10 @@ impl SendHalf {
 
     /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the
     /// sender's silly-window rule, which the probe timer overrides (RFC 9293 §3.8.6.2.1).
-    fn hold_back(&self, plan: &Plan) -> Result<(), Blocked> {
+    fn hold_back(&self, plan: &Plan, full: u64) -> Result<(), Blocked> {
         let end = plan.range.end - u64::from(plan.fin);
         let len = end - plan.range.start;
-        if len >= self.flight.mss() || plan.fin || self.stream.ends_record(end) {
+        if len >= full || plan.fin || self.stream.ends_record(end) {
             Ok(())
         } else if end < self.stream.buffer.end() {
             let overridden = self.window_probe_due();
@@ -262,10 +264,11 @@ impl SendHalf {
         }
     }
 
-    /// `plan`, which is new, is a packet now. Returns the number of its first segment.
-    pub(in crate::tcp) fn commit_new(&mut self, plan: &Plan, now: Instant) -> SegmentId {
+    /// `plan`, which is new, is a packet now; `full`: bytes of a full segment. Returns the number of
+    /// its first segment.
+    pub(in crate::tcp) fn commit_new(&mut self, plan: &Plan, full: u64, now: Instant) -> SegmentId {
         let is_data = !plan.fin && !plan.syn();
-        if is_data && plan.range.end - plan.range.start < self.flight.mss() {
+        if is_data && plan.range.end - plan.range.start < full {
             self.small_end = plan.range.end;
         }
         self.persist = None;
@@ -314,7 +317,7 @@ mod tests {
         };
         let mut half = SendHalf::new(numbers, &tuple, 1500, Arc::new(config));
         let syn = half.next_syn().expect("nothing is sent");
-        half.commit_new(&syn, NOW);
+        half.commit_new(&syn, 1460, NOW);
         let options = SendOptions {
             sack: false,
             most: 1460,
@@ -353,10 +356,11 @@ mod tests {
         ) {
             let config = TcpConfig { nagle, mtu_probing: probing, ..TcpConfig::default() };
             let mut half = opened(first, config);
-            let context = SendContext { open: true, in_order: true, classic_ecn: false, now: NOW };
+            let full = half.flight.mss();
+            let context = SendContext { open: true, in_order: true, classic_ecn: false, full, now: NOW };
             half.write(AppData::Zeros(sent), false);
             while let Ok(plan) = half.next_data(None, &context) {
-                half.commit_new(&plan, NOW);
+                half.commit_new(&plan, full, NOW);
             }
             acknowledge(&mut half);
             let nxt = half.flight.nxt();
