@@ -16,6 +16,7 @@ use crate::cubic_linux::CubicLinux;
 use crate::dctcp::Dctcp;
 use crate::prague::Prague;
 use crate::reno::Reno;
+use crate::search::Search;
 
 /// A congestion-control algorithm of this crate, with its name in
 /// `net.ipv4.tcp_congestion_control`.
@@ -26,6 +27,8 @@ pub enum Algorithm {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     #[default]
     Cubic,
+    /// CUBIC (RFC 9438) with SEARCH (draft-chung-ccwg-search-09).
+    CubicSearch,
     /// CUBIC with HyStart as in Linux 6.1, for comparisons.
     CubicLinux,
     /// BBR version 1 with Linux's parameters.
@@ -49,9 +52,10 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Reno,
         Self::Cubic,
+        Self::CubicSearch,
         Self::CubicLinux,
         Self::Bbr,
         Self::BbrnAqm,
@@ -68,6 +72,7 @@ impl Algorithm {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::CubicSearch => "cubic-search",
             Self::CubicLinux => "cubic-linux",
             Self::Bbr => "bbr",
             Self::BbrnAqm => "bbrn-aqm",
@@ -85,6 +90,7 @@ impl Algorithm {
         match self {
             Self::Reno => Box::new(Reno::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),
+            Self::CubicSearch => Box::new(Cubic::with_slow_start(config, Search::new())),
             Self::CubicLinux => Box::new(CubicLinux::new(config)),
             Self::Bbr => Box::new(Bbr::new(config)),
             Self::BbrnAqm => Box::new(Bbr::build(bbr::Params::bbrn_aqm(), config)),

@@ -125,6 +125,7 @@ pub trait Controller: Send {
 /// |---|---|
 /// | all | `srtt`, `state`, `cwnd_limited` |
 /// | HyStart++ (CUBIC) | `rtt`, `round_start` |
+/// | SEARCH (CUBIC) | `rtt` |
 /// | HyStart (CUBIC as in Linux) | `rtt`, `delivered` |
 /// | DCTCP, Prague | `delivered`, `lost`, `marked` |
 /// | BBR, BBRv3 | `rtt`, `min_rtt`, `delivered`, `rate`, `lost`, `prior_in_flight`; [`Controller::on_lost`] |

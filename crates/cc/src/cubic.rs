@@ -119,15 +119,25 @@ impl<S: SlowStart> CubicLaw<S> {
             Step::Grow(bytes) if ack.cwnd_limited => self.window.slow_start(bytes),
             Step::Grow(_) => Bytes::ZERO,
             Step::Leave => {
-                self.slow_start = None;
-                self.window.ssthresh = self.window.cwnd.max(self.window.mss * 2);
-                self.prior = self.segments();
+                self.leave_slow_start(self.window.cwnd);
                 ack.acked
+            }
+            Step::LeaveAt(window) => {
+                self.leave_slow_start(window.min(self.window.cwnd));
+                Bytes::ZERO
             }
         }
     }
 
     /// Congestion avoidance: follows the curve one round trip ahead, or Reno where Reno is ahead.
+    /// Congestion avoidance begins from `window`.
+    fn leave_slow_start(&mut self, window: Bytes) {
+        self.slow_start = None;
+        self.window.cwnd = window.max(self.window.mss * 2);
+        self.window.ssthresh = self.window.cwnd;
+        self.prior = self.segments();
+    }
+
     fn avoid(&mut self, ack: &Ack, acked: Bytes) {
         let cwnd = self.segments();
         let mut epoch = match self.epoch {
@@ -189,7 +199,7 @@ impl<S: SlowStart> CubicLaw<S> {
 }
 
 impl<S: SlowStart> WindowLaw for CubicLaw<S> {
-    const NAME: &'static str = "cubic";
+    const NAME: &'static str = S::CUBIC;
     type Window = Window;
 
     #[inline]

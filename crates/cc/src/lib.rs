@@ -41,6 +41,7 @@ pub mod reno;
 mod rounds;
 mod sampler;
 mod saved;
+pub mod search;
 pub mod slow_start;
 mod traced;
 mod window;

@@ -6,6 +6,9 @@ use crate::controller::{Ack, Verdict};
 
 /// A slow-start algorithm. Called for every acknowledgment of the initial slow start.
 pub trait SlowStart: Clone + Send {
+    /// Name of CUBIC with this slow start.
+    const CUBIC: &'static str = "cubic";
+
     /// Decides about the window. `before`: window and rate in force until now.
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
 
@@ -22,4 +25,6 @@ pub enum Step {
     Grow(Bytes),
     /// The window is large enough: congestion avoidance begins.
     Leave,
+    /// The window is too large: congestion avoidance begins from this one.
+    LeaveAt(Bytes),
 }

@@ -170,8 +170,8 @@ const FAST_OPEN_QUEUE: usize = 256;
 /// Options of TCP.
 #[derive(Args, Clone, Debug)]
 pub struct TcpArgs {
-    /// Congestion control: reno, cubic, cubic-linux, bbr, bbrn-aqm, bbrn-2023, bbrn-first, bbr3,
-    /// bbr3-linux, dctcp, prague
+    /// Congestion control: reno, cubic, cubic-search, cubic-linux, bbr, bbrn-aqm, bbrn-2023,
+    /// bbrn-first, bbr3, bbr3-linux, dctcp, prague
     #[arg(long, default_value_t)]
     pub cc: Algorithm,
     /// TCP Small Queues: a time at the pacing rate (1ms), a profile (paper-001, linux-6.12, ...),
