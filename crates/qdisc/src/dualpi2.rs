@@ -190,7 +190,8 @@ impl<P: Item> DualPi2<P> {
         if self.memory > self.config.memory() {
             return Some(DropReason::Memory);
         }
-        (self.backlog().packets + self.peeked > self.config.limit as usize).then_some(DropReason::Overlimit)
+        (self.backlog().packets + self.peeked > self.config.limit as usize)
+            .then_some(DropReason::Overlimit)
     }
 
     fn queue(&mut self, side: Side) -> &mut Queue<P> {
@@ -208,7 +209,7 @@ impl<P: Item> DualPi2<P> {
 
     /// The queue `packet` belongs to; `None` if a filter drops it.
     fn classify(&mut self, packet: &mut P, now: Instant) -> Option<Side> {
-        if self.config.identifier.selects(packet.tos()) {
+        if self.config.selects(packet.tos()) {
             return Some(Side::Low);
         }
         match self.filters.classify(packet, now) {
@@ -251,7 +252,9 @@ impl<P: Item> DualPi2<P> {
         let held = self.backlog();
         let room = self.config.memory().saturating_sub(self.memory);
         let refusal = match () {
-            () if held.packets + self.peeked >= self.config.limit as usize => Some(DropReason::Overlimit),
+            () if held.packets + self.peeked >= self.config.limit as usize => {
+                Some(DropReason::Overlimit)
+            }
             () if packet.memory() > room => Some(DropReason::Memory),
             () => None,
         };

@@ -94,6 +94,10 @@ pub struct Config {
     pub drop_at: DropAt,
     /// Which packets go to the low-latency queue. Default [`Identifier::L4sEct`].
     pub identifier: Identifier,
+    /// Whether packets marked as not queue-building (NQB, DSCP 45) go to the low-latency queue, too
+    /// (RFC 9956). Nothing polices them here: trust the marks or rewrite them first. Default no
+    /// (Linux has no such option).
+    pub nqb: bool,
     /// Percent of the link that the classic queue gets at least, while both queues hold packets.
     /// Default 10 (Linux).
     pub classic_protection: u8,
@@ -122,6 +126,7 @@ impl Default for Config {
             overload: Overload::default(),
             drop_at: DropAt::default(),
             identifier: Identifier::default(),
+            nqb: false,
             classic_protection: 10,
             split_gso: true,
             mtu: Bytes::new(1514),
@@ -133,6 +138,9 @@ impl Default for Config {
 /// RFC 9332's ramp.
 const RAMP_MIN: Duration = Duration::from_micros(800);
 const RAMP_RANGE: Duration = Duration::from_micros(400);
+
+/// Code point of traffic that is not queue-building (RFC 9956).
+const NQB: u8 = 45;
 
 /// The largest weight, per second.
 const MAX_WEIGHT: f64 = 256.0;
@@ -166,6 +174,11 @@ impl Config {
             beta: 0.3 / seconds,
             ..self
         }
+    }
+
+    /// Whether a packet with this TOS byte goes to the low-latency queue by itself.
+    pub(crate) const fn selects(&self, tos: u8) -> bool {
+        self.identifier.selects(tos) || (self.nqb && tos >> 2 == NQB)
     }
 
     /// The memory limit in force.

@@ -359,6 +359,23 @@ fn the_ramp_rises() {
     }
 }
 
+/// RFC 9956: with `nqb` DSCP 45 goes to the low-latency queue, whatever its ECN field; its
+/// neighbors do not.
+#[test]
+fn traffic_that_is_not_queue_building_takes_the_low_latency_queue_if_asked() {
+    for (nqb, low) in [(false, false), (true, true)] {
+        let config = Config {
+            nqb,
+            ..Config::default()
+        };
+        assert_eq!(
+            [45, 44, 46].map(|dscp| config.selects(dscp << 2)),
+            [low, false, false]
+        );
+        assert!(config.selects(45 << 2 | ECT1));
+    }
+}
+
 /// ECT(1) and CE go to the low-latency queue, with `any_ect` ECT(0) too.
 #[test]
 fn packets_are_told_apart_by_ecn() {

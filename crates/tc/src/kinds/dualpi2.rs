@@ -103,6 +103,7 @@ impl Parameters for Config {
             identifier,
             "l4s_ect" => Identifier::L4sEct, "any_ect" => Identifier::AnyEct,
         ),
+        switch!(nqb, "nqb" => true, "no_nqb" => false),
         value!("classic_protection", PERCENT, classic_protection),
         value!("target", TIME, target),
         value!("tupdate", TIME, tupdate),

@@ -40,7 +40,7 @@ fn what_cannot_be_is_refused_by_name() {
 #[test]
 fn words_set_every_parameter_and_come_back() {
     let words = "dualpi2 limit 7p memlimit 5Kb target 1ms tupdate 2ms alpha 0.5 beta 4 step_thresh 5p min_qlen_step 3 \
-                 coupling_factor 4 overflow drop_enqueue any_ect classic_protection 20% no_split_gso mtu 100 seed 9";
+                 coupling_factor 4 overflow drop_enqueue any_ect nqb classic_protection 20% no_split_gso mtu 100 seed 9";
     let Ok(Kind::DualPi2(config)) = words.parse() else {
         panic!("dualpi2 parses")
     };
@@ -57,13 +57,14 @@ fn words_set_every_parameter_and_come_back() {
         overload: Overload::Overflow,
         drop_at: DropAt::Enqueue,
         identifier: Identifier::AnyEct,
+        nqb: true,
         classic_protection: 20,
         split_gso: false,
         mtu: Bytes::new(100),
         seed: 9,
     };
     assert_eq!(config, expected);
-    let back = "dualpi2 overflow drop_on_overload drop_enqueue drop_dequeue any_ect l4s_ect no_split_gso split_gso step_thresh 1ms";
+    let back = "dualpi2 overflow drop_on_overload drop_enqueue drop_dequeue any_ect l4s_ect nqb no_nqb no_split_gso split_gso step_thresh 1ms";
     for words in [
         words,
         back,
