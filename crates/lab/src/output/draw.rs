@@ -113,9 +113,11 @@ impl Figure {
         }
     }
 
-    fn measure(&self, name: impl Into<String>, unit: &str) -> Measure {
+    /// Goodput is linear unless the figure says otherwise: its differences count, not its decades.
+    fn measure(&self, name: impl Into<String>, shown: &Shown<'_>, unit: &str) -> Measure {
+        let linear = (shown.quantity == Quantity::Goodput).then_some(false);
         Measure {
-            log: self.log,
+            log: self.log.or(linear),
             ..Measure::new(name, unit)
         }
     }
@@ -125,7 +127,7 @@ impl Figure {
             let samples: Vec<f64> = cells.iter().flat_map(|cell| samples(cell, shown)).collect();
             Quantiles::of(&samples, self.span).map(Mark::Box)
         };
-        let measure = self.measure(shown[0].title(), shown[0].quantity.unit());
+        let measure = self.measure(shown[0].title(), &shown[0], shown[0].quantity.unit());
         let look = Look {
             measure,
             legend: self.span.legend(),
@@ -157,8 +159,13 @@ impl Figure {
         } else {
             shown[0].quantity.title().to_owned()
         };
+        // The length of a bar is the value: a logarithmic one has to be asked for.
+        let measure = Measure {
+            log: self.log.or(Some(false)),
+            ..Measure::new(name, shown[0].number_unit())
+        };
         let look = Look {
-            measure: self.measure(name, shown[0].number_unit()),
+            measure,
             legend,
             title: |shown| shown.number_title(),
         };
@@ -186,6 +193,7 @@ impl Figure {
         let figure = Grouped {
             title: self.heading(&look.measure.name, ""),
             measure: look.measure.clone(),
+            x: facets.category_title(),
             legend: look.legend.to_owned(),
             groups: groups
                 .into_iter()
@@ -238,7 +246,7 @@ impl Figure {
         };
         let figure = Curves {
             title: self.heading(&shown[0].title(), part),
-            x: self.measure(shown[0].title(), shown[0].quantity.unit()),
+            x: self.measure(shown[0].title(), &shown[0], shown[0].quantity.unit()),
             range: None,
             colors: names.len(),
             names: Names::Above(names),
@@ -293,7 +301,7 @@ impl Figure {
                     });
                 }
             }
-            let y = self.measure(shown.title(), shown.quantity.unit());
+            let y = self.measure(shown.title(), shown, shown.quantity.unit());
             panels.push(CurvesPanel { y, curves });
         }
         let heading = shown.iter().map(Shown::title).collect::<Vec<_>>();
@@ -341,8 +349,8 @@ impl Figure {
                 ),
                 part,
             ),
-            x: self.measure(shown[1].number_title(), shown[1].number_unit()),
-            y: self.measure(shown[0].number_title(), shown[0].number_unit()),
+            x: self.measure(shown[1].number_title(), &shown[1], shown[1].number_unit()),
+            y: self.measure(shown[0].number_title(), &shown[0], shown[0].number_unit()),
             groups: facets
                 .colors()
                 .iter()

@@ -121,6 +121,11 @@ impl<'a> Facets<'a> {
         self.values(self.x)
     }
 
+    /// The axis of categories as the title of a figure's axis; empty if there is none.
+    pub(super) fn category_title(&self) -> String {
+        self.x.unwrap_or_default().replace('_', " ")
+    }
+
     /// Values of the axis of colors, as [`Self::categories`].
     pub(super) fn colors(&self) -> Vec<&'a str> {
         self.values(self.color)

@@ -17,6 +17,8 @@ pub(crate) struct Grouped {
     pub title: String,
     /// Vertical axis, shared by all panels.
     pub measure: Measure,
+    /// Title of the horizontal axis; may be empty.
+    pub x: String,
     /// A line of explanation below, such as what the boxes cover; may be empty.
     pub legend: String,
     /// Names of the groups, distinguished by color. One group needs no name.
@@ -70,8 +72,13 @@ const GAP: f64 = 26.0;
 const HEAD: f64 = 34.0;
 /// More of it for the panel's title.
 const PANEL_TITLE: f64 = 18.0;
-/// Room below a panel for the names of its categories.
+/// Room below a panel for a line of names of its categories.
 const FOOT: f64 = 26.0;
+/// Distance of two such lines.
+const NAME_LINE: f64 = 14.0;
+/// Room for the title of the horizontal axis.
+const AXIS_TITLE: f64 = 18.0;
+const NAME: f64 = 11.5;
 /// The minimum width of a category before panels wrap to the next row.
 const CATEGORY_WIDTH: f64 = 44.0;
 const MARK_WIDTH: f64 = 46.0;
@@ -97,15 +104,24 @@ impl Grouped {
         );
         let titled = self.panels.iter().any(|panel| !panel.title.is_empty());
         let head = if titled { HEAD + PANEL_TITLE } else { HEAD };
+        let lines = rows.iter().map(|row| name_lines(row)).max().unwrap_or(1);
+        let names = FOOT + NAME_LINE * (lines - 1) as f64;
+        let foot = names + if self.x.is_empty() { 0.0 } else { AXIS_TITLE };
         let note = if self.legend.is_empty() { 4.0 } else { 22.0 };
         let height =
-            legend.height() + rows.len().max(1) as f64 * (head + PANEL_HEIGHT + FOOT) + note;
+            legend.height() + rows.len().max(1) as f64 * (head + PANEL_HEIGHT + foot) + note;
         canvas::draw(&self.title, height as i32, |sheet, top| {
             legend.draw(sheet, top)?;
             let mut below = top + legend.height();
             for row in &rows {
-                self.row(sheet, row, below + head)?;
-                below += head + PANEL_HEIGHT + FOOT;
+                self.row(sheet, row, below + head, lines)?;
+                let title_at = (
+                    MARGIN_LEFT + (f64::from(WIDTH) - MARGIN_LEFT) / 2.0,
+                    below + head + PANEL_HEIGHT + names + 3.0,
+                );
+                let style = type_of(NAME, MUTED);
+                write(sheet, &self.x, &style, title_at, Anchor::Middle)?;
+                below += head + PANEL_HEIGHT + foot;
             }
             if rows.is_empty() {
                 let room = Room {
@@ -148,8 +164,15 @@ impl Grouped {
         rows
     }
 
-    /// Draws panels side by side, each as wide as its categories are many.
-    fn row(&self, sheet: &Canvas<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
+    /// Draws panels side by side, each as wide as its categories are many, with the names of the
+    /// categories in `lines` lines.
+    fn row(
+        &self,
+        sheet: &Canvas<'_>,
+        panels: &[GroupedPanel],
+        top: f64,
+        lines: usize,
+    ) -> Result<(), Error> {
         let values = self
             .panels
             .iter()
@@ -158,14 +181,10 @@ impl Grouped {
             .flatten()
             .flat_map(Mark::extent);
         let y = Axis::over(values, self.measure.log, true, 5);
-        let categories: usize = panels
-            .iter()
-            .map(|panel| panel.categories.len().max(1))
-            .sum();
-        let room = f64::from(WIDTH) - MARGIN_LEFT - 12.0 - GAP * (panels.len() - 1) as f64;
+        let category = category_width(panels);
         let mut left = MARGIN_LEFT;
         for (number, panel) in panels.iter().enumerate() {
-            let width = room * panel.categories.len().max(1) as f64 / categories as f64;
+            let width = category * panel.categories.len().max(1) as f64;
             let room = Room {
                 left,
                 top,
@@ -177,7 +196,7 @@ impl Grouped {
                 x: Axis::names(panel.categories.len()),
                 y: y.clone(),
             };
-            self.panel(sheet, &frame, panel, number == 0)?;
+            self.panel(sheet, &frame, panel, number == 0, lines)?;
             left += width + GAP;
         }
         Ok(())
@@ -189,6 +208,7 @@ impl Grouped {
         frame: &Panel,
         panel: &GroupedPanel,
         first: bool,
+        lines: usize,
     ) -> Result<(), Error> {
         let room = frame.room;
         frame.grid(sheet, false, first)?;
@@ -213,12 +233,13 @@ impl Grouped {
         let slot = (width * 0.86 / count as f64).min(MARK_WIDTH * 1.3);
         for (number, (name, marks)) in panel.categories.iter().enumerate() {
             let middle = frame.across(number as f64);
-            let label = fit(name, 11.5, width + 6.0);
+            let label = fit(name, NAME, width * lines as f64 - 4.0);
+            let line = NAME_LINE * (number % lines) as f64;
             write(
                 sheet,
                 &label,
-                &type_of(11.5, TEXT),
-                (middle, room.bottom() + 13.0),
+                &type_of(NAME, TEXT),
+                (middle, room.bottom() + 13.0 + line),
                 Anchor::Middle,
             )?;
             self.marks(sheet, frame, marks, middle, slot)?;
@@ -259,6 +280,25 @@ impl Grouped {
     }
 }
 
+/// The width of a category where `panels` stand side by side.
+fn category_width(panels: &[GroupedPanel]) -> f64 {
+    let categories = panels.iter().map(|panel| panel.categories.len().max(1));
+    let gaps = GAP * panels.len().saturating_sub(1) as f64;
+    (f64::from(WIDTH) - MARGIN_LEFT - 12.0 - gaps) / categories.sum::<usize>().max(1) as f64
+}
+
+/// Lines that the names of the categories take turns on, so that none reaches into the next: three
+/// at most.
+fn name_lines(panels: &[GroupedPanel]) -> usize {
+    let names = panels.iter().flat_map(|panel| &panel.categories);
+    let widest = names
+        .map(|(name, _)| canvas::width_of(name, NAME))
+        .fold(0.0, f64::max);
+    ((widest + 4.0) / category_width(panels))
+        .ceil()
+        .clamp(1.0, 3.0) as usize
+}
+
 /// Draws one mark around `at`, with its middle value above it if it fits.
 fn draw_mark(
     sheet: &Canvas<'_>,
@@ -275,7 +315,8 @@ fn draw_mark(
         }
     };
     let text = short(value);
-    if canvas::width_of(&text, 10.0) > width * 1.3 + 4.0 {
+    // Digits are wider than a mean character, and the next mark's value stands beside it.
+    if canvas::width_of(&text, 10.0) * 1.15 > width / 0.8 {
         return Ok(());
     }
     write(

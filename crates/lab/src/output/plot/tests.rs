@@ -47,6 +47,7 @@ fn boxes() -> Grouped {
     Grouped {
         title: "TCP round trip & bottleneck".to_owned(),
         measure: Measure::new("TCP round trip", "ms"),
+        x: "bottleneck".to_owned(),
         legend: BoxSpan::TenToNinety.legend().to_owned(),
         groups: vec!["TSQ".to_owned(), "NoTSQ <off>".to_owned()],
         panels: vec![GroupedPanel {
@@ -82,6 +83,7 @@ fn bars() -> Grouped {
     Grouped {
         title: "Ping by length of the ring".to_owned(),
         measure: Measure::new("Ping", "ms"),
+        x: "ring".to_owned(),
         groups: vec!["no BQL".to_owned(), "BQL".to_owned()],
         panels: vec![panel("host", 0.2), panel("router", 1.0)],
         ..Grouped::default()

@@ -36,6 +36,7 @@ pub(crate) struct Spot {
 }
 
 const HEIGHT: f64 = 300.0;
+const NAME: f64 = 10.5;
 
 impl Trade {
     /// The figure.
@@ -51,8 +52,8 @@ impl Trade {
             .map(|(i, (name, _))| (name.clone(), canvas::color(i, count)));
         let legend = Legend::new(names.filter(|_| count > 1));
         let spots = || self.groups.iter().flat_map(|(_, spots)| spots);
-        let x = Axis::over(spots().flat_map(|spot| spot.x), self.x.log, true, 7);
-        let y = Axis::over(spots().flat_map(|spot| spot.y), self.y.log, true, 5);
+        let x = Axis::over(spots().flat_map(|spot| spot.x), self.x.log, false, 7);
+        let y = Axis::over(spots().flat_map(|spot| spot.y), self.y.log, false, 5);
         let height = legend.height() + 30.0 + HEIGHT + 42.0;
         canvas::draw(&self.title, height as i32, |sheet, top| {
             legend.draw(sheet, top)?;
@@ -77,6 +78,7 @@ impl Trade {
             for (number, (_, spots)) in self.groups.iter().enumerate() {
                 group(sheet, &frame, spots, canvas::color(number, count))?;
             }
+            self.names(sheet, &frame)?;
             if spots().next().is_none() {
                 canvas::nothing(sheet, room)
             } else {
@@ -86,14 +88,64 @@ impl Trade {
     }
 }
 
+impl Trade {
+    /// Writes the spots' names, but for those that would stand on a spot or on another name.
+    fn names(&self, sheet: &Canvas<'_>, frame: &Panel) -> Result<(), Error> {
+        let shown: Vec<(&Spot, (f64, f64))> = self
+            .groups
+            .iter()
+            .flat_map(|(_, spots)| spots)
+            .filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite())
+            .map(|spot| (spot, place(frame, spot)))
+            .collect();
+        let mut taken: Vec<[f64; 4]> = shown
+            .iter()
+            .map(|(_, (x, y))| [x - 5.0, y - 5.0, x + 5.0, y + 5.0])
+            .collect();
+        for (number, (spot, (x, y))) in shown.iter().enumerate() {
+            let name = fit(&spot.name, NAME, 120.0);
+            let width = canvas::width_of(&name, NAME) * 1.15;
+            let beside = [
+                (x + 6.0, y - 9.0),
+                (x - 6.0 - width, y - 9.0),
+                (x + 6.0, y + 9.0),
+                (x - 6.0 - width, y + 9.0),
+            ];
+            let free = beside.into_iter().find_map(|(left, middle)| {
+                let room = [left, middle - 6.0, left + width, middle + 6.0];
+                let others = taken
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != number);
+                let clear = others.into_iter().all(|(_, other)| !overlap(&room, other));
+                (clear && left > frame.room.left).then_some(room)
+            });
+            if let Some(room) = free {
+                taken.push(room);
+                let at = (room[0], (room[1] + room[3]) / 2.0);
+                write(sheet, &name, &type_of(NAME, TEXT), at, Anchor::Left)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two rectangles (left, top, right, bottom) share a point.
+fn overlap(a: &[f64; 4], b: &[f64; 4]) -> bool {
+    a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
+}
+
+fn place(frame: &Panel, spot: &Spot) -> (f64, f64) {
+    (frame.across(spot.x[0]), frame.height(spot.y[0]))
+}
+
 /// Draws the spots of one group with their intervals, joined by a line.
 fn group(sheet: &Canvas<'_>, frame: &Panel, spots: &[Spot], color: RGBColor) -> Result<(), Error> {
-    let place = |spot: &Spot| (frame.across(spot.x[0]), frame.height(spot.y[0]));
     let shown: Vec<&Spot> = spots
         .iter()
         .filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite())
         .collect();
-    let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(spot)).collect();
+    let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(frame, spot)).collect();
     if path.len() > 1 {
         line(sheet, &path, color.mix(0.45).stroke_width(PIXEL as u32))?;
     }
@@ -116,13 +168,6 @@ fn group(sheet: &Canvas<'_>, frame: &Panel, spots: &[Spot], color: RGBColor) -> 
             arm,
         )?;
         sheet.draw(&Circle::new(units(at), 4 * PIXEL, color.filled()))?;
-        write(
-            sheet,
-            &fit(&spot.name, 10.5, 120.0),
-            &type_of(10.5, TEXT),
-            (at.0 + 7.0, at.1 - 8.0),
-            Anchor::Left,
-        )?;
     }
     Ok(())
 }
