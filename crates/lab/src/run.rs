@@ -1,10 +1,11 @@
-//! Runs a [`Point`] with its backend: [`sim`] in virtual time, [`veth`] over this machine's network.
-//! Only [`veth`] depends on the real-time runtime.
+//! Runs a [`Point`] with its backend: [`sim`] in virtual time on any system, `veth` over the network
+//! namespaces of Linux. Only `veth` depends on the real-time runtime.
 
 pub(crate) mod capture;
 pub(crate) mod sim;
 mod tcp;
 mod traffic;
+#[cfg(target_os = "linux")]
 pub(crate) mod veth;
 mod watch;
 mod world;
@@ -23,7 +24,10 @@ use crate::recording::Run;
 pub fn run(point: &Point) -> Result<Run, RunError> {
     match point.path {
         Backend::Sim => sim::run(point),
+        #[cfg(target_os = "linux")]
         Backend::Veth => veth::run(point),
+        #[cfg(not(target_os = "linux"))]
+        Backend::Veth => Err(RunError::NoNamespaces),
     }
 }
 
@@ -45,6 +49,10 @@ pub enum RunError {
     /// This machine's network is not, or cannot be, what is asked.
     #[error("on the wire: {0}")]
     Wire(String),
+    /// This system has no network namespaces.
+    #[cfg(not(target_os = "linux"))]
+    #[error("network namespaces exist on Linux only; `--path sim` runs in virtual time")]
+    NoNamespaces,
     /// A signal ended it.
     #[error("interrupted")]
     Interrupted,

@@ -11,7 +11,9 @@ use tautline_sim::{Capture, CaptureConfig};
 use crate::cell::Backend;
 use crate::plan::Point;
 use crate::recording::Run;
-use crate::run::{RunError, sim, veth};
+#[cfg(target_os = "linux")]
+use crate::run::veth;
+use crate::run::{RunError, sim};
 
 /// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten
 /// copies of its payload would tell no more.
@@ -36,7 +38,10 @@ pub enum CaptureError {
 pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
     match point.path {
         Backend::Sim => in_virtual_time(point, file),
+        #[cfg(target_os = "linux")]
         Backend::Veth => veth::record(point, file),
+        #[cfg(not(target_os = "linux"))]
+        Backend::Veth => Err(RunError::NoNamespaces.into()),
     }
 }
 
