@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use tautline_base::{Bytes, Drops, Instant, Item, Qdisc};
+use tautline_base::{Bytes, DropReason, Drops, Instant, Item, Qdisc, SplitMix64};
 use tautline_qdisc::{Backlog, Stats};
+use tautline_rt::system_seed;
 use tautline_sim::{LineRate, Schedule, Trace};
 use tautline_tc::{Change, DynQdisc, Inspect, ParseError, Report, Target, Words, build};
 
@@ -13,7 +14,7 @@ use tautline_tc::{Change, DynQdisc, Inspect, ParseError, Report, Target, Words, 
 const IN_FLIGHT: usize = 100_000;
 
 /// One direction of a link, before it is built.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PathConfig {
     /// Qdisc at the bottleneck, in tc's words.
     pub queue: String,
@@ -23,13 +24,70 @@ pub struct PathConfig {
     pub delay: Duration,
     /// Lost packets in percent.
     pub loss: f64,
+    /// Most packets lost in a row by `loss`, if limited.
+    pub loss_burst: Option<u32>,
+    /// Packets with a flipped bit, in percent.
+    pub corrupt: f64,
+    /// Times at which every packet is lost.
+    pub blackhole: Option<Blackhole>,
+}
+
+/// Periods in which a path loses every packet, from its first packet on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blackhole {
+    /// Length of each period before a period of loss.
+    pub on: Duration,
+    /// Length of each period of loss.
+    pub off: Duration,
+    /// Number of periods of loss.
+    pub repeat: u32,
+}
+
+impl Blackhole {
+    /// Whether packets are lost this long after the first.
+    fn swallows(&self, passed: Duration) -> bool {
+        let cycle = (self.on + self.off).as_nanos().max(1);
+        let (cycles, at) = (passed.as_nanos() / cycle, passed.as_nanos() % cycle);
+        cycles < u128::from(self.repeat) && at >= self.on.as_nanos()
+    }
 }
 
 /// One direction of a link.
 pub struct Path<P: Item> {
     queue: Stats<Box<dyn DynQdisc<P>>>,
     line: Option<TraceLine<P>>,
+    losses: Losses,
     beyond: Option<Stats<Box<dyn DynQdisc<P>>>>,
+}
+
+/// Losses between the line and the delay beyond it.
+struct Losses {
+    blackhole: Option<Blackhole>,
+    /// Arrival of the first packet.
+    begun: Option<Instant>,
+    /// Percentage, and most in a row.
+    random: Option<(f64, u32)>,
+    in_a_row: u32,
+    rng: SplitMix64,
+}
+
+impl Losses {
+    fn take_next(&mut self, now: Instant) -> bool {
+        let begun = *self.begun.get_or_insert(now);
+        if self
+            .blackhole
+            .is_some_and(|hole| hole.swallows(now - begun))
+        {
+            return true;
+        }
+        let Some((percent, most)) = self.random else {
+            return false;
+        };
+        let draw = (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let lost = self.in_a_row < most && draw * 100.0 < percent;
+        self.in_a_row = if lost { self.in_a_row + 1 } else { 0 };
+        lost
+    }
 }
 
 /// A line that sends one packet at a time.
@@ -52,7 +110,11 @@ impl PathConfig {
             trace,
             delay,
             loss,
+            loss_burst,
+            corrupt,
+            blackhole,
         } = self;
+        let limited = loss_burst.filter(|_| *loss > 0.0);
         let line = trace.clone().map(|trace| TraceLine {
             rate: LineRate::new(trace.mean_rate(), Bytes::ZERO, Schedule::Trace(trace)),
             free: Instant::ZERO,
@@ -62,21 +124,43 @@ impl PathConfig {
         if !delay.is_zero() {
             words += &format!(" delay {}us", delay.as_micros());
         }
-        if *loss > 0.0 {
+        if *corrupt > 0.0 {
+            words += &format!(" corrupt {corrupt}%");
+        }
+        if *loss > 0.0 && limited.is_none() {
             words += &format!(" loss {loss}%");
         }
-        let beyond = (!delay.is_zero() || *loss > 0.0)
+        let plain = format!("netem limit {IN_FLIGHT}");
+        let beyond = (words != plain)
             .then(|| build(&words).map(Stats::new))
             .transpose()?;
         Ok(Path {
             queue: Stats::new(build(queue)?),
             line,
+            losses: Losses {
+                blackhole: *blackhole,
+                begun: None,
+                random: limited.map(|most| (*loss, most)),
+                in_a_row: 0,
+                rng: SplitMix64::new(system_seed().unwrap_or_default()),
+            },
             beyond,
         })
     }
 }
 
 impl<P: Item> Path<P> {
+    /// The next packet that is not lost at the end of the line.
+    fn kept(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        loop {
+            let packet = self.sent(now, drops)?;
+            if !self.losses.take_next(now) {
+                return Some(packet);
+            }
+            drops.push(packet, DropReason::Loss);
+        }
+    }
+
     /// The next packet at the end of the line.
     fn sent(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         let Some(line) = &mut self.line else {
@@ -102,9 +186,9 @@ impl<P: Item> Qdisc<P> for Path<P> {
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         if self.beyond.is_none() {
-            return self.sent(now, drops);
+            return self.kept(now, drops);
         }
-        while let Some(packet) = self.sent(now, drops) {
+        while let Some(packet) = self.kept(now, drops) {
             self.beyond.as_mut()?.enqueue(packet, now, drops);
         }
         self.beyond.as_mut()?.dequeue(now, drops)
@@ -167,6 +251,7 @@ mod tests {
             trace: trace.map(|text| text.parse().expect("a trace")),
             delay: Duration::from_millis(delay_ms),
             loss,
+            ..PathConfig::default()
         }
     }
 
@@ -230,5 +315,34 @@ mod tests {
         let all = departures(&config("pfifo limit 5000", None, 0, 50.0), 4000);
         assert!((1800..2200).contains(&all.len()), "{}", all.len());
         assert!(config("fifoo", None, 0, 0.0).build::<Packet<()>>().is_err());
+    }
+
+    #[test]
+    fn a_blackhole_swallows_in_its_periods_and_no_more_than_a_burst_is_lost() {
+        let hole = Blackhole {
+            on: Duration::from_millis(10),
+            off: Duration::from_millis(5),
+            repeat: 2,
+        };
+        let lost = (0..40).filter(|ms| hole.swallows(Duration::from_millis(*ms)));
+        assert_eq!(
+            lost.collect::<Vec<_>>(),
+            [10, 11, 12, 13, 14, 25, 26, 27, 28, 29]
+        );
+        let config = PathConfig {
+            loss_burst: Some(2),
+            ..config("pfifo limit 5000", None, 0, 90.0)
+        };
+        let (mut path, mut drops) = (config.build().expect("fits"), Drops::new());
+        let mut longest = (0, 0);
+        for _ in 0..3000 {
+            path.enqueue(Packet::new((), 100), Instant::ZERO, &mut drops);
+            let came = path.dequeue(Instant::ZERO, &mut drops).is_some();
+            longest.1 = if came { 0 } else { longest.1 + 1 };
+            longest.0 = longest.0.max(longest.1);
+        }
+        assert_eq!(longest.0, 2);
+        let lost = drops.drain().count();
+        assert!((1800..2000).contains(&lost), "{lost}");
     }
 }

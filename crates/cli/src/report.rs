@@ -1,6 +1,7 @@
 //! Output of the programs: a line per second, a summary at the end; as text, or with `--json` one
 //! object per line.
 
+use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -358,7 +359,12 @@ impl Summary {
 
 /// One object on one line.
 pub fn print_json(value: &impl Serialize) {
-    println!("{}", json_line(value));
+    print_line(format_args!("{}", json_line(value)));
+}
+
+/// Prints a line on standard output. If nobody reads any more, the program goes on without its lines.
+pub fn print_line(line: std::fmt::Arguments<'_>) {
+    let _nobody_reads = writeln!(std::io::stdout(), "{line}");
 }
 
 pub(crate) fn json_line(value: &impl Serialize) -> String {

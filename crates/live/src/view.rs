@@ -163,7 +163,8 @@ impl View {
         if port.hosts.is_empty() {
             return self.tree(frame, area);
         }
-        let lines = port.qdisc.lines.len() as u16 + 2;
+        let lines = wrapped(&port.qdisc.lines, area.width.saturating_sub(2).into());
+        let lines = lines.len() as u16 + 2;
         let table = match self.below {
             Below::Qdisc | Below::Hosts => Table::Hosts,
             Below::Flows => Table::Flows,
@@ -191,7 +192,7 @@ impl View {
         else {
             return;
         };
-        let lines = &port.qdisc.lines;
+        let lines = wrapped(&port.qdisc.lines, area.width.saturating_sub(2).into());
         let hidden = (lines.len() as u16).saturating_sub(area.height.saturating_sub(2));
         self.above = self.above.min(hidden);
         let title = match hidden {
@@ -205,7 +206,7 @@ impl View {
                 ) + &format!("{} below ", more - self.above)
             }
         };
-        let text: Vec<Line<'_>> = lines.iter().map(|line| Line::raw(line.as_str())).collect();
+        let text: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
         frame.render_widget(
             Paragraph::new(text)
                 .scroll((self.above, 0))
@@ -213,4 +214,24 @@ impl View {
             area,
         );
     }
+}
+
+/// The lines cut at spaces to at most `width` columns; what is cut off is indented.
+fn wrapped(lines: &[String], width: usize) -> Vec<String> {
+    let mut all = Vec::new();
+    for line in lines {
+        let indent = line.len() - line.trim_start().len();
+        let mut row = " ".repeat(indent);
+        for word in line.split_whitespace() {
+            let is_first = row.trim_start().is_empty();
+            if !is_first && row.chars().count() + 1 + word.chars().count() > width {
+                all.push(std::mem::replace(&mut row, " ".repeat(indent + 4)));
+            } else if !is_first {
+                row.push(' ');
+            }
+            row += word;
+        }
+        all.push(row);
+    }
+    all
 }

@@ -32,11 +32,20 @@ pub struct Side<D: Device, T: Tracer = NoTrace> {
     tracer: T,
     port: Port<Queue<D::Frame>, D, Box<dyn Limit>>,
     pool: Pool<D::Frame>,
+    growth: Option<Growth<D::Frame>>,
     drops: Drops<Packet<D::Frame>>,
     done: Vec<Packet<D::Frame>>,
     /// The last completion, or the last turn with an empty ring.
     progress_at: Instant,
     received: Received,
+}
+
+/// Frames that a pool may still allocate.
+struct Growth<F> {
+    /// Allocates them.
+    model: F,
+    len: usize,
+    left: usize,
 }
 
 /// Receive counters of a side. A frame that is cut counts as its segments.
@@ -65,11 +74,29 @@ impl<D: Device> Side<D> {
             tracer: NoTrace,
             port: Port::new(queue, Ring::new(device, limit)),
             pool: Pool::new(frames),
+            growth: None,
             drops: Drops::new(),
             done: Vec::new(),
             progress_at: Instant::ZERO,
             received: Received::default(),
         }
+    }
+}
+
+impl<D: Device> Side<D> {
+    /// Lets the pool grow to `frames` of the present length as packets need them, where frames can be
+    /// [allocated](Frame::allocate).
+    #[must_use]
+    pub fn growing_to(mut self, frames: usize) -> Self {
+        let left = frames.saturating_sub(self.pool.capacity());
+        let model = self.pool.take().and_then(|frame| {
+            let len = frame.bytes().len();
+            let model = frame.allocate(len);
+            self.pool.put_back(frame);
+            model.map(|model| Growth { model, len, left })
+        });
+        self.growth = model;
+        self
     }
 }
 
@@ -82,6 +109,7 @@ impl<D: Device, T: Tracer> Side<D, T> {
             tracer: _,
             port,
             pool,
+            growth,
             drops,
             done,
             progress_at,
@@ -91,6 +119,7 @@ impl<D: Device, T: Tracer> Side<D, T> {
             tracer,
             port,
             pool,
+            growth,
             drops,
             done,
             progress_at,
@@ -261,11 +290,11 @@ fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> Option<Segmentati
 
 /// A packet in a frame of `pool`, filled by `write`, which returns its length if it fits.
 fn copied<F: Frame>(
-    pool: &mut Pool<F>,
+    (pool, growth): (&mut Pool<F>, &mut Option<Growth<F>>),
     received: &mut Received,
     write: impl FnOnce(&mut [u8]) -> Option<usize>,
 ) -> Option<Packet<F>> {
-    let Some(mut frame) = pool.take() else {
+    let Some(mut frame) = pool.take().or_else(|| grown(pool, growth.as_mut()?)) else {
         received.no_memory += 1;
         return None;
     };
@@ -275,6 +304,13 @@ fn copied<F: Frame>(
         return None;
     };
     Some(Packet::new(frame, u32::try_from(len).unwrap_or(u32::MAX)))
+}
+
+/// A new frame of `pool`, if it may grow.
+fn grown<F: Frame>(pool: &mut Pool<F>, growth: &mut Growth<F>) -> Option<F> {
+    growth.left = growth.left.checked_sub(1)?;
+    pool.add(growth.model.allocate(growth.len)?);
+    pool.take()
 }
 
 /// Forwards up to a batch of received frames of `from` to the qdisc of `to`. A frame of several
@@ -315,7 +351,8 @@ where
                     Some(bytes.len())
                 }
             };
-            let Some(packet) = copied(&mut to.pool, &mut from.received, write) else {
+            let Some(packet) = copied((&mut to.pool, &mut to.growth), &mut from.received, write)
+            else {
                 continue;
             };
             let mut packet = packet

@@ -174,3 +174,19 @@ fn a_packet_longer_than_the_other_sides_frames_is_counted() {
     assert_eq!(bridge.right.outstanding(), 0);
     assert!(bridge.right.port().ring().device().wire.sent.is_empty());
 }
+
+#[test]
+fn a_pool_grows_as_packets_need_frames_and_no_further() {
+    let mut bridge = Bridge::new(side(4, 2048), side(1, 2048).growing_to(3), 1);
+    for round in 1..=2 {
+        for _ in 0..5 {
+            arrive(&mut bridge.left, vec![0; 60], None);
+        }
+        let _more = bridge.turn(NOW);
+        assert_eq!(bridge.left.received().no_memory, 2 * round);
+        let sent = &mut bridge.right.port_mut().ring_mut().device_mut().wire.sent;
+        assert_eq!(sent.drain(..).len(), 3);
+        let _completed = bridge.turn(NOW);
+        assert_eq!(bridge.right.outstanding(), 0);
+    }
+}

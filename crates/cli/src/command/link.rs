@@ -11,6 +11,7 @@
 
 mod namespace;
 mod options;
+mod scenario;
 mod topology;
 
 use std::io;
@@ -41,8 +42,10 @@ use topology::Topology;
 pub(super) use namespace::ip;
 pub(super) use options::LinkArgs;
 
-/// Frames per direction: two seconds of full packets at 100 Mbit/s, 32 MiB.
+/// Most frames per direction: two seconds of full packets at 100 Mbit/s, 32 MiB.
 const FRAMES: usize = 16_384;
+/// Frames to begin with.
+const FIRST_FRAMES: usize = 64;
 
 type Frames = tautline_base::Packet<HeapFrame>;
 
@@ -62,14 +65,14 @@ impl Link {
         let side = |interface: &str, path: &PathConfig, place| -> Result<_, Failure> {
             let queue: Box<dyn DynQdisc<Frames>> = Box::new(path.build()?);
             let device = PacketDevice::open(&Config::new(interface))?;
-            let frames = (0..FRAMES).map(|_| HeapFrame::new()).collect();
+            let frames = (0..FIRST_FRAMES).map(|_| HeapFrame::new()).collect();
             let limit: Box<dyn Limit> = LimitKind::default().build()?;
             let observer = Observer {
                 tap: taps.tap(place),
                 talkers: Talkers::new(device.medium(), system_seed()?),
             };
             let side = Side::new(device, frames, Stats::new(queue), limit);
-            Ok(side.traced(observer))
+            Ok(side.growing_to(FRAMES).traced(observer))
         };
         let (left, right) = (side("m0", down, 1)?, side("m1", up, 0)?);
         let ways = ["up", "down"].map(str::to_owned);

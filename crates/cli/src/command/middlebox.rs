@@ -26,7 +26,7 @@ use crate::check::Unusable;
 use crate::control::{Control, Doors, Feed, Observer, Talkers, Taps, handle, pictures};
 use crate::failure::Failure;
 use crate::open::{Condition, packet_condition};
-use crate::report::{limited, micros, print_json, rounded};
+use crate::report::{limited, micros, print_json, print_line, rounded};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,15 +137,15 @@ impl MiddleboxArgs {
         match self.device {
             DeviceKind::AfXdp => with_af_xdp(self),
             DeviceKind::Packet => {
-                let left = open_packet(self, &self.left)?;
+                let left = open_packet(&self.left)?;
                 let failure =
                     |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
-                let right = open_packet(self, &self.right)?;
+                let right = open_packet(&self.right)?;
                 run(self, left, right, (failure, packet_condition))
             }
             DeviceKind::Tap => {
-                let left = open_tap(self, &self.left)?;
-                let right = open_tap(self, &self.right)?;
+                let left = open_tap(&self.left)?;
+                let right = open_tap(&self.right)?;
                 run(self, left, right, (|_| None, |_| Condition::default()))
             }
         }
@@ -234,11 +234,10 @@ impl StatusLine<'_> {
         if json {
             return print_json(self);
         }
-        if let Some(queue) = self.queue {
-            print!("queue {queue} ");
-        }
-        println!(
-            "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+        let queue = self.queue.map(|queue| format!("queue {queue} "));
+        print_line(format_args!(
+            "{}{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            queue.unwrap_or_default(),
             self.time_s,
             self.way,
             self.mbit_per_s,
@@ -251,12 +250,12 @@ impl StatusLine<'_> {
             self.sojourn_p50_us,
             self.sojourn_p99_us,
             self.ring_bytes,
-        );
+        ));
         if self.no_memory + self.too_long > 0 {
-            println!(
+            print_line(format_args!(
                 "        {:>8}  lost outside the qdisc: {} for want of frames (--frames), {} too long",
                 self.way, self.no_memory, self.too_long
-            );
+            ));
         }
     }
 }
@@ -439,8 +438,11 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D>
     }
 }
 
-/// A device and its frames.
+/// A device and the frames to begin with.
 type Open<D> = (D, Vec<<D as Device>::Frame>);
+
+/// Frames to begin with where they are on the heap: a middlebox that restarts forwards again sooner.
+const FIRST_FRAMES: u32 = 64;
 
 fn run<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>, ask: Ask<D>) -> Result<(), Failure>
 where
@@ -531,7 +533,7 @@ where
             talkers: Talkers::new(device.medium(), system_seed()?),
         };
         let side = Side::new(device, frames, queue(words)?, args.limit.build()?);
-        Ok(side.traced(observer))
+        Ok(side.growing_to(args.frames as usize).traced(observer))
     };
     Ok(Bridge::new(
         side(left, &words(&args.to_left), 1)?,
@@ -560,17 +562,17 @@ fn open_screen(
     Ok(Screen::open(view, move || stopper.stop())?)
 }
 
-fn open_packet(args: &MiddleboxArgs, interface: &str) -> Result<Open<PacketDevice>, Failure> {
+fn open_packet(interface: &str) -> Result<Open<PacketDevice>, Failure> {
     let device = PacketDevice::open(&Config::new(interface))?;
     let frames = device.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
-    let frames = (0..args.frames).map(|_| HeapFrame::with_len(frames));
+    let frames = (0..FIRST_FRAMES).map(|_| HeapFrame::with_len(frames));
     Ok((device, frames.collect()))
 }
 
-fn open_tap(args: &MiddleboxArgs, interface: &str) -> Result<Open<Tap>, Failure> {
+fn open_tap(interface: &str) -> Result<Open<Tap>, Failure> {
     Ok((
         Tap::open(interface)?,
-        (0..args.frames).map(|_| HeapFrame::new()).collect(),
+        (0..FIRST_FRAMES).map(|_| HeapFrame::new()).collect(),
     ))
 }
 

@@ -151,13 +151,29 @@ fn what_the_bucket_holds_is_shown() {
 }
 
 #[test]
+fn long_lines_of_the_report_are_wrapped() {
+    let page = drawn(&mut view("fq_codel", 3), 60, 40);
+    let report: Vec<_> = page
+        .lines()
+        .skip_while(|line| !line.contains("its qdisc"))
+        .collect();
+    assert!(report[1].contains("fq_codel"), "{page}");
+    // The last option of the line, which 60 columns have no room for.
+    assert!(
+        report[2..].iter().any(|line| line.contains("│    ")),
+        "{page}"
+    );
+    assert!(page.contains("ecn"), "{page}");
+}
+
+#[test]
 fn hosts_and_flows_share_the_screen_with_the_qdisc_or_take_turns() {
     let mut view = view(SHAPER, 20);
     let row = "10.0.0.1 (source)";
     let tall = drawn(&mut view, 80, 48);
     assert!(tall.contains("its qdisc") && tall.contains(row), "{tall}");
     let row = tall.lines().find(|line| line.contains(row)).expect("found");
-    let cells: Vec<_> = row.split_whitespace().skip(3).collect();
+    let cells: Vec<_> = row.split_whitespace().skip(2).collect();
     assert_eq!(
         cells,
         ["996", "k", "252", "kB", "3.00", "ms", "7", "5│\""],

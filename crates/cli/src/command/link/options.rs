@@ -10,6 +10,7 @@ use tautline_base::HeapFrame;
 use tautline_sim::Trace;
 use tautline_tc::build;
 
+use super::scenario::Scenario;
 use crate::args::Times;
 use crate::check::Unusable;
 use crate::failure::Failure;
@@ -19,6 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   tautline link --down 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --delay 20ms --serve 'iperf3 -s -1' -- iperf3 -R -c 10.77.0.2
   tautline link --preset lte --serve 'python3 -m http.server 80' -- curl -o page http://10.77.0.2/
+  tautline link --scenario 'drop-rate --delay=15ms --bandwidth=10Mbps --queue=25 --rate_to_client=5 --burst_to_client=3' -- ./client
   tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
 COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
 network is reachable. COMMAND appears to run as root, with the rights of the user who started it.
@@ -52,6 +54,9 @@ pub(in crate::command) struct LinkArgs {
     /// Rates and delay of an access technology; other options override them
     #[arg(long, value_enum)]
     preset: Option<Preset>,
+    /// A scenario of the QUIC network simulator: simple-p2p, drop-rate, corrupt-rate or blackhole
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["down", "up", "delay", "loss", "trace", "down_trace", "up_trace", "preset"])]
+    scenario: Option<Scenario>,
     /// A shell command that runs at the far end for as long as COMMAND
     #[arg(long, value_name = "COMMAND")]
     pub(super) serve: Option<String>,
@@ -72,6 +77,9 @@ impl LinkArgs {
     /// # Errors
     /// If a trace or a qdisc cannot be parsed.
     pub(super) fn paths(&self) -> Result<(PathConfig, PathConfig), Failure> {
+        if let Some(Scenario { up, down }) = &self.scenario {
+            return Ok((up.clone(), down.clone()));
+        }
         let figures = self.preset.map(Preset::figures);
         let delay = self
             .delay
@@ -91,6 +99,7 @@ impl LinkArgs {
                     .transpose()?,
                 delay,
                 loss: self.loss.0,
+                ..PathConfig::default()
             })
         };
         let (up, down) = (figures.map(|of| of.up_kbit), figures.map(|of| of.down_kbit));
