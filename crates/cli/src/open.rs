@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+use serde::Serialize;
 use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
 use tautline_rt::packet_device::{Config, PacketDevice, Take};
@@ -37,8 +38,28 @@ pub struct Opened<D: Device> {
 pub struct Condition {
     /// Resets after which the device works again.
     pub rebinds: u64,
+    /// What the kernel lost on the way to AF_XDP sockets.
+    pub receive_losses: Option<ReceiveLosses>,
     /// One line about the last event.
     pub notice: Option<String>,
+}
+
+/// The kernel's counters of AF_XDP sockets (`XDP_STATISTICS`) for packets that did not arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReceiveLosses {
+    /// Packets dropped for another reason, such as their length.
+    pub dropped: u64,
+    /// Packets dropped because the receive ring was full.
+    pub ring_full: u64,
+    /// Times that a frame was needed and the fill ring was empty.
+    pub fill_ring_empty: u64,
+}
+
+impl ReceiveLosses {
+    /// True if something was lost.
+    pub fn any(&self) -> bool {
+        *self != Self::default()
+    }
 }
 
 /// Work that can be done on any device.
@@ -155,8 +176,13 @@ pub fn queues_failure(device: &mut tautline_xdp_io::XdpQueues) -> Option<String>
 /// The rebinds of AF_XDP queues.
 #[cfg(feature = "af-xdp")]
 pub fn queues_condition(device: &tautline_xdp_io::XdpQueues) -> Condition {
-    let rebinds = device.rebinds();
+    let (rebinds, kernel) = (device.rebinds(), device.kernel());
     Condition {
+        receive_losses: Some(ReceiveLosses {
+            dropped: kernel.receive_dropped,
+            ring_full: kernel.receive_ring_full,
+            fill_ring_empty: kernel.fill_ring_empty,
+        }),
         rebinds: rebinds.count,
         notice: rebinds.any().then(|| rebinds.to_string()),
     }

@@ -12,6 +12,7 @@ use tautline_stack::{Host, TcpInfo, Tracer};
 
 use crate::args::TransferArgs;
 use crate::failure::Failure;
+use crate::open::ReceiveLosses;
 
 /// Documentation of the output, for `--help`.
 pub const HELP: &str = "\
@@ -35,7 +36,8 @@ Output with --json: one object per line. Every second and at the end, \"event\":
 At the end \"event\":\"summary\" with role, queue (of --queues, with a summary each), path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
 tsq_throttles, path_mtu (longest packet, if known), qdisc_sojourn_us (99th percentile over all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments that the peer reports as marked), ce_received (marked segments received), ce_reductions (window reductions for
-marks), rebinds (resets of the device after a stall or a change of its queues), frames_in, frames_out, bad_frames, bad_checksums.
+marks), rebinds (resets of the device after a stall or a change of its queues), receive_losses (of AF_XDP sockets: packets dropped,
+dropped because of ring_full, times fill_ring_empty; else null), frames_in, frames_out, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
 the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
 bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
@@ -112,6 +114,8 @@ pub struct Summary {
     pub ce_reductions: u64,
     /// Resets of the device after which it works again.
     pub rebinds: u64,
+    /// What the kernel lost on the way to AF_XDP sockets; none on other paths.
+    pub receive_losses: Option<ReceiveLosses>,
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that left.
@@ -336,6 +340,13 @@ impl Summary {
             println!(
                 "{role}: queue {queue}: {} frames in, {} out, {} resets of the device",
                 self.frames_in, self.frames_out, self.rebinds
+            );
+        }
+        if let Some(losses) = self.receive_losses.filter(ReceiveLosses::any) {
+            println!(
+                "{role}: before the sockets: {} packets dropped as the receive ring was full, {} for other reasons, fill ring \
+                 {} times empty",
+                losses.ring_full, losses.dropped, losses.fill_ring_empty
             );
         }
         if self.ecn != "off" {

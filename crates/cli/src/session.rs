@@ -254,6 +254,7 @@ where
             sha256,
         } = outcome;
         let (stats, queue) = (self.host.stats(), self.host.port().qdisc().stats());
+        let condition = (self.condition)(self.host.port().ring().device());
         Summary {
             event: "summary",
             role,
@@ -277,7 +278,8 @@ where
             ce_delivered: info.delivered_ce,
             ce_received: info.received_ce,
             ce_reductions: info.ce_reductions,
-            rebinds: (self.condition)(self.host.port().ring().device()).rebinds,
+            rebinds: condition.rebinds,
+            receive_losses: condition.receive_losses,
             frames_in: stats.frames_in,
             frames_out: stats.completed,
             bad_frames: stats.malformed,

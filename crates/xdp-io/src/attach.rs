@@ -20,6 +20,7 @@ const MAX_QUEUES: u32 = 1024;
 #[derive(Debug)]
 pub struct Attachment {
     interface: String,
+    index: u32,
     native: bool,
     /// The program accepts packets of several buffers.
     several_chunks: bool,
@@ -83,6 +84,7 @@ impl Attachment {
             attach(&program, index, hooks).map_err(|error| explain(interface, *driver, error))?;
         Ok(Self {
             interface: interface.to_owned(),
+            index,
             native,
             several_chunks,
             sockets,
@@ -90,9 +92,14 @@ impl Attachment {
         })
     }
 
-    /// The interface.
+    /// The interface, by the name that it had.
     pub fn interface(&self) -> &str {
         &self.interface
+    }
+
+    /// The name of the interface now, as seen from the network namespace of the calling thread.
+    pub(crate) fn current_name(&self) -> String {
+        sys::interface_name(self.index).unwrap_or_else(|_| self.interface.clone())
     }
 
     /// The program runs in the driver, not in the generic hook.

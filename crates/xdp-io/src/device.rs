@@ -106,11 +106,11 @@ impl XdpDevice {
         least: usize,
     ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        if config.interface != attachment.interface() {
+        let attached = attachment.current_name();
+        if config.interface != attached {
             let problem = format!(
-                "is `{}`, the attachment is on `{}`",
-                config.interface,
-                attachment.interface()
+                "is `{}`, the attachment is on `{attached}`",
+                config.interface
             );
             return Err(OpenError::Config {
                 parameter: "interface",
@@ -216,10 +216,15 @@ impl XdpDevice {
         if self.rings.in_flight() == 0 || self.waiting_at <= self.progress_at {
             return false;
         }
-        if !is_running(self.attachment.interface()) {
+        if !is_running(&self.attachment.current_name()) {
             self.progress_at = self.waiting_at;
         }
         self.waiting_at >= self.progress_at + WATCHDOG
+    }
+
+    /// The name of its interface now.
+    pub(crate) fn interface(&self) -> String {
+        self.attachment.current_name()
     }
 
     /// True if `frame` belongs to the UMEM of this device.

@@ -50,7 +50,7 @@ pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};
 pub use queues::{Rebinds, XdpQueues};
-pub use statistics::{Counters, Statistics};
+pub use statistics::{Counters, Kernel, Statistics};
 pub use umem::UmemFrame;
 
 #[cfg(doctest)]

@@ -17,6 +17,7 @@ use crate::config::{Config, CopyReason, Mode};
 use crate::device::XdpDevice;
 use crate::error::{Failure, OpenError};
 use crate::interface::{interface_mtu, interface_queues, is_running, queues_or_one, ring_sizes};
+use crate::statistics::Kernel;
 use crate::umem::UmemFrame;
 
 /// Most packets received from one queue before the next has its turn.
@@ -51,6 +52,8 @@ pub struct XdpQueues {
     vain: u32,
     silence: Silence,
     rebinds: Rebinds,
+    /// Of the sockets that a reset closed.
+    closed: Kernel,
 }
 
 /// The settings of an interface whose change makes a driver set its rings up anew.
@@ -284,6 +287,7 @@ impl XdpQueues {
             vain: 0,
             silence: Silence::default(),
             rebinds: Rebinds::default(),
+            closed: Kernel::default(),
         };
         Ok((device, frames))
     }
@@ -297,6 +301,15 @@ impl XdpQueues {
     /// The resets that opened the sockets anew.
     pub fn rebinds(&self) -> &Rebinds {
         &self.rebinds
+    }
+
+    /// The kernel's counters of all sockets, of those that a reset closed too. One system call each.
+    pub fn kernel(&self) -> Kernel {
+        let mut sum = self.closed;
+        for queue in &self.queues {
+            sum += queue.statistics().kernel.unwrap_or_default();
+        }
+        sum
     }
 
     /// The mode in which the kernel bound the sending socket.
@@ -327,6 +340,7 @@ impl XdpQueues {
             let is_vain = self.rebinds.count > 0 && first.counters().completed == 0;
             self.vain = if is_vain { self.vain + 1 } else { 0 };
         }
+        self.closed = self.kernel();
         let before = lost.len();
         for queue in self.queues.drain(..) {
             queue.close(lost);
@@ -451,6 +465,10 @@ impl Device for XdpQueues {
     }
 
     fn needs_reset(&mut self) -> bool {
+        // The interface may have a new name.
+        if let Some(first) = self.queues.first() {
+            self.config.interface = first.interface();
+        }
         let stalled = |first: &mut XdpDevice| first.failure() == Some(Failure::Stalled);
         if self.queues.first_mut().is_some_and(stalled) {
             self.cause = Some(Cause::Stalled);

@@ -37,13 +37,14 @@ pub struct Statistics {
 }
 
 /// The kernel's `XDP_STATISTICS`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     /// Received packets dropped for reasons other than those below, such as exceeding a frame.
     pub receive_dropped: u64,
     /// Received packets dropped because the receive ring was full.
     pub receive_ring_full: u64,
-    /// Received packets dropped because the fill ring was empty.
+    /// Times the fill ring was empty when a frame was needed. With copies each drops a packet; in zero
+    /// copy the driver tries again.
     pub fill_ring_empty: u64,
     /// Descriptors in the fill ring that the kernel refused.
     pub fill_invalid: u64,
@@ -52,4 +53,15 @@ pub struct Kernel {
     pub transmit_invalid: u64,
     /// Times the kernel found the transmit ring empty.
     pub transmit_ring_empty: u64,
+}
+
+impl std::ops::AddAssign for Kernel {
+    fn add_assign(&mut self, other: Self) {
+        self.receive_dropped += other.receive_dropped;
+        self.receive_ring_full += other.receive_ring_full;
+        self.fill_ring_empty += other.fill_ring_empty;
+        self.fill_invalid += other.fill_invalid;
+        self.transmit_invalid += other.transmit_invalid;
+        self.transmit_ring_empty += other.transmit_ring_empty;
+    }
 }

@@ -103,6 +103,17 @@ pub(crate) fn interface_index(name: &CStr) -> Result<u32> {
     u32::try_from(index).map_err(|_| Errno::NODEV)
 }
 
+/// SIOCGIFNAME.
+pub(crate) fn interface_name(index: u32) -> Result<String> {
+    let mut request = request_about(c"")?;
+    request.ifr_ifru.ifru_ifindex = index.cast_signed();
+    // SAFETY: the request reads the index and writes the name in the same struct.
+    unsafe { interface_ioctl(libc::SIOCGIFNAME as c_ulong, &mut request) }?;
+    let letters = request.ifr_name.map(|letter| letter as u8);
+    let name = CStr::from_bytes_until_nul(&letters).map_err(|_| Errno::NODEV)?;
+    Ok(name.to_string_lossy().into_owned())
+}
+
 /// SIOCGIFFLAGS: the interface is up and has a carrier.
 pub(crate) fn interface_is_running(name: &CStr) -> Result<bool> {
     let answer = interface_request(name, libc::SIOCGIFFLAGS as c_ulong)?;

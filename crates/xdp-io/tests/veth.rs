@@ -466,6 +466,46 @@ fn a_stalled_device_is_opened_anew_and_carries_frames_of_the_old_one() {
 }
 
 #[test]
+fn an_interface_with_a_new_name_is_still_served() {
+    let mut pair = pair_or_skip!();
+    let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
+    let names = ["link", "set", &pair.left.interface, "name", "other"];
+    pair.left.ip(&names);
+    pair.left.interface = "other".into();
+    transfer(&mut left, &mut right, &pair.right, 100);
+    left.put(&pair.right, 1);
+    stall(&pair.left, &mut left);
+    assert_eq!(reset(&pair.left, &mut left), 1);
+    transfer(&mut left, &mut right, &pair.right, 100);
+    transfer(&mut right, &mut left, &pair.left, 100);
+}
+
+#[test]
+fn an_interface_in_another_namespace_is_gone() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
+    transfer(&mut left, &mut right, &pair.right, 100);
+    let Pair {
+        left: from,
+        right: to,
+    } = &pair;
+    from.ip(&["link", "set", &from.interface, "netns", &to.namespace]);
+    left.put(to, 1);
+    left.device.doorbell(NOW);
+    let is_gone = from.inside(|| left.device.is_gone());
+    assert_eq!(
+        (is_gone, left.device.failure()),
+        (true, Some(Failure::Removed))
+    );
+    let mut lost = Vec::new();
+    left.device.reset(&mut lost);
+    assert_eq!(lost.len(), 1);
+    for packet in lost {
+        let _ = left.pool.settle(packet);
+    }
+}
+
+#[test]
 fn a_driver_that_no_reset_helps_is_given_up() {
     let pair = pair_or_skip!();
     let mut left = queues(&pair.left);
