@@ -6,7 +6,7 @@
 //! repeats exactly.
 
 use std::hash::{BuildHasher, Hash};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tautline_base::{HashKey, Instant};
 
@@ -32,6 +32,7 @@ enum Use {
     Budget,
     StableInterface,
     Autoconf,
+    Peer,
 }
 
 impl Key {
@@ -115,6 +116,11 @@ impl Key {
     /// Chance for a budget that others must not measure.
     pub(crate) fn budget(&self, count: u64) -> u64 {
         self.hash(Use::Budget, count)
+    }
+
+    /// Place of a peer among those that are proven.
+    pub(crate) fn peer(&self, peer: IpAddr) -> u64 {
+        self.hash(Use::Peer, peer)
     }
 
     /// Start of the search for a local port toward a peer (RFC 6056 §3.3.3).

@@ -26,6 +26,7 @@ mod link_mtu;
 mod neighbor;
 mod pacer;
 mod pings;
+mod proven;
 mod queues;
 mod ranges;
 mod reply_limit;

@@ -32,6 +32,9 @@ pub struct HostStats {
     pub backlog_refused: u64,
     /// SYNs answered with a SYN cookie.
     pub cookies_sent: u64,
+    /// SYNs ignored because they came faster than cookies could leave; peers that have completed a
+    /// handshake before are exempt, within limits.
+    pub syns_shed: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,
     /// Connections accepted at their SYN, for its Fast Open cookie.
@@ -68,8 +71,8 @@ pub struct HostStats {
 
 impl HostStats {
     /// Received frames that went no further. Each is counted once, in one of: malformed, bad checksum,
-    /// not for us, fragment, disbelieved ICMP error, no socket, backlog refused, accept queue full, too
-    /// many of the peer.
+    /// not for us, fragment, disbelieved ICMP error, no socket, backlog refused, shed, accept queue full,
+    /// too many of the peer.
     pub const fn refused(&self) -> u64 {
         self.malformed
             + self.bad_checksum
@@ -78,6 +81,7 @@ impl HostStats {
             + self.icmp_unbelieved
             + self.no_socket
             + self.backlog_refused
+            + self.syns_shed
             + self.accept_queue_full
             + self.too_many_of_peer
     }

@@ -24,6 +24,7 @@ where
     /// Receives up to 64 frames from the device; returns their number. After 64 there may be more.
     #[must_use = "after 64 frames the device may hold more"]
     pub fn receive(&mut self, now: Instant) -> usize {
+        self.interface.stateless_syns = 0;
         for taken in 0..RECEIVE_BUDGET {
             let Some(received) = self.device_mut().receive(now) else {
                 return taken;
@@ -33,6 +34,13 @@ where
             self.device_mut().recycle(frame);
         }
         RECEIVE_BUDGET
+    }
+
+    /// Whether SYNs flood the host: half of the latest 64 frames were SYNs that listeners keep no
+    /// state for. Its driver then empties the device before it polls, for a frame that is shed costs
+    /// less than one that the device drops at random, and polls until all answers have left.
+    pub fn is_flooded(&self) -> bool {
+        self.interface.stateless_syns >= RECEIVE_BUDGET / 2
     }
 
     /// Receives one frame from memory, in the format of the device's [medium](Device::medium).

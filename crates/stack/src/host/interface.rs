@@ -63,6 +63,11 @@ pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) drops: Drops<Packet<D::Frame>>,
     /// Completed packets, empty between polls.
     pub(super) done: Vec<Packet<D::Frame>>,
+    /// Packets in qdisc and ring that no connection owns.
+    pub(super) unowned: usize,
+    /// SYNs of the latest [`receive`](super::Host::receive) that took no memory: answered with a
+    /// cookie, or shed.
+    pub(super) stateless_syns: usize,
     pub(super) stats: HostStats,
 }
 
@@ -107,6 +112,8 @@ where
             reset_limit: ReplyLimit::new(config.resets_per_second, key),
             drops: Drops::new(),
             done: Vec::new(),
+            unowned: 0,
+            stateless_syns: 0,
             stats: HostStats::default(),
             config,
         }
@@ -559,6 +566,7 @@ where
             Some(len) => {
                 let packet = Packet::new(frame, len as u32).with_medium(self.medium);
                 let packet = describe(packet);
+                self.unowned += 1;
                 self.enqueue(packet, now);
             }
             None => self.pool.put_back(frame),

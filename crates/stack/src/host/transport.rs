@@ -22,6 +22,7 @@ use crate::config::{LocalDropReporting, TcpConfig};
 use crate::fast_open::Servers;
 use crate::keyed::Key;
 use crate::link_mtu::LinkMtu;
+use crate::proven::ProvenPeers;
 use crate::queues::{RunQueue, TimeQueue};
 use crate::socket::{Event, ListenAt, Recv, SocketError};
 use crate::sockets::{Socket, Sockets};
@@ -60,6 +61,8 @@ pub(super) struct Transport {
     listeners: HashMap<ListenAt, SocketId, Key>,
     /// Fast Open cookies this host was given.
     pub(super) servers: Servers,
+    /// Peers that answered a SYN-ACK.
+    pub(super) proven: ProvenPeers,
     /// Datagram sockets by address and port.
     udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
     next_port: u32,
@@ -89,6 +92,7 @@ impl Transport {
             time_waits: TimeWaits::new(key),
             listeners: HashMap::with_hasher(key),
             servers: Servers::new(key),
+            proven: ProvenPeers::new(key),
             udp_ports: HashMap::with_hasher(key),
             next_port: 0,
             memory: Memory::default(),

@@ -185,6 +185,10 @@ where
     /// Step 8: the one place where a packet ends, sent or dropped.
     fn settle(&mut self, packet: Packet<D::Frame>, is_sent: bool) {
         let settled = self.interface.pool.settle(packet);
+        if settled.owner.is_none() {
+            // A qdisc that duplicates packets returns more than it was given.
+            self.interface.unowned = self.interface.unowned.saturating_sub(1);
+        }
         self.transport.on_settled(&settled, is_sent);
     }
 

@@ -440,3 +440,54 @@ fn a_flood_for_a_closed_port_draws_a_bounded_number_of_resets_16_15() {
     assert_eq!(resets as u64 + limited, 1000);
     assert!(resets <= 100, "{resets} resets");
 }
+
+/// A flood that comes faster than answers leave: no standing queue of cookies, and peers that have
+/// completed a handshake are answered all the same.
+#[test]
+fn a_flood_faster_than_the_line_is_shed_but_for_proven_peers() {
+    const BURST: u64 = 5000;
+    let mut peer = full(small());
+    let flood = |peer: &mut Peer, from: u64| {
+        let before = peer.pair.hosts[HOST].stats();
+        for number in from..from + BURST {
+            let source = Ipv4Addr::new(10, 7, 0, 100 + (number % 100) as u8);
+            let segment = syn(peer, 2000 + number as u16, mss(1460));
+            let frame = from_address(source, &segment);
+            peer.pair.inject(HOST, &frame);
+        }
+        let after = peer.pair.hosts[HOST].stats();
+        let [sent, shed] = [
+            after.cookies_sent - before.cookies_sent,
+            after.syns_shed - before.syns_shed,
+        ];
+        assert_eq!(sent + shed, BURST);
+        // Half of the frames.
+        assert!((240..=256).contains(&sent), "{sent} cookies wait to leave");
+    };
+    let honest = |peer: &mut Peer| {
+        let before = peer.pair.hosts[HOST].stats().cookies_sent;
+        let frame = syn(peer, PEER_PORT, mss(1460)).to_frame();
+        peer.pair.inject(HOST, &frame);
+        peer.pair.hosts[HOST].stats().cookies_sent - before
+    };
+    flood(&mut peer, 0);
+    assert_eq!(honest(&mut peer), 0, "a stranger among strangers");
+    peer.run_for(Duration::from_secs(1));
+    cookie(&mut peer, mss(1460));
+    peer.send(&peer.ack());
+    peer.socket = peer.accepted().expect("the cookie came back");
+    flood(&mut peer, BURST);
+    let syn = syn(&peer, PEER_PORT + 1, mss(1460)).to_frame();
+    let before = peer.pair.hosts[HOST].stats().cookies_sent;
+    for _ in 0..1000 {
+        peer.pair.inject(HOST, &syn);
+    }
+    let answered = peer.pair.hosts[HOST].stats().cookies_sent - before;
+    assert!(
+        (100..=128).contains(&answered),
+        "{answered}: a quarter of the frames"
+    );
+    let stats = peer.pair.hosts[HOST].stats();
+    assert_eq!(stats.refused() + stats.accepted(), stats.frames_in);
+    peer.still_works_at(0);
+}

@@ -266,6 +266,7 @@ impl Transport {
         let is_closed = connection.state() == State::Closed;
         connection.orphan |= counted == Handshake::InBacklog && is_closed;
         let was_reset = connection.pending.closed == Some(CloseReason::Reset);
+        let peer = connection.tuple.remote;
         let suspicious = connection.fast_open.since().filter(|_| was_reset);
         let listener = connection.links.counted_at;
         let Some(listener) = listener.and_then(|at| self.sockets.listener_mut(at)) else {
@@ -273,7 +274,12 @@ impl Transport {
         };
         match counted {
             Handshake::Uncounted => {}
-            Handshake::InBacklog => listener.pending -= 1,
+            Handshake::InBacklog => {
+                listener.pending -= 1;
+                if !is_closed {
+                    self.proven.add(peer);
+                }
+            }
             Handshake::Unconfirmed => listener.unconfirmed.leave(suspicious),
         }
     }
