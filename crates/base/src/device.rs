@@ -62,6 +62,12 @@ pub trait Device {
         false
     }
 
+    /// True if packets are known to have completed, so that [`reap`](Self::reap) returns some. Default
+    /// false: only `reap` can tell.
+    fn has_completed(&self) -> bool {
+        false
+    }
+
     /// Packets put and not yet reaped.
     fn in_flight(&self) -> usize;
 

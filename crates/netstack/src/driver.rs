@@ -14,6 +14,7 @@ use tautline_base::{
     Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received, Wake as Wakeup,
 };
 use tautline_bql::{Dql, Port, Ring};
+use tautline_offload::SoftwareOffload;
 use tautline_qdisc::Stats;
 use tautline_rt::application::serve;
 use tautline_rt::handle::Config;
@@ -32,6 +33,8 @@ pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
 const LINK: usize = 18;
 /// Packets in the ring.
 const RING: usize = 256;
+/// Ordinary frames for each large one.
+const FRAMES_PER_LARGE: usize = 8;
 /// Frames received before the task lets others run.
 const BATCH: usize = 64;
 /// Turns before the task lets others run.
@@ -73,14 +76,14 @@ impl Drop for Driver {
 
 /// A host on `device` with these settings.
 pub(crate) fn host<D: Device<Frame = HeapFrame>>(device: D, settings: Settings) -> Host<Queue, D> {
-    let len = device.mtu() + LINK;
+    let pool = frames(settings.frames, device.mtu());
     let pool = match device.tso() {
-        Some(tso) => Pool::heap(settings.frames, Some(tso)),
-        None => Pool::new(
-            (0..settings.frames)
-                .map(|_| HeapFrame::with_len(len))
+        Some(tso) => pool.with_large(
+            (0..(settings.frames / FRAMES_PER_LARGE).max(1))
+                .map(|_| HeapFrame::with_len(tso.frame_len()))
                 .collect(),
         ),
+        None => pool,
     };
     let ring = Ring::new(device, Dql::default());
     let mut host = Host::new(
@@ -93,12 +96,25 @@ pub(crate) fn host<D: Device<Frame = HeapFrame>>(device: D, settings: Settings) 
     host
 }
 
+/// `count` frames for packets of up to `mtu` bytes.
+fn frames(count: usize, mtu: usize) -> Pool<HeapFrame> {
+    let len = (mtu + LINK).max(HeapFrame::LEN);
+    Pool::new((0..count).map(|_| HeapFrame::with_len(len)).collect())
+}
+
+/// Lets a host above `device`, which carries single segments, send and receive many at once. They
+/// are cut into a burst of one flow: the kernel wakes its reader once for them.
+pub(crate) fn offloaded<D: Device<Frame = HeapFrame>>(device: D) -> SoftwareOffload<D> {
+    let frames = frames(RING, device.mtu());
+    SoftwareOffload::new(device, frames, tautline_offload::Config::default())
+}
+
 /// Starts a task that drives a host on `io`.
 pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(StackHandle, Driver)> {
     let config = settings.sockets.clone();
     spawn_task(config, |sockets, clock| {
         let mut turns = Turns {
-            host: host(MemoryRing::new(io.medium(), io.mtu()), settings),
+            host: host(offloaded(MemoryRing::new(io.medium(), io.mtu())), settings),
             sockets,
             io,
             clock,
@@ -212,7 +228,7 @@ impl Wake for TaskWaker {
 
 /// A host, its sockets and its device.
 struct Turns<I> {
-    host: Host<Queue, MemoryRing>,
+    host: Host<Queue, SoftwareOffload<MemoryRing>>,
     sockets: Sockets<ByWords>,
     io: I,
     clock: Clock,
@@ -256,7 +272,7 @@ impl<I: PacketIo> Turns<I> {
 
     /// Takes up to a batch of frames from the device; `None` at its end.
     fn receive(&mut self, context: &mut Context<'_>) -> io::Result<Option<usize>> {
-        let ring = self.host.device_mut();
+        let ring = self.host.device_mut().inner_mut();
         for taken in 0..BATCH {
             let mut frame = ring.spare_frame();
             match self.io.poll_recv(context, frame.bytes_mut()) {
@@ -277,7 +293,7 @@ impl<I: PacketIo> Turns<I> {
 
     /// Writes the packets in the ring. True if the host has packets to complete.
     fn transmit(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        let ring = self.host.device_mut();
+        let ring = self.host.device_mut().inner_mut();
         let mut has_written = false;
         while let Some(packet) = ring.waiting.front() {
             // A packet that the device refuses is lost, as on a wire; TCP sends it again.

@@ -15,8 +15,8 @@
 //! # Memory
 //! An idle connection takes 2.6 KB: its buffers, and the rings between it and its application
 //! ([`Builder::rings`]), take memory only for the bytes in them. Buffers grow with the path's product
-//! of rate and delay, all of them together to the [ceiling](Builder::memory_limit) at most. Near the
-//! ceiling the stack resets connections that have been closed, or held back by their peer's window,
+//! of rate and delay, all of them together to the [ceiling](Builder::memory_limit) at most. Receive
+//! windows close as memory fills. Near the ceiling the stack resets connections that have been closed, or held back by their peer's window,
 //! for longest. The others get little send buffer, and data that arrives for connections that hold
 //! much is dropped, to be retransmitted. At the ceiling those are reset whose application does not
 //! read. SYNs that wait for an answer are [bounded](tautline_stack::Limits::requests).

@@ -287,3 +287,65 @@ async fn wrong_words_are_refused() {
     let error = built.expect_err("the qdisc is wrong");
     assert!(error.to_string().contains("soon"), "{error}");
 }
+
+/// Packets of a flow leave in bursts, for the kernel behind a TUN wakes a reader for each change of
+/// flow.
+#[tokio::test]
+async fn packets_of_a_flow_leave_in_bursts() {
+    const FLOWS: usize = 4;
+    const EACH: usize = 1 << 20;
+    let [mut near, far] = link();
+    let (to_server, from_near) = unbounded_channel();
+    let sender = std::mem::replace(&mut near.sender, to_server);
+    let mut from_near: UnboundedReceiver<Vec<u8>> = from_near;
+    let ports = tokio::spawn(async move {
+        let mut ports = Vec::new();
+        while let Some(packet) = from_near.recv().await {
+            if packet.len() > 1000 {
+                ports.push([packet[20], packet[21]]);
+            }
+            let _ = sender.send(packet);
+        }
+        ports
+    });
+    let (client, server) = (client(near), Netstack::builder(far).build());
+    let server = server.expect("a runtime");
+    let incoming = within(server.tcp_incoming()).await.expect("the first");
+    let sink = tokio::spawn(async move {
+        let mut sinks = Vec::new();
+        for _ in 0..FLOWS {
+            let stream = incoming.next().await.expect("four").accept().await;
+            sinks.push(tokio::spawn(async move {
+                let mut all = Vec::new();
+                stream
+                    .expect("the client waits")
+                    .read_to_end(&mut all)
+                    .await
+            }));
+        }
+        for sink in sinks {
+            assert_eq!(sink.await.expect("no panic").expect("open"), EACH);
+        }
+    });
+    let to: SocketAddr = at("192.0.2.1:80");
+    let mut sources = Vec::new();
+    for _ in 0..FLOWS {
+        let mut stream = within(client.connect(to)).await.expect("accepted");
+        sources.push(tokio::spawn(async move {
+            stream.write_all(&vec![7; EACH]).await?;
+            stream.shutdown().await
+        }));
+    }
+    for source in sources {
+        within(source).await.expect("no panic").expect("open");
+    }
+    within(sink).await.expect("all arrived");
+    drop((client, server));
+    let ports = within(ports).await.expect("no panic");
+    let changes = ports.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(
+        changes * 4 < ports.len(),
+        "{changes} changes of flow in {} packets",
+        ports.len()
+    );
+}

@@ -118,6 +118,10 @@ impl<D: Device> Device for SoftwareOffload<D> {
         self.inner.announces_completions()
     }
 
+    fn has_completed(&self) -> bool {
+        self.inner.has_completed()
+    }
+
     fn in_flight(&self) -> usize {
         self.gso.in_flight()
     }

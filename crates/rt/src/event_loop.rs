@@ -156,6 +156,8 @@ impl EventLoop {
         A: Application<Host<Q, D, T, L>>,
     {
         let mut promised = None;
+        // Frames came, and the loop has not waited since.
+        let mut traffic = false;
         let mut check_at = self.clock.now() + CHECK;
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
@@ -195,9 +197,14 @@ impl EventLoop {
             let asked = wake.map(|wake| wake.at).into_iter().chain(deadline).min();
             promised = asked.map(|at| at.max(now));
             let until = promised.map_or(check_at, |at| at.min(check_at));
-            if received < FULL_BATCH && !self.wait(host, Some(until), received > 0)? {
+            traffic |= received > 0;
+            if received == FULL_BATCH || until == now {
+                continue;
+            }
+            if !self.wait(host, Some(until), traffic)? {
                 return Ok(Ended::DeviceFailed);
             }
+            traffic = false;
         }
         Ok(Ended::Stopped)
     }

@@ -281,6 +281,10 @@ impl<S: FrameIo> Device for FrameDevice<S> {
         done.append(&mut self.done);
     }
 
+    fn has_completed(&self) -> bool {
+        !self.done.is_empty()
+    }
+
     fn in_flight(&self) -> usize {
         self.waiting.len() + self.done.len()
     }

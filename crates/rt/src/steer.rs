@@ -313,6 +313,10 @@ impl<D: Device + AsFd> Device for Steered<D> {
         self.inner().announces_completions()
     }
 
+    fn has_completed(&self) -> bool {
+        self.inner().has_completed()
+    }
+
     fn in_flight(&self) -> usize {
         self.inner().in_flight()
     }

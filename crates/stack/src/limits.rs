@@ -15,11 +15,12 @@ pub struct Limits {
     /// Connections that were closed and are still delivering or waiting for the peer's FIN; what is
     /// closed beyond it is reset. Default 8 192 (Linux `tcp_max_orphans` scales with memory).
     pub orphans: usize,
-    /// Bytes in send and receive buffers. Beyond it those connections are reset that have been
-    /// closed, or held back by a closed window, for longest; applications get little send buffer,
-    /// and data from the network is dropped unless its connection holds next to nothing. Beyond five
-    /// quarters of it those are reset, too, whose application has read nothing of what has arrived
-    /// for 100 ms. Default 1 GiB (Linux `tcp_mem` scales with memory).
+    /// Bytes in send and receive buffers. A receive window offers at most an eighth of what is free
+    /// of them, so windows close as they fill. Beyond the limit those connections are reset that
+    /// have been closed, or held back by a closed window, for longest; applications get little send
+    /// buffer, and data from the network is dropped unless its connection holds next to nothing.
+    /// Beyond five quarters of it those are reset, too, whose application has read nothing of what
+    /// has arrived for 100 ms. Default 1 GiB (Linux `tcp_mem` scales with memory).
     pub memory: Bytes,
     /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
     /// answer; further ones are dropped. Default 4096. One takes about 300 bytes.

@@ -148,11 +148,24 @@ impl sealed::Start for Tun {
     }
 }
 
+/// Starts a stack on `device`, whose packets hold many segments, cut and merged in software if the
+/// device carries single ones.
+fn start<D>(device: D, settings: Settings, has_thread: bool) -> io::Result<(StackHandle, Driver)>
+where
+    D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
+{
+    if device.tso().is_some() {
+        run(device, settings, has_thread)
+    } else {
+        run(driver::offloaded(device), settings, has_thread)
+    }
+}
+
 #[expect(
     deprecated,
     reason = "`register` is unsafe for the sake of types other than `OwnedFd`"
 )]
-fn start<D>(device: D, settings: Settings, has_thread: bool) -> io::Result<(StackHandle, Driver)>
+fn run<D>(device: D, settings: Settings, has_thread: bool) -> io::Result<(StackHandle, Driver)>
 where
     D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
 {

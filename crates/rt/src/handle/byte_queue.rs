@@ -14,18 +14,30 @@ use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 const SMALLEST: usize = 512;
 /// Bytes of the largest chunk.
 const LARGEST: usize = 16 << 10;
+/// Most largest chunks kept for reuse: a bulk transfer then neither allocates nor touches fresh
+/// pages.
+const SPARE: usize = 32;
 
 /// The bytes that chunks of all queues of a host take.
 #[derive(Debug)]
 pub(super) struct Budget {
     most: u64,
     held: AtomicUsize,
+    /// Buffers of the largest chunks, empty.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Budget {
     pub(super) fn new(most: u64) -> Self {
-        let held = AtomicUsize::new(0);
-        Self { most, held }
+        Self {
+            most,
+            held: AtomicUsize::new(0),
+            spare: Mutex::default(),
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn held(&self) -> u64 {
@@ -44,7 +56,12 @@ struct Chunk {
 impl Chunk {
     fn new(budget: &Arc<Budget>, wanted: usize) -> Self {
         let capacity = wanted.next_power_of_two().clamp(SMALLEST, LARGEST);
-        let bytes = Vec::with_capacity(capacity);
+        let spare = if capacity == LARGEST {
+            budget.spare().pop()
+        } else {
+            None
+        };
+        let bytes = spare.unwrap_or_else(|| Vec::with_capacity(capacity));
         budget.held.fetch_add(bytes.capacity(), Ordering::Relaxed);
         Self {
             bytes,
@@ -64,8 +81,16 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let bytes = self.bytes.capacity();
-        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
+        let capacity = self.bytes.capacity();
+        self.budget.held.fetch_sub(capacity, Ordering::Relaxed);
+        if capacity == LARGEST {
+            let mut spare = self.budget.spare();
+            if spare.len() < SPARE {
+                let mut bytes = mem::take(&mut self.bytes);
+                bytes.clear();
+                spare.push(bytes);
+            }
+        }
     }
 }
 

@@ -272,7 +272,8 @@ impl HostEnd {
                 break;
             }
         }
-        if moved {
+        // A task woken for each segment acknowledged would write as little and wake the host.
+        if moved && self.outgoing.is_half_empty() {
             self.shared.writer.wake();
         }
         if last && self.outgoing.is_empty() {

@@ -50,6 +50,10 @@ where
         autoconfigure(self, now);
         let births = self.birth(now);
         let transmitted = self.transmit(now);
+        // A write to a TUN is its own completion: credits return without another poll.
+        while self.interface.port.ring().device().has_completed() {
+            self.reap(now);
+        }
         self.settle_drops(DropStage::Later, now);
         self.next_wake(births.max(transmitted) >= BUDGET, now)
     }

@@ -12,6 +12,7 @@ use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
 use super::fast_open::FastOpen;
 use super::liveness::Liveness;
+use super::memory::ReceiveShare;
 use super::negotiated::Negotiated;
 use super::receiver::{Bounds, Receiver};
 use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
@@ -129,6 +130,8 @@ pub(crate) struct Connection {
     pub(crate) orphan: bool,
     /// The host is short of memory.
     pub(crate) memory_pressure: bool,
+    /// Most bytes that the receive window may offer, if the host's memory limits it.
+    pub(crate) receive_share: Option<ReceiveShare>,
     pub(super) state: State,
     pub(super) negotiated: Option<Negotiated>,
     pub(super) send: SendHalf,
@@ -185,6 +188,7 @@ impl Connection {
             attribution: config.attribution.then(|| Box::new(Attribution::new(now))),
             orphan: false,
             memory_pressure: false,
+            receive_share: None,
             state,
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
@@ -324,8 +328,8 @@ impl Connection {
         if !stays {
             self.receiver.consume(count);
             let negotiated = self.negotiated.as_ref();
-            self.receiver
-                .announce_window(negotiated.map_or(0, |agreed| agreed.own_scale));
+            let scale = negotiated.map_or(0, |agreed| agreed.own_scale);
+            self.receiver.announce_window(scale, self.receive_share);
         }
         Ok(Recv::Data(count))
     }

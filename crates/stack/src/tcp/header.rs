@@ -27,9 +27,8 @@ impl Connection {
             .as_ref()
             .map_or_else(|| self.config.window_scale(), |agreed| agreed.own_scale);
         // Windows in SYNs are never scaled (RFC 7323 §2.2).
-        let window = self
-            .receiver
-            .advertise(if plan.syn() { 0 } else { own_scale });
+        let scale = if plan.syn() { 0 } else { own_scale };
+        let window = self.receiver.advertise(scale, self.receive_share);
         let class = self.class(plan);
         HeaderBuilder {
             tuple: &self.tuple,

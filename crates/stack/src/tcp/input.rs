@@ -54,7 +54,7 @@ impl Connection {
         };
         self.send.stream.fin_waits = true;
         // Before anything was advertised nothing would be accepted.
-        self.receiver.advertise(0);
+        self.receiver.advertise(0, None);
         self.accept_payload(1, segment, now);
         self.send.stream.syn_data_acked = self.receiver.next() > 1;
         Reply::Accepted(listener)

@@ -26,6 +26,7 @@ pub(super) use self::acks::{Acknowledgment, Compression, QUICK_ACKS};
 use self::pages::Pages;
 use self::window::ReceiveWindow;
 use super::info::TcpInfo;
+use super::memory::ReceiveShare;
 use crate::config::AckCompression;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
@@ -391,9 +392,10 @@ impl Receiver {
         self.duplicate = None;
     }
 
-    /// The window to advertise now, in units of `1 << scale` bytes.
-    pub(super) fn advertise(&mut self, scale: u8) -> u16 {
-        self.window.advertise(self.read, self.next, scale)
+    /// The window to advertise now, in units of `1 << scale` bytes, of at most `share` bytes.
+    pub(super) fn advertise(&mut self, scale: u8, share: Option<ReceiveShare>) -> u16 {
+        let at = (self.read, self.next);
+        self.window.advertise(at, scale, share)
     }
 
     /// Copies the next bytes, which stay.
@@ -456,9 +458,9 @@ impl Receiver {
     }
 
     /// The application has read: an acknowledgment tells the peer if that opened the window far.
-    pub(super) fn announce_window(&mut self, scale: u8) {
-        let unread = self.readable() as u64;
-        if self.window.has_reopened(unread, self.next, scale) && !self.finished() {
+    pub(super) fn announce_window(&mut self, scale: u8, share: Option<ReceiveShare>) {
+        let at = (self.readable() as u64, self.next);
+        if self.window.has_reopened(at, scale, share) && !self.finished() {
             self.acks.allow_answers();
             self.acks.owe_now();
         }

@@ -31,7 +31,7 @@ impl Connection {
         // The SYN-ACK left long ago.
         connection.send.flight.syn_ack_left();
         connection.ecn.sent(SegmentClass::SynAck, false);
-        connection.receiver.advertise(0);
+        connection.receiver.advertise(0, None);
         connection
     }
 

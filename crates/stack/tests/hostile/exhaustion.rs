@@ -212,6 +212,65 @@ fn unread_and_out_of_order_data_cannot_hold_more_memory_than_there_is() {
     }
 }
 
+/// Six peers could fill three times the memory. Their windows close as it fills, so nothing is
+/// dropped, and everything arrives once the application reads.
+#[test]
+fn windows_close_before_memory_runs_out() {
+    const CONNECTIONS: usize = 6;
+    const EACH: usize = 2 << 20;
+    let limit = Bytes::mib(4);
+    let config = TcpConfig {
+        send_buffer: Bytes::mib(4),
+        receive_start: Bytes::mib(6),
+        ..TcpConfig::default()
+    };
+    let mut pair = Pair::new(7);
+    pair.hosts[1].set_limits(Limits {
+        memory: limit,
+        ..Limits::default()
+    });
+    let listened = pair.hosts[1].listen(PORT, config.clone());
+    listened.expect("the port is free");
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| pair.connect(config.clone()))
+        .collect();
+    pair.run_for(DELAY * 8);
+    let data: Vec<u8> = (0..EACH).map(|at| (at ^ (at >> 8)) as u8).collect();
+    for client in &clients {
+        assert_eq!(pair.hosts[0].send(*client, &data), Ok(EACH));
+    }
+    for _ in 0..400 {
+        pair.run_for(DELAY);
+        let held = pair.hosts[1].buffer_memory();
+        assert!(held <= limit.get(), "{held} bytes are held");
+    }
+    let held = pair.hosts[1].buffer_memory();
+    assert!(held >= limit.get() / 3, "only {held} bytes are held");
+    let retransmitted: u64 = clients
+        .iter()
+        .filter_map(|client| pair.hosts[0].info(*client))
+        .map(|info| info.retransmits)
+        .sum();
+    assert_eq!(retransmitted, 0);
+    let servers: Vec<_> = pair.events[1]
+        .iter()
+        .filter_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        })
+        .collect();
+    let mut received = vec![Vec::new(); CONNECTIONS];
+    for _ in 0..2000 {
+        for (all, server) in received.iter_mut().zip(&servers) {
+            all.extend(pair.read(1, *server).0);
+        }
+        pair.run_for(DELAY);
+    }
+    for all in received {
+        assert!(all == data, "{} bytes of {EACH}", all.len());
+    }
+}
+
 #[test]
 fn closed_connections_that_still_deliver_are_bounded() {
     let mut peer = Peer::stranger(TcpConfig {

@@ -10,10 +10,12 @@ use super::Transport;
 use crate::limits::Limits;
 use crate::socket::CloseReason;
 use crate::sockets::Socket;
-use crate::tcp::Connection;
+use crate::tcp::{Connection, ReceiveShare};
 
 /// How long an application may leave all of its data unread when memory is short.
 const STALLED: Duration = Duration::from_millis(100);
+/// Part of the free memory that the window of one connection may offer to fill.
+const SHARE: u64 = 8;
 /// Connections examined per poll.
 const EXAMINED: usize = 64;
 
@@ -59,6 +61,14 @@ impl Memory {
         self.buffered > self.limits.memory.get().saturating_mul(5) / 4
     }
 
+    /// What the window of one connection may offer. It falls as memory fills, so that windows
+    /// close before data must be dropped: the dynamic threshold of Choudhury and Hahne ("Dynamic
+    /// Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
+    fn share(&self) -> ReceiveShare {
+        let free = self.limits.memory.get().saturating_sub(self.buffered);
+        ReceiveShare::new(free / SHARE)
+    }
+
     /// Whether a connection's charge is current and below the limit: true after nearly every
     /// segment.
     #[inline]
@@ -67,6 +77,7 @@ impl Memory {
         is_listed
             && connection.memory() == connection.links.charged
             && !connection.memory_pressure
+            && connection.receive_share.is_none()
             && !self.is_full()
     }
 }
@@ -117,9 +128,12 @@ impl Transport {
             }
         }
         self.shed_memory();
-        let is_full = self.memory.is_full();
+        let (is_full, share) = (self.memory.is_full(), self.memory.share());
         if let Some(connection) = self.sockets.connection_mut(id) {
             connection.memory_pressure = is_full;
+            let most = connection.config.receive_buffer.get();
+            let share = Some(share).filter(|share| share.bytes() < most);
+            connection.receive_share = share;
         }
     }
 

@@ -55,7 +55,7 @@ fn whole(payload: &[u8]) -> (&[u8], u64) {
 fn receiver(capacity: u64) -> Receiver {
     let mut receiver = Receiver::new(capacity, capacity);
     receiver.synchronized();
-    receiver.advertise(0);
+    receiver.advertise(0, None);
     receiver
 }
 
@@ -82,7 +82,7 @@ proptest! {
             let got = receiver.read(&mut out);
             read.extend(&out[..got]);
             let edge = receiver.edge();
-            receiver.advertise(scale);
+            receiver.advertise(scale, None);
             prop_assert!(receiver.edge() >= edge, "the right edge never moves left");
             prop_assert!(receiver.bytes.memory() <= 8 * 64 + 32 * 8, "memory is bounded by the window");
             for block in receiver.sack_blocks() {
@@ -155,7 +155,7 @@ fn the_first_copy_of_a_byte_wins() {
 #[test]
 fn memory_goes_with_what_has_arrived() {
     let mut receiver = receiver(1 << 20);
-    receiver.advertise(5);
+    receiver.advertise(5, None);
     assert_eq!(receiver.bytes.memory(), 0);
     let far = (1 << 20) - 200;
     receiver.accept(far, whole(&text(far..far + 100)), false, (LATER, None));
@@ -247,7 +247,7 @@ fn every_segment_is_acknowledged_while_the_window_opens() {
         receiver.synchronized();
         receiver.acks.quick = 0;
         receiver.window.capacity = 40_000;
-        receiver.advertise(0);
+        receiver.advertise(0, None);
         let mut count = 0;
         for segment in 0..20 {
             receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
@@ -264,7 +264,9 @@ fn every_segment_is_acknowledged_while_the_window_opens() {
 
 fn has_reopened(receiver: &Receiver) -> bool {
     let unread = receiver.readable() as u64;
-    receiver.window.has_reopened(unread, receiver.next(), 0)
+    receiver
+        .window
+        .has_reopened((unread, receiver.next()), 0, None)
 }
 
 #[test]
@@ -274,7 +276,7 @@ fn the_window_is_reopened_when_it_doubles() {
     for segment in 0..10 {
         receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, (LATER, None));
     }
-    receiver.advertise(0);
+    receiver.advertise(0, None);
     assert!(!has_reopened(&receiver));
     receiver.read(&mut [0; 1999]);
     assert!(!has_reopened(&receiver));
@@ -283,7 +285,7 @@ fn the_window_is_reopened_when_it_doubles() {
     // More than 16 bits can say is no news.
     let mut large = self::receiver(1 << 20);
     large.accept(1, whole(&[1; 1000]), false, (LATER, None));
-    large.advertise(0);
+    large.advertise(0, None);
     large.read(&mut [0; 1000]);
     assert!(!has_reopened(&large));
 }
@@ -315,7 +317,7 @@ fn what_arrived_twice_is_reported_first_and_once() {
 fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
     let mut receiver = Receiver::new(10_000, 100_000);
     receiver.synchronized();
-    receiver.advertise(0);
+    receiver.advertise(0, None);
     let mut edge = receiver.edge();
     assert_eq!(edge, 10_001);
     let mut offset = 1;
@@ -332,7 +334,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
             offset += 1000;
         }
         while receiver.read(&mut [0; 9000]) > 0 {}
-        receiver.advertise(0);
+        receiver.advertise(0, None);
         assert!(receiver.edge() >= edge, "the right edge never moves left");
         assert!(receiver.edge() <= offset + receiver.window.capacity);
         edge = receiver.edge();
@@ -341,7 +343,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
     assert_eq!(receiver.window.capacity, 10_000);
     let mut fast = Receiver::new(30_000, 100_000);
     fast.synchronized();
-    fast.advertise(0);
+    fast.advertise(0, None);
     fast.right_size(
         100_000,
         Instant::ZERO,
@@ -354,7 +356,10 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
     while fast.read(&mut [0; 9000]) > 0 {}
     fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
     assert_eq!(fast.window.capacity, 100_000, "no more than allowed");
-    assert_eq!((fast.advertise(0), fast.window.size), (30_000, 30_000));
+    assert_eq!(
+        (fast.advertise(0, None), fast.window.size),
+        (30_000, 30_000)
+    );
     fast.accept(30_001, whole(&[7; 1000]), false, (LATER, None));
     assert_eq!(
         fast.window.size, 32_000,

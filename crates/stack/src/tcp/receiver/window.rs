@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
+use super::super::memory::ReceiveShare;
 use super::right_sizing::RightSizing;
 
 /// The advertised window.
@@ -45,6 +46,12 @@ impl ReceiveWindow {
         }
     }
 
+    /// Bytes beyond what the application has read that may be offered now: no more than `share`, if
+    /// the host's memory is scarce.
+    fn offer(&self, share: Option<ReceiveShare>) -> u64 {
+        share.map_or(self.size, |share| self.size.min(share.bytes()))
+    }
+
     /// The round trip as the receiver sees it; `None` before it is known.
     pub(super) fn rtt(&self) -> Option<Duration> {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
@@ -58,10 +65,16 @@ impl ReceiveWindow {
     /// with every byte that arrives. Whatever was promised once is accepted, so memory is bounded
     /// by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
     /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
-    pub(super) fn advertise(&mut self, read: u64, next: u64, scale: u8) -> u16 {
+    pub(super) fn advertise(
+        &mut self,
+        (read, next): (u64, u64),
+        scale: u8,
+        share: Option<ReceiveShare>,
+    ) -> u16 {
         // In units, rounded up.
         let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
-        let end = (read + self.size).max(next);
+        let kept = self.edge.min(read + self.size);
+        let end = (read + self.offer(share)).max(next).max(kept);
         let promised = self.edge.max(next);
         let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.size / 2);
         let offered = if worthwhile { (end - next) >> scale } else { 0 };
@@ -74,9 +87,14 @@ impl ReceiveWindow {
     /// Reading, which left `unread` bytes below `next`, has opened the window so much that the peer
     /// should know: it at least doubled, by two segments or half the buffer (silly-window avoidance,
     /// RFC 9293 §3.8.6.2.2).
-    pub(super) fn has_reopened(&self, unread: u64, next: u64, scale: u8) -> bool {
+    pub(super) fn has_reopened(
+        &self,
+        (unread, next): (u64, u64),
+        scale: u8,
+        share: Option<ReceiveShare>,
+    ) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
-        let free = self.size.saturating_sub(unread).min(expressible);
+        let free = self.offer(share).saturating_sub(unread).min(expressible);
         let usable = self.edge.saturating_sub(next);
         let gain = free.saturating_sub(usable);
         gain >= (2 * self.peer_segment).min(self.size / 2).max(1) && free >= 2 * usable
@@ -157,7 +175,8 @@ mod tests {
                     peer_segment,
                     ..ReceiveWindow::new(size)
                 };
-                let offered = next + (u64::from(window.advertise(READ, next, scale)) << scale);
+                let offered =
+                    next + (u64::from(window.advertise((READ, next), scale, None)) << scale);
                 let what = format!("scale {scale}, size {size}, unread {unread}, edge {edge}");
                 assert!(window.edge() >= edge, "{what}");
                 assert_eq!(window.edge(), edge.max(offered), "{what}");
