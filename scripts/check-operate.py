@@ -2,17 +2,13 @@
 
 import http.client
 import json
-import re
 import sys
 import time
 
+from prometheus_client.parser import text_string_to_metric_families
+
 PORT, SECONDS, PER_SECOND = int(sys.argv[1]), float(sys.argv[2]), 100
 QDISCS = ["fq_codel", "pfifo limit 1000", "cake bandwidth 100mbit", "fq_codel limit 2000", "codel", "sfq"]
-# The text format 0.0.4: a comment, or a name with labels and a value.
-LABEL = r'[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"'
-SAMPLE = re.compile(rf"([a-zA-Z_:][\w:]*)(?:\{{({LABEL}(?:,{LABEL})*)?\}})? (\S+)")
-HELP = re.compile(r"# HELP ([a-zA-Z_:][\w:]*) \S.*")
-TYPE = re.compile(r"# TYPE ([a-zA-Z_:][\w:]*) (counter|gauge|histogram)")
 
 
 def ask(method, path, body=None):
@@ -26,25 +22,14 @@ def ask(method, path, body=None):
 
 
 def parse(text):
-    """Samples by name and labels; every one has a type, and no series comes twice."""
-    types, samples, helps = {}, {}, set()
-    for line in text.splitlines():
-        if found := HELP.fullmatch(line):
-            assert found[1] not in helps and found[1] not in types, line
-            helps.add(found[1])
-            continue
-        if found := TYPE.fullmatch(line):
-            assert found[1] not in types, line
-            types[found[1]] = found[2]
-            continue
-        found = SAMPLE.fullmatch(line)
-        assert found, f"not Prometheus text: {line}"
-        name, labels = found[1], found[2] or ""
-        family = re.sub("_(bucket|sum|count)$", "", name)
-        assert name in types or types.get(family) == "histogram", f"no type: {line}"
-        assert (name, labels) not in samples, f"twice: {line}"
-        samples[name, labels] = float(found[3])
-    assert helps == set(types), helps ^ set(types)
+    """Samples by name and labels, as Prometheus's own library reads them; no series comes twice."""
+    samples = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation and family.type in ("counter", "gauge", "histogram"), family
+        for sample in family.samples:
+            key = sample.name, tuple(sorted(sample.labels.items()))
+            assert key not in samples, f"twice: {sample}"
+            samples[key] = sample.value
     return samples
 
 
@@ -69,4 +54,6 @@ for port in json.loads(ask("GET", "/state"))["ports"]:
 samples = parse(ask("GET", "/metrics"))
 for name in ("bytes_total", "packets_total", "drops_total", "overlimits_total", "current_queue_length", "backlog"):
     assert sum(found == f"node_qdisc_{name}" for found, _ in samples) == 2, name
+hosts = {labels for name, labels in samples if name == "tautline_host_bytes_total"}
+assert any(("address", "10.7.0.11") in labels and ("end", "source") in labels for labels in hosts), hosts
 print(f"* /metrics: {len(samples)} samples, with the names of node_exporter's qdisc collector")

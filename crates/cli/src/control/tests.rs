@@ -158,3 +158,49 @@ fn a_state_is_drawn_as_the_port_it_came_from() {
     assert_eq!(drawn.qdisc.lines, shown.lines);
     assert_eq!(drawn.hosts[0].name, "10.0.0.1 (destination)");
 }
+
+/// Random edits of a valid message: bytes replaced, removed and repeated.
+fn mutated(valid: &[u8], rng: &mut tautline_base::SplitMix64) -> Vec<u8> {
+    let mut bytes = valid.to_vec();
+    for _ in 0..=rng.next_u64() % 4 {
+        let at = rng.next_u64() as usize % bytes.len().max(1);
+        match rng.next_u64() % 4 {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, rng.next_u64() as u8),
+            2 => bytes.extend_from_slice(&valid[at.min(valid.len())..]),
+            _ if at < bytes.len() => bytes[at] = rng.next_u64() as u8,
+            _ => {}
+        }
+    }
+    bytes
+}
+
+#[test]
+fn mutated_messages_are_answered_or_refused() {
+    let valid: [&[u8]; 5] = [
+        br#"{"command":"show"}"#,
+        br#"{"command":"change","way":"to_right","words":"target 10ms"}"#,
+        br#"{"command":"capture","points":"leaving","snaplen":128}"#,
+        b"POST /control HTTP/1.1\r\nHost: [::1]:9435\r\nContent-Type: application/json\r\nContent-Length: 2",
+        b"GET /state HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1",
+    ];
+    let mut rng = tautline_base::SplitMix64::new(1985);
+    let (mut parsed, mut refused) = (0, 0);
+    for round in 0..100_000 {
+        let message = mutated(valid[round % valid.len()], &mut rng);
+        let is_understood = match serde_json::from_slice::<Request>(&message) {
+            Ok(request) => {
+                // What was understood can be said again.
+                let again = serde_json::to_vec(&request).expect("plain fields");
+                serde_json::from_slice::<Request>(&again).is_ok_and(|same| same == request)
+            }
+            Err(_) => crate::http::HttpRequest::parse(&message).is_some(),
+        };
+        if is_understood {
+            parsed += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(parsed > 1000 && refused > 1000, "{parsed}, {refused}");
+}
