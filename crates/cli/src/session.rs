@@ -218,7 +218,7 @@ where
     /// If the lease of our address has ended.
     pub fn check_lease(&self) -> Result<(), Failure> {
         let lost = self.lease.as_ref().and_then(Renewal::lost);
-        lost.map_or(Ok(()), |failure| Err(failure))
+        lost.map_or(Ok(()), Err)
     }
 
     /// A connection that failed may have failed because the device did.
