@@ -63,7 +63,7 @@ struct Merged {
 #[derive(Debug)]
 struct Constant {
     /// A one for each header bit that must be equal.
-    mask: [[u8; 8]; HEADERS / 8],
+    mask: [u8; HEADERS],
     /// Sum of the IPv4 header, without length, identification and checksum.
     network: u64,
     /// Sum of pseudo-header and TCP header, without length, sequence number, flags and checksum.
@@ -141,23 +141,22 @@ impl Layout {
     /// The parts of the headers in `frame` that further segments must repeat: all but length,
     /// identification and checksum of IPv4, length of IPv6, sequence number, PSH and checksum of TCP.
     fn constant(&self, frame: &[u8]) -> Constant {
-        let mut mask = [[u8::MAX; 8]; HEADERS / 8];
-        let bytes = mask.as_flattened_mut();
+        let mut mask = [u8::MAX; HEADERS];
         let ip = &frame[self.network..self.transport];
         let parts = |header: &[u8], ranges: &[Range<usize>]| -> u64 {
             let sums = ranges.iter().map(|range| sum(&header[range.clone()]));
             sums.map(u64::from).sum()
         };
         let network = if self.is_ipv6() {
-            bytes[self.network + 4..self.network + 6].fill(0);
+            mask[self.network + 4..self.network + 6].fill(0);
             0
         } else {
-            bytes[self.network + 2..self.network + 6].fill(0);
-            bytes[self.network + 10..self.network + 12].fill(0);
+            mask[self.network + 2..self.network + 6].fill(0);
+            mask[self.network + 10..self.network + 12].fill(0);
             parts(ip, &[0..2, 6..10, 12..IPV4_HEADER])
         };
         let tcp = &frame[self.transport..self.payload];
-        let varying = &mut bytes[self.transport..];
+        let varying = &mut mask[self.transport..];
         varying[SEQ..SEQ + 4].fill(0);
         varying[FLAGS] = !PSH;
         varying[CHECKSUM..CHECKSUM + 2].fill(0);
@@ -183,19 +182,18 @@ impl Constant {
     /// True if the headers `one` and `other`, of equal length, are not those of one packet.
     #[inline]
     fn differs(&self, one: &[u8], other: &[u8]) -> bool {
-        let ((words, rest), (other_words, other_rest)) = (one.as_chunks(), other.as_chunks());
-        let mut masks = self.mask.iter();
-        let mut differing = 0;
-        for ((word, other), mask) in words.iter().zip(other_words).zip(&mut masks) {
-            let changed = u64::from_ne_bytes(*word) ^ u64::from_ne_bytes(*other);
-            differing |= changed & u64::from_ne_bytes(*mask);
-        }
-        let rest = rest.iter().zip(other_rest);
-        let masks = masks.as_slice().as_flattened();
-        differing != 0
-            || rest
-                .zip(masks)
-                .any(|((one, other), mask)| (one ^ other) & mask != 0)
+        let mask = &self.mask[..one.len().min(HEADERS)];
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let changed = |(one, other), mask| (word(one) ^ word(other)) & word(mask);
+        let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+        let words = words.zip(mask.as_chunks().0);
+        let differing = words.fold(0, |all, (pair, mask)| all | changed(pair, mask));
+        // The last word overlaps the one before it.
+        let last = one
+            .last_chunk()
+            .zip(other.last_chunk())
+            .zip(mask.last_chunk());
+        differing | last.map_or(0, |(pair, mask)| changed(pair, mask)) != 0
     }
 }
 
@@ -237,11 +235,7 @@ impl Gro {
     /// Takes a copy of `received`, merged with what is held if `merge`.
     pub(crate) fn take<F: Frame>(&mut self, received: &Received<F>, merge: bool) {
         let (bytes, offload) = (received.bytes(), received.offload);
-        let alone = Offload {
-            zeros: false,
-            ..offload
-        };
-        let merge = merge && offload == alone && offload.segment_size.is_none();
+        let merge = merge && !offload.zeros && offload.segment_size.is_none();
         if merge && self.append(self.latest, bytes, offload) {
             return;
         }

@@ -327,10 +327,16 @@ impl<P: Item, S> FairQueue<P, S> {
     ) -> Option<P> {
         loop {
             let (at, list) = self.turn()?;
-            if self.flows[at].deficit <= 0 {
-                self.flows[at].deficit += self.quantum;
-                self.move_head(list, List::Old);
-                continue;
+            let deficit = self.flows[at].deficit;
+            if deficit <= 0 {
+                if list == List::Old && self.old_flows.back() == Some(at) {
+                    // No other flow has a turn before it can send again.
+                    self.flows[at].deficit += self.quantum * (-deficit / self.quantum + 1);
+                } else {
+                    self.flows[at].deficit += self.quantum;
+                    self.move_head(list, List::Old);
+                    continue;
+                }
             }
             let (aqm, mut queue) = self.flow(at);
             let head = take(aqm, &mut queue);

@@ -83,6 +83,7 @@ impl Segments {
             deliver(&record, &mut self.rack, arrival, sampler, &mut delivery);
             self.uncount_share(record.share());
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
+            self.acknowledge_same_departure(una, arrival.now, sampler, &mut delivery);
         }
         delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
         // A partial acknowledgment of a segment (a middlebox resegmented) shortens it.
@@ -104,6 +105,44 @@ impl Segments {
         self.drop_stale_lost();
         self.prune_transmissions();
         delivery
+    }
+
+    /// Acknowledges the segments below `una` that departed together with the latest one delivered, as
+    /// those of a large packet do. In flight, sent once and beyond it, they add no more than bytes to
+    /// what their departure says.
+    #[inline]
+    fn acknowledge_same_departure(
+        &mut self,
+        una: u64,
+        now: Instant,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        let latest = delivery.sent_once.map(|(_, latest)| latest);
+        let Some(departure) = latest.filter(|_| latest == delivery.newest) else {
+            return;
+        };
+        let (mut bytes, mut packets, mut last) = (0, 0, None);
+        while let Some(next) = self.records.front()
+            && next.sent.sent_at == departure
+            && next.range.end <= una
+            && next.range.end >= self.rack.highest
+            && next.share() == (State::Outstanding, next.len(), false)
+        {
+            bytes += next.len();
+            packets += 1;
+            delivery.sent_when = delivery.sent_when.max(next.sent.delivered);
+            self.rack.highest = next.range.end;
+            last = Some(next.sent);
+            self.records.pop_front();
+        }
+        let Some(last) = last else { return };
+        delivery.bytes += Bytes::new(bytes);
+        delivery.packets += u64::from(packets);
+        self.in_flight -= bytes;
+        self.first = self.first.wrapping_add(packets) & NUMBER_MASK;
+        self.rack.newest = self.rack.newest.max(Some((departure, self.rack.highest)));
+        sampler.on_delivered(&last, Bytes::new(bytes), now);
     }
 
     /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond
@@ -210,11 +249,6 @@ fn deliver(
     delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
     sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
     let sent_at = record.sent.sent_at;
-    if continues(record, rack, delivery) {
-        rack.highest = record.range.end;
-        rack.newest = rack.newest.max(Some((sent_at, record.range.end)));
-        return;
-    }
     if !record.retransmitted() {
         let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
         delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
@@ -237,18 +271,4 @@ fn deliver(
         delivery.newest = Some(newest);
         rack.advance((sent_at, record.range.end), now - newest);
     }
-}
-
-/// True for a segment that was sent once, at the time of the one delivered before it and beyond it,
-/// as those of one packet are: it is as old, and repeats no more than bytes.
-#[inline]
-fn continues(record: &Record, rack: &Rack, delivery: &Delivery) -> bool {
-    let sent_at = record.sent.sent_at;
-    !record.retransmitted()
-        && record.range.end >= rack.highest
-        && delivery.newest == Some(sent_at)
-        && delivery
-            .sent_once
-            .is_some_and(|(_, latest)| latest == sent_at)
-        && delivery.original.is_some_and(|end| end <= record.range.end)
 }
