@@ -44,6 +44,52 @@ pub(crate) fn run(to: IpAddr, pid: u32, span: Duration, only: &str) -> io::Resul
     Ok(())
 }
 
+/// Opens `count` connections and prints the time of a request on one after the other, first without
+/// other traffic, then while one more connection downloads.
+pub(crate) fn neighbors(to: IpAddr, count: usize, span: Duration) -> io::Result<()> {
+    let mut open = Vec::with_capacity(count);
+    for _ in 0..count {
+        open.push(connect((to, ECHO).into())?);
+    }
+    // The first request of a connection allocates its buffers.
+    let _ = latencies(&mut open, Instant::now() + span)?;
+    let idle = latencies(&mut open, Instant::now() + span)?;
+    let (done, end) = (AtomicU64::new(0), Instant::now() + span);
+    let busy = thread::scope(|scope| {
+        let downloading = scope.spawn(|| download((to, SOURCE).into(), end, &done));
+        let busy = latencies(&mut open, end);
+        downloading.join().expect("no panic").and(busy)
+    })?;
+    for (name, sorted) in [("without a download", idle), ("beside a download", busy)] {
+        let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100].as_micros();
+        let requests = sorted.len();
+        println!(
+            "{count} neighbors {name}\tp50 {} us\tp99 {} us\t{requests} requests",
+            at(50),
+            at(99)
+        );
+    }
+    let rate = done.into_inner() as f64 * 8.0 / 1e9 / span.as_secs_f64();
+    println!("the download\t{rate:.3} Gbit/s");
+    Ok(())
+}
+
+/// Times of requests until `end`, sorted; successive requests are on connections far apart.
+fn latencies(open: &mut [TcpStream], end: Instant) -> io::Result<Vec<Duration>> {
+    /// A prime, so that every connection has its turn.
+    const STRIDE: usize = 7919;
+    let (mut times, mut at, mut buffer) = (Vec::new(), 0, [0; 64]);
+    while times.is_empty() || Instant::now() < end {
+        let begin = Instant::now();
+        open[at].write_all(&buffer)?;
+        open[at].read_exact(&mut buffer)?;
+        times.push(begin.elapsed());
+        at = (at + STRIDE) % open.len();
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
 /// Prints bytes or requests per second and the stack's processor time for each.
 fn row(name: &str, pid: u32, span: Duration, work: impl FnOnce() -> (u64, u64)) {
     let before = processor(pid);

@@ -40,6 +40,9 @@ enum Command {
         /// Only rows whose name begins so.
         #[arg(long, default_value = "")]
         only: String,
+        /// Instead of the rows: requests on so many connections, without and beside a download.
+        #[arg(long)]
+        neighbors: Option<usize>,
     },
 }
 
@@ -51,9 +54,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             pid,
             seconds,
             only,
+            neighbors,
         } => {
             let span = Duration::from_secs_f64(seconds);
-            load::run(to, pid, span, &only).map_err(Into::into)
+            match neighbors {
+                Some(count) => load::neighbors(to, count, span),
+                None => load::run(to, pid, span, &only),
+            }
+            .map_err(Into::into)
         }
     }
 }
