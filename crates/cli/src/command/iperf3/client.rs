@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use super::super::tun2socks::signaled;
 use super::flow::{Carrier, Counters, Flow};
 use super::protocol::{Params, Results, State, UDP_HELLO, cookie};
 use super::test::Test;
@@ -136,13 +137,18 @@ impl Client<'_> {
         Ok(flows)
     }
 
-    /// Runs until the time is over, or the amount has been moved.
+    /// Runs until the time is over, or the amount has been moved. A signal ends the test at both ends.
     async fn run(&self, control: &TcpStream, test: &mut Test) -> io::Result<()> {
         let budget = Arc::clone(&test.budget);
         let time = Duration::from_secs(test.params.time + test.params.omit);
         let is_endless = test.params.amount().is_some();
+        let interrupted = signaled()?;
         let ended = async {
             tokio::select! {
+                () = interrupted => {
+                    State::ClientTerminate.send(control).await?;
+                    Err(failed("interrupt - the client has terminated"))
+                }
                 () = sleep(time), if !is_endless => Ok(()),
                 () = budget.reached.notified() => Ok(()),
                 state = State::recv(control) => match state {
