@@ -315,3 +315,55 @@ fn the_round_trip_follows_every_delivery() {
     // Sent at 0 ms, a round trip of 57 ms, a quarter of the lowest one.
     assert_eq!(recheck, Some(Instant::from_millis(57 + 10) + TIMER_SLACK));
 }
+
+/// Segments of one departure, acknowledged at once, leave the state that they leave when each has a
+/// departure of its own a nanosecond after the one before: all but the times is equal.
+#[test]
+fn segments_of_one_departure_are_acknowledged_as_others_are() {
+    let acknowledged = |spacing: u64, until: u64, sacked: bool| {
+        let mut sampler = Sampler::default();
+        let mut segments = Segments::default();
+        for place in 0..6 {
+            let record = sent(&mut sampler, Instant::from_nanos(1_000 + place * spacing));
+            let id = segments.push(1 + place * 1000..1001 + place * 1000, false, record);
+            segments.left_host(id, 1);
+        }
+        let mut delivery = Delivery::default();
+        if sacked {
+            segments.sack(2001..3001, at(39), &mut sampler, &mut delivery);
+        }
+        let delivery = segments.acknowledge(until, at(40), &mut sampler);
+        let next = segments.position(segments.next_id());
+        (
+            (
+                delivery.bytes,
+                delivery.packets,
+                delivery.original,
+                delivery.alone,
+            ),
+            (segments.una(), segments.in_flight(), segments.len(), next),
+            (
+                segments.rack.highest,
+                segments.rack.newest.map(|(_, end)| end),
+            ),
+            (
+                segments.reordering(),
+                segments.sacked_bytes(),
+                segments.again(),
+            ),
+            (segments.number(0), sampler.delivered()),
+        )
+    };
+    for sacked in [false, true] {
+        for until in [1, 1001, 1500, 2001, 4001, 6001] {
+            assert_eq!(
+                acknowledged(0, until, sacked),
+                acknowledged(1, until, sacked),
+                "up to {until}"
+            );
+        }
+    }
+    let (delivered, (_, in_flight, left, _), ..) = acknowledged(0, 4001, false);
+    assert_eq!(delivered, (Bytes::new(4000), 4, Some(1001), false));
+    assert_eq!((in_flight, left), (2000, 2));
+}
