@@ -132,6 +132,7 @@ impl Sampler {
     }
 
     /// Merges the samples of another part of the same run.
+    #[cfg(target_os = "linux")]
     pub(super) fn join(&mut self, other: Self) {
         self.before.extend(other.before);
         self.points.extend(other.points);
