@@ -14,7 +14,7 @@ use tautline_cc::Algorithm;
 use tautline_stack::{BadCidr, Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
 use tautline_tc::Tree;
 
-use crate::lease::HeldLease;
+use crate::held_lease::HeldLease;
 
 /// Choice between this stack's sockets and the kernel's, in the role `R`.
 #[derive(Subcommand, Debug)]
@@ -70,7 +70,7 @@ pub struct StackArgs {
     #[arg(long)]
     pub queue: Option<u32>,
     /// AF_XDP, send and receive: serve each of this many hardware queues in a thread of its own, with its
-    /// own host, qdisc and connection. All queues that the interface has
+    /// own host, qdisc and connection. It must be the number of queues that the interface has
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "queue")]
     pub queues: Option<u32>,
     /// Queueing discipline (qdisc), in tc's words: 'fq_codel limit 1000 target 5ms'; or a tree:
@@ -191,7 +191,7 @@ pub struct TcpArgs {
     /// Send keepalive probes after this many idle seconds, and at this interval
     #[arg(long, value_parser = some_seconds)]
     pub keepalive: Option<Duration>,
-    /// Give and use Fast Open cookies: what is written before the handshake ends goes with the SYN
+    /// Give and use Fast Open cookies: data written before the handshake ends leaves with the SYN
     #[arg(long)]
     pub fast_open: bool,
     /// Retransmission timeouts of one segment before the connection is aborted

@@ -14,25 +14,17 @@ use tautline_rt::packet_device::{Config, PacketDevice, Take};
 use tautline_rt::wait::Waiter;
 use tautline_rt::{Clock, EventFd, Next, system_seed};
 use tautline_stack::dhcp::{
-    Action, CLIENT_PORT, Client, Lease, Lost, MOST_LEN, Message, SERVER_PORT, message_in,
+    Action, CLIENT_PORT, Client, Lost, MOST_LEN, Message, SERVER_PORT, message_in,
 };
 use tautline_stack::{Event, UdpConfig, UdpRecv};
 
 use crate::args::{OwnAddress, StackArgs};
 use crate::failure::Failure;
+use crate::held_lease::HeldLease;
 use crate::session::SessionHost;
 
 /// Longest wait for the first lease: four messages.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A lease, and the clock by which it began.
-#[derive(Clone, Debug)]
-pub(crate) struct HeldLease {
-    pub(crate) lease: Lease,
-    pub(crate) clock: Clock,
-    since: Instant,
-    mac: [u8; 6],
-}
 
 impl StackArgs {
     /// Whether the options ask for a lease that was not obtained.
@@ -83,7 +75,7 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
                         mac,
                     });
                 }
-                // There is none yet.
+                // No lease was granted yet that could be lost.
                 Action::Lost(_) => {}
             }
         }

@@ -7,6 +7,7 @@ pub mod check;
 pub mod command;
 pub mod control;
 pub mod failure;
+mod held_lease;
 pub mod http;
 pub mod introspection;
 mod lease;

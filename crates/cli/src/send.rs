@@ -27,7 +27,7 @@ pub struct Sending {
     socket: SocketId,
     source: Source,
     json: bool,
-    /// Longest the peer may say nothing.
+    /// Longest silence of the peer.
     patience: Duration,
     sent: u64,
     stage: Stage,
@@ -53,8 +53,8 @@ enum Stage {
 }
 
 impl Sending {
-    /// Begins to connect, `local` being as in [`Host::connect_from`]. A peer that says nothing for `patience` ends the transfer; when it has
-    /// nothing to acknowledge, it is asked (keepalive).
+    /// Begins to connect, `local` being as in [`Host::connect_from`]. The transfer fails if the peer
+    /// is silent for `patience`; keepalive probes make it answer when it has nothing to acknowledge.
     ///
     /// # Errors
     /// If the connection cannot be opened.

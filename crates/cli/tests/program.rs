@@ -22,9 +22,8 @@ fn printed(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The commands that `--help` lists.
-fn commands() -> Vec<String> {
-    let help = printed(&["--help"]);
+/// The commands that `help` lists.
+fn commands(help: &str) -> Vec<String> {
     let listed = help
         .lines()
         .skip_while(|line| *line != "Commands:")
@@ -32,7 +31,43 @@ fn commands() -> Vec<String> {
         .take_while(|line| !line.is_empty());
     listed
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+        .filter(|name| name != "help")
         .collect()
+}
+
+/// `--help` of a command and of every command below it.
+#[cfg(feature = "lab")]
+fn help_of(command: &[&str]) -> String {
+    let help = printed(&[command, &["--help"]].concat());
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    let title = [&["tautline"], command, &["--help"]].concat().join(" ");
+    let mut text = format!("$ {title}\n{}\n", lines.join("\n"));
+    for name in commands(&help) {
+        text.push('\n');
+        text.push_str(&help_of(&[command, &[&*name]].concat()));
+    }
+    text
+}
+
+/// A change of options or wording shows in the difference of one file. `TAUTLINE_BLESS=1` writes it.
+#[test]
+#[cfg(feature = "lab")]
+fn help_is_as_recorded() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help.txt");
+    let help = help_of(&[]);
+    if std::env::var_os("TAUTLINE_BLESS").is_some() {
+        std::fs::write(file, &help).expect("a writable file");
+    }
+    let recorded = std::fs::read_to_string(file).unwrap_or_default();
+    let pairs = help.lines().zip(recorded.lines());
+    let other = pairs.take_while(|(new, old)| new == old).count();
+    assert!(
+        help == recorded,
+        "line {} is now {:?}, and was {:?}; if that is meant, record it: TAUTLINE_BLESS=1 cargo test -p tautline-cli --test program help",
+        other + 1,
+        help.lines().nth(other).unwrap_or_default(),
+        recorded.lines().nth(other).unwrap_or_default(),
+    );
 }
 
 #[test]
@@ -41,10 +76,9 @@ fn every_command_has_help_a_manual_page_and_completions() {
     let pages = directory.path().join("man1");
     printed(&["man", pages.to_str().expect("text")]);
     let completions = printed(&["completions", "bash"]);
-    let commands = commands();
+    let commands = commands(&printed(&["--help"]));
     assert!(commands.iter().any(|name| name == "send"), "{commands:?}");
-    for name in commands.iter().filter(|name| *name != "help") {
-        assert!(printed(&[name, "--help"]).contains("Usage: tautline"));
+    for name in &commands {
         let page = pages.join(format!("tautline-{name}.1"));
         let text = std::fs::read_to_string(&page).expect("a manual page");
         assert!(text.contains(".TH"), "{name}");

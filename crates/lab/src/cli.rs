@@ -42,7 +42,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str =
     "Exit codes: 0 every shape holds; 1 a shape does not hold; 2 the command line or a file is wrong, or a run failed; 3 shapes are not
-judged, for their cells were not run, and the others hold.
+judged because their cells were not run, and the others hold.
 Scenario files are explained in docs/lab.md.";
 
 #[derive(Debug, Subcommand)]

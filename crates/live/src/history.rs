@@ -1,4 +1,4 @@
-//! [`History`]: the last minutes of ports: rates, sojourn times, the course of the queue.
+//! [`History`]: the last minutes of ports: rates, sojourn times, queue length over time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use tautline_qdisc::stats::Sojourn;
 
 use crate::snapshot::{Counted, PortState, Snapshot, Talker};
 
-/// Rates and sojourn times are of the last second.
+/// Period that rates and sojourn times cover.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Moments that the course of a queue has: more than any terminal is wide.
-const COURSE: usize = 512;
+/// Samples kept of a queue's length: more than a terminal has columns.
+const SAMPLES: usize = 512;
 
 /// Recent snapshots of ports.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// The snapshots of the last second, and the one before.
     recent: VecDeque<Snapshot>,
-    /// Packets waiting at each port, the latest last.
+    /// Backlog of each port in packets over time, the latest last.
     courses: Vec<VecDeque<u64>>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Throughput {
 }
 
 impl History {
-    /// Takes what is to be seen now. A snapshot that is not later than the last starts a new
+    /// Adds a snapshot. One that is not later than the last starts a new
     /// history.
     pub fn push(&mut self, snapshot: Snapshot) {
         let again = self
@@ -41,7 +41,7 @@ impl History {
         }
         self.courses.resize(snapshot.ports.len(), VecDeque::new());
         for (course, port) in self.courses.iter_mut().zip(&snapshot.ports) {
-            if course.len() == COURSE {
+            if course.len() == SAMPLES {
                 course.pop_front();
             }
             course.push_back(port.backlog.packets as u64);
@@ -53,7 +53,7 @@ impl History {
         self.recent.push_back(snapshot);
     }
 
-    /// The latest.
+    /// The latest snapshot.
     pub fn now(&self) -> Option<&Snapshot> {
         self.recent.back()
     }
@@ -223,7 +223,7 @@ mod tests {
     fn the_course_is_bounded() {
         let mut history = History::default();
         (0..2000).for_each(|number| history.push(at(number, number)));
-        assert_eq!(history.course(0, 5000).len(), COURSE);
+        assert_eq!(history.course(0, 5000).len(), SAMPLES);
         assert!(history.recent.len() <= 1002);
     }
 }

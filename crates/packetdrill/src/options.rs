@@ -97,7 +97,7 @@ fn option(kind: u8, value: &[u8]) -> TcpOption {
     }
 }
 
-/// The options without padding, each kind once in the order of kinds: what is compared.
+/// The options in the form that is compared: without padding, each kind once, in the order of kinds.
 pub(crate) fn canonical(options: &[TcpOption]) -> Vec<TcpOption> {
     let order = |option: &TcpOption| match option {
         TcpOption::Nop | TcpOption::End => 0,

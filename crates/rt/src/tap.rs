@@ -85,8 +85,8 @@ pub enum TapError {
 
 impl Tap {
     /// Attaches to the TAP interface `interface`, or creates one that is removed with the device.
-    /// Whether it is up, and what the kernel's end has for an address, is the caller's business
-    /// (`ip link set`, `ip address add`).
+    /// The caller brings it up and gives the kernel's end an address (`ip link set`, `ip address
+    /// add`).
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.
@@ -94,9 +94,9 @@ impl Tap {
         Self::attach(interface, Medium::Ethernet, false)
     }
 
-    /// The same, and packets may stand for several TCP segments both ways: what the kernel sends
-    /// need not be cut nor checksummed, and neither need what a host with large frames in its pool
-    /// ([`Pool::heap`](tautline_base::Pool::heap)) sends.
+    /// Like [`open`](Self::open), with segmentation offload in both directions: neither the kernel
+    /// nor a host with large frames in its pool ([`Pool::heap`](tautline_base::Pool::heap)) cuts its
+    /// packets into segments or sums their bytes.
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.

@@ -98,7 +98,7 @@ pub fn message_in(frame: &[u8], offload: Offload) -> Option<&[u8]> {
     }
 }
 
-/// What [`Client::poll`] asks for.
+/// An action that [`Client::poll`] asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this message.
@@ -136,7 +136,7 @@ pub struct Client {
 enum State {
     Selecting(Attempt),
     Requesting(Lease, Attempt),
-    Bound(Held),
+    Bound(LeaseInUse),
 }
 
 /// Repetitions of a message in one transaction.
@@ -150,7 +150,7 @@ struct Attempt {
 
 /// A lease in use.
 #[derive(Debug)]
-struct Held {
+struct LeaseInUse {
     lease: Lease,
     /// `None`: it never ends.
     timers: Option<Timers>,
@@ -160,7 +160,14 @@ struct Held {
     next: Option<Instant>,
 }
 
-impl Held {
+/// The first router that `packet` names.
+fn router_of(packet: &DhcpPacket<&[u8]>) -> Option<Ipv4Addr> {
+    let option = packet.options().find(|option| option.kind == ROUTER)?;
+    let address: [u8; 4] = *option.data.first_chunk()?;
+    Some(address.into())
+}
+
+impl LeaseInUse {
     fn new(lease: Lease, now: Instant) -> Self {
         let timers = lease.timers(now);
         Self {
@@ -192,7 +199,7 @@ impl Client {
     /// A client that goes on with a lease that was granted at `since`, in another program perhaps.
     pub fn resume(mac: [u8; 6], seed: u64, lease: Lease, since: Instant) -> Self {
         Self {
-            state: State::Bound(Held::new(lease, since)),
+            state: State::Bound(LeaseInUse::new(lease, since)),
             ..Self::new(mac, seed, since)
         }
     }
@@ -216,7 +223,7 @@ impl Client {
         }
     }
 
-    /// The next thing to do at `now`; call it until there is none.
+    /// The next action at `now`; call it until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Action> {
         if let Some(change) = self.change.take() {
             return Some(change);
@@ -259,8 +266,8 @@ impl Client {
         }
     }
 
-    /// Takes the payload of a datagram from port 67 to port 68. What is not an answer to this client's
-    /// latest message is ignored.
+    /// Takes the payload of a datagram from port 67 to port 68. Only an answer to this client's latest
+    /// message has an effect.
     pub fn receive(&mut self, payload: &[u8], now: Instant) {
         let Ok(packet) = DhcpPacket::new_checked(payload) else {
             return;
@@ -271,11 +278,7 @@ impl Client {
         if reply.client_hardware_address != EthernetAddress(self.mac) {
             return;
         }
-        let router = packet
-            .options()
-            .find(|option| option.kind == ROUTER)
-            .and_then(|option| option.data.first_chunk::<4>().copied());
-        let lease = Lease::of(&reply, router.map(Ipv4Addr::from));
+        let lease = Lease::of(&reply, router_of(&packet));
         let is_of = |attempt: &Attempt| attempt.transaction == reply.transaction_id;
         match (&mut self.state, reply.message_type) {
             (State::Selecting(attempt), DhcpMessageType::Offer)
@@ -297,7 +300,7 @@ impl Client {
                     |lease: &Lease| (lease.address, lease.server) == (offer.address, offer.server);
                 if let Some(lease) = lease.filter(is_same) {
                     self.change = Some(Action::Bound(lease.clone()));
-                    self.state = State::Bound(Held::new(lease, now));
+                    self.state = State::Bound(LeaseInUse::new(lease, now));
                 }
             }
             (State::Requesting(offer, attempt), DhcpMessageType::Nak)
@@ -312,7 +315,7 @@ impl Client {
                 DhcpMessageType::Ack => {
                     let is_same = |lease: &Lease| lease.address == held.lease.address;
                     if let Some(lease) = lease.filter(is_same) {
-                        *held = Held::new(lease, now);
+                        *held = LeaseInUse::new(lease, now);
                     }
                 }
                 DhcpMessageType::Nak => {
@@ -391,7 +394,7 @@ impl Attempt {
     }
 }
 
-impl Held {
+impl LeaseInUse {
     /// Any server may renew the lease.
     fn is_rebinding(&self, now: Instant) -> bool {
         self.timers.is_some_and(|timers| timers.rebind <= now)

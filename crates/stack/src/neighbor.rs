@@ -34,12 +34,12 @@ pub(crate) struct NeighborCache {
     crowded: Vec<SocketId>,
     /// The neighbor of the latest lookup, if its entry is fresh: most hosts send nearly all packets
     /// to one. Cleared by any change.
-    last: Option<Sure>,
+    last: Option<FreshNeighbor>,
 }
 
 /// A known neighbor that is fresh until `until`.
 #[derive(Clone, Copy, Debug)]
-struct Sure {
+struct FreshNeighbor {
     address: IpAddr,
     mac: Mac,
     until: Instant,
@@ -47,7 +47,7 @@ struct Sure {
 
 #[derive(Debug)]
 enum Entry {
-    /// Asked, not answered; these connections wait.
+    /// Requested, not answered yet; these connections wait.
     Asked {
         attempts: u32,
         at: Instant,
@@ -57,7 +57,7 @@ enum Entry {
         mac: Mac,
         since: Instant,
         asked: Option<Instant>,
-        /// Somebody else claimed the address: verify the entry.
+        /// Another host claimed the address: verify the entry.
         doubted: bool,
     },
 }
@@ -136,7 +136,7 @@ impl NeighborCache {
                 if stale {
                     *asked = Some(now);
                 } else if !*doubted && now - *since <= FRESH {
-                    self.last = Some(Sure {
+                    self.last = Some(FreshNeighbor {
                         address,
                         mac: *mac,
                         until: *since + FRESH,

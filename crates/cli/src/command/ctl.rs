@@ -44,7 +44,7 @@ enum Action {
 
 #[derive(Args, Debug)]
 struct Capture {
-    /// Which packets
+    /// Packets to capture
     #[arg(long, value_enum, default_value_t)]
     points: Points,
     /// Bytes kept of each packet

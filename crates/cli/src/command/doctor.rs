@@ -20,7 +20,7 @@ use crate::report::print_json;
 /// not work.
 #[derive(Args, Debug)]
 pub(super) struct Doctor {
-    /// Only this interface; may be given several times. Default: all but loopback
+    /// Only this interface; repeatable. Default: all but loopback
     #[arg(long, value_name = "NAME")]
     iface: Vec<String>,
     /// Bind an AF_XDP socket to queue 0 of each --iface for a moment, with and without copies. Some

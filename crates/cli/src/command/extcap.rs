@@ -44,7 +44,7 @@ pub(super) struct Extcap {
     /// The pipe or file to write to
     #[arg(long, value_name = "PATH", required_if_eq("capture", "true"))]
     fifo: Option<PathBuf>,
-    /// Which packets
+    /// Packets to capture
     #[arg(long, value_enum, default_value_t)]
     points: Points,
     /// Bytes kept of each packet

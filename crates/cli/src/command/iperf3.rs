@@ -54,7 +54,7 @@ pub(super) struct Iperf3 {
     /// Unit of rates: k, m, g or t for bits, K, M, G or T for bytes; by default the one that fits
     #[arg(short, long)]
     format: Option<char>,
-    /// JSON in place of text
+    /// JSON instead of text
     #[arg(short = 'J', long)]
     json: bool,
     /// IPv4 only
@@ -81,10 +81,10 @@ struct Load {
     /// Seconds to send
     #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     time: u64,
-    /// Bytes to send in place of a time, with K, M or G for powers of 1024
+    /// Bytes to send instead of a time, with K, M or G for powers of 1024
     #[arg(short = 'n', long, value_parser = binary)]
     bytes: Option<u64>,
-    /// Blocks to send in place of a time
+    /// Blocks to send instead of a time
     #[arg(short = 'k', long, value_parser = binary, conflicts_with = "bytes")]
     blockcount: Option<u64>,
     /// Bytes of a block; UDP: of a datagram, by default what one packet carries

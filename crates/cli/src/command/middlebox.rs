@@ -92,7 +92,7 @@ pub struct MiddleboxArgs {
     #[arg(long)]
     busy_poll: bool,
     /// AF_XDP: forward each of this many hardware queues in a thread of its own, with its own qdiscs;
-    /// queue N leaves at queue N
+    /// frames of queue N leave at queue N
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["live", "control", "http"])]
     queues: Option<u32>,
     /// The queue that this thread forwards.

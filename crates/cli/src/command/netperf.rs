@@ -23,9 +23,9 @@ Examples:
   tautline netserver
   tautline netperf -H 192.0.2.1 -l 10 -D 0.2 -- -k THROUGHPUT,LOCAL_CONG_CONTROL
   tautline netperf -H 192.0.2.1 -t UDP_RR -- -r 1,1
-The server is `tautline netserver`, not netperf's own. Behind -- stand options of the test: -H and -L (ends of the data), -K (congestion
-controller), -m and -M (bytes of a write here and there), -r (bytes of request and response), -e (seconds until a datagram is taken for
-lost), -k (names of results, which are printed as NAME=VALUE), -D (without Nagle's algorithm).
+The server is `tautline netserver`, not netperf's own. Options of the test follow `--`: -H and -L (ends of the data), -K (congestion
+controller), -m and -M (bytes of a write at the local and the remote end), -r (bytes of request and response), -e (seconds until a
+datagram counts as lost), -k (names of results, which are printed as NAME=VALUE), -D (without Nagle's algorithm).
 A link of this program named `netperf` is this command, as Flent needs it.";
 
 /// Measures throughput or round trips, with netperf's command line and output.
@@ -50,7 +50,7 @@ pub(super) struct Netperf {
     /// Seconds between interim results; a minus is ignored
     #[arg(short = 'D', allow_hyphen_values = true, value_name = "SECONDS", value_parser = interim)]
     demo: Option<Duration>,
-    /// Type of service here and there
+    /// Type of service at the local and the remote end
     #[arg(short = 'Y', value_name = "LOCAL[,REMOTE]")]
     tos: Option<String>,
     /// Unit of throughput

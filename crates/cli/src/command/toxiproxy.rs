@@ -27,8 +27,8 @@ Examples:
   tautline toxiproxy & curl -d '{\"name\":\"db\",\"listen\":\"127.0.0.1:6380\",\"upstream\":\"127.0.0.1:6379\"}' localhost:8474/proxies
   curl -d '{\"type\":\"latency\",\"attributes\":{\"latency\":100,\"jitter\":20}}' localhost:8474/proxies/db/toxics
   tautline link --loss 1% --serve redis-server -- sh -c 'tautline toxiproxy & run-tests'    # packets are lost, too: upstream 10.77.0.2
-Toxics: latency, bandwidth, slow_close, timeout, reset_peer, slicer, limit_data and noop, with toxiproxy's attributes. They disturb the \
-data of a connection, not its packets; `tautline link` and `tautline middlebox` disturb packets. Anyone who can reach the port controls \
+Toxics: latency, bandwidth, slow_close, timeout, reset_peer, slicer, limit_data and noop, with toxiproxy's attributes. They impair the \
+data of a connection, not its packets; `tautline link` and `tautline middlebox` impair packets. Anyone who can reach the port controls \
 the proxies, except pages in a browser.";
 
 /// TCP proxies that delay, limit, cut and reset connections, with toxiproxy's HTTP API

@@ -12,7 +12,7 @@ use super::state::State;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Request {
-    /// The state of both ways.
+    /// The state of both directions.
     Show,
     /// Changes parameters, as `tc qdisc change` does.
     Change {
@@ -21,7 +21,7 @@ pub enum Request {
         /// tc's words.
         words: String,
     },
-    /// Puts another qdisc in the place of the present one.
+    /// Replaces the qdisc.
     Replace {
         /// Direction of the qdisc.
         way: Way,
@@ -50,7 +50,7 @@ pub struct Answer {
     /// Absent if the request was carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Both ways, for `show`.
+    /// Both directions, for `show`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<State>,
 }

@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::GatewayConfig;
 use crate::relay::{Associate, Association, Upstream};
 
-/// Port of servers for names.
+/// Port of DNS servers.
 const DOMAIN: u16 = 53;
 /// Translated destinations that an association remembers.
 const REMEMBERED: usize = 256;

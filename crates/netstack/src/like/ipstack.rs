@@ -41,9 +41,9 @@ use tokio::task::JoinHandle;
 use crate::device::Packets;
 use crate::{Netstack, UdpSession, UdpSessions};
 
-/// New streams that wait to be accepted.
+/// Most new streams that wait to be accepted.
 const BACKLOG: usize = 1024;
-/// Sessions of datagrams at most.
+/// Most UDP sessions.
 const UDP_SESSIONS: usize = 4096;
 /// Smallest MTU of IPv6 (RFC 8200 §5).
 const LEAST_MTU: u16 = 1280;

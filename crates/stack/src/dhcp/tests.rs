@@ -14,9 +14,9 @@ fn at(seconds: u64) -> Instant {
     Instant::from_secs(seconds)
 }
 
-/// What a client asked, as a server reads it.
+/// A client's message as a server reads it.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct ReadMessage {
     kind: DhcpMessageType,
     transaction: u32,
     own: Ipv4Addr,
@@ -26,7 +26,7 @@ struct Asked {
     to: Ipv4Addr,
 }
 
-fn read(message: &Message) -> Asked {
+fn read(message: &Message) -> ReadMessage {
     let packet = DhcpPacket::new_checked(&message.payload[..]).expect("whole");
     let identifier = packet
         .options()
@@ -36,7 +36,7 @@ fn read(message: &Message) -> Asked {
     assert!(message.payload.len() >= LEAST_LEN);
     let request = DhcpRepr::parse(&packet).expect("DHCP");
     assert_eq!(request.client_ip, message.from);
-    Asked {
+    ReadMessage {
         kind: request.message_type,
         transaction: request.transaction_id,
         own: request.client_ip,
@@ -84,7 +84,7 @@ fn answer(
     payload
 }
 
-fn sent(client: &mut Client, now: Instant) -> Option<Asked> {
+fn sent(client: &mut Client, now: Instant) -> Option<ReadMessage> {
     match client.poll(now) {
         Some(Action::Send(message)) => Some(read(&message)),
         None => None,
@@ -125,7 +125,7 @@ fn four_messages_make_a_lease() {
         at(1),
     );
     let request = sent(&mut client, at(1)).expect("a message");
-    let expected = Asked {
+    let expected = ReadMessage {
         kind: DhcpMessageType::Request,
         transaction: discover.transaction,
         own: none,
@@ -292,7 +292,7 @@ fn a_lease_for_ever_is_never_renewed() {
     assert_eq!((client.deadline(), client.poll(at(1 << 34))), (None, None));
 }
 
-/// What no host can use is as if it had not come.
+/// An offer that no host can use has no effect.
 #[test]
 fn useless_offers_are_ignored() {
     type Change = fn(&mut DhcpRepr<'_>);
@@ -379,7 +379,7 @@ fn messages_travel_in_frames_before_there_is_an_address() {
 }
 
 proptest! {
-    /// Whatever servers send, whenever: no panic, at most a message for each second and answer, and a lease that
+    /// With any messages of servers at any time: no panic, at most a message for each second and answer, and a lease that
     /// ends in time.
     #[test]
     fn any_server(seed: u64, steps in 1..60usize) {

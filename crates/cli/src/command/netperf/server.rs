@@ -22,7 +22,7 @@ pub(in crate::command) struct Netserver {
     /// Local address
     #[arg(short = 'L', value_name = "ADDRESS")]
     local: Option<IpAddr>,
-    /// Accepted and ignored: the server is in the foreground always
+    /// Accepted and ignored: the server always runs in the foreground
     #[arg(short = 'D')]
     foreground: bool,
     #[command(flatten)]

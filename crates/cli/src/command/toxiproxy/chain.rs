@@ -19,9 +19,9 @@ pub(super) enum Item {
     Data(Vec<u8>),
     /// The sender has closed its half.
     Fin,
-    /// Both halves are to be closed.
+    /// Close both halves.
     Close,
-    /// The connection is to be reset.
+    /// Reset the connection.
     Reset,
 }
 
@@ -37,18 +37,18 @@ pub(super) struct Chain {
 
 struct Stage {
     toxic: Toxic,
-    /// Uniform over 0..1: the connection is disturbed if it is below the toxicity.
+    /// Uniform over 0..1: the toxic acts on the connection if this is below the toxicity.
     draw: f32,
     queue: VecDeque<Timed>,
-    /// When the toxic came.
+    /// When the toxic was added.
     since: Instant,
-    /// When the last piece of a limited or sliced flow was through.
+    /// When the last piece of a limited or sliced flow has passed.
     free: Instant,
     /// When the first item may leave.
     ready: Option<Instant>,
     /// Bytes that have passed.
     passed: u64,
-    /// Whether the connection was closed here: nothing follows.
+    /// Whether the connection was closed here; later items are discarded.
     over: bool,
 }
 
@@ -115,7 +115,7 @@ impl Chain {
         self.queue_after(index).append(&mut stage.queue);
     }
 
-    /// The queue of the stage with this number, or of what comes out.
+    /// The queue of the stage with this number, or the chain's output.
     fn queue_after(&mut self, index: usize) -> &mut VecDeque<Timed> {
         let stage = self.stages.get_mut(index);
         stage.map_or(&mut self.out, |stage| &mut stage.queue)
@@ -138,12 +138,12 @@ impl Chain {
         held.sum::<usize>() < room
     }
 
-    /// Takes what came in.
+    /// Appends an item of the sender.
     pub(super) fn push(&mut self, item: Item, now: Instant) {
         self.queue_after(0).push_back((item, now));
     }
 
-    /// Moves everything as far as it goes `now`. Returns when more will move by itself.
+    /// Moves items as far as they may go at `now`. Returns when the next one moves by itself.
     pub(super) fn run(&mut self, now: Instant) -> Option<Instant> {
         let mut wakes = Vec::new();
         for index in 0..self.stages.len() {
@@ -162,7 +162,7 @@ impl Chain {
         wakes.into_iter().min()
     }
 
-    /// The next item that comes out.
+    /// The next item of the output.
     pub(super) fn pop(&mut self) -> Option<Item> {
         self.out.pop_front().map(|(item, _)| item)
     }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-/// Within what the delay stays.
+/// Bounds of the delay.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Bounds {
     /// Initial and least delay.
     pub(in crate::tcp) least: Duration,
     /// Largest delay, unless the least is larger.
     pub(in crate::tcp) most: Duration,
-    /// Nor a smoothed round trip ...
+    /// Smoothed round trip; the delay is not longer, unless the least is.
     pub(in crate::tcp) srtt: Duration,
-    /// ... nor, before it is cut to these, the timeout.
+    /// Retransmission timeout: bounds the estimate, which is then cut to the other bounds.
     pub(in crate::tcp) rto: Duration,
 }
 
@@ -31,13 +31,13 @@ impl Bounds {
 /// The delay of one receiver's acknowledgments.
 #[derive(Debug, Default)]
 pub(super) struct AckDelay {
-    /// The last arrival, and the delay by then; `None` before the first, and of a delay that is
-    /// fixed. Boxed, for few need it.
+    /// The last arrival and the delay after it; `None` before the first, or if the delay is fixed.
+    /// Boxed, because few connections need it.
     arrival: Option<Box<(Instant, Duration)>>,
 }
 
 impl AckDelay {
-    /// Data arrives at `now`.
+    /// Adapts the delay to data that arrives at `now`.
     #[inline]
     pub(super) fn arrived(&mut self, now: Instant, bounds: Bounds) {
         if bounds.are_fixed() {
@@ -57,7 +57,7 @@ impl AckDelay {
         }
     }
 
-    /// Nothing came: an acknowledgment was sent because its time was up.
+    /// Doubles the delay: no more data came before the timer expired.
     pub(super) fn expired(&mut self, bounds: Bounds) {
         if let Some((_, delay)) = self.arrival.as_deref_mut() {
             *delay = delay.saturating_mul(2).min(bounds.rto);
