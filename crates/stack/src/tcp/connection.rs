@@ -14,7 +14,7 @@ use super::fast_open::FastOpen;
 use super::liveness::Liveness;
 use super::memory::ReceiveShare;
 use super::negotiated::Negotiated;
-use super::receiver::{Bounds, Receiver};
+use super::receiver::Receiver;
 use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
@@ -441,18 +441,5 @@ impl Connection {
     /// Nothing remains to be done for this connection.
     pub(crate) fn finished(&self) -> bool {
         self.state == State::Closed && !self.send.reset_due
-    }
-
-    /// Within what an acknowledgment is delayed. Round trips do not matter to a fixed delay, and
-    /// are not worth their computation.
-    pub(super) fn ack_bounds(&self) -> Bounds {
-        let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);
-        let rtt = Some(&self.send.flight.rtt).filter(|_| most > least);
-        Bounds {
-            least,
-            most,
-            srtt: rtt.map_or(Duration::ZERO, |rtt| rtt.srtt()),
-            rto: rtt.map_or(Duration::ZERO, |rtt| rtt.rto()),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use tautline_base::Instant;
 
 use super::connection::Connection;
-use super::receiver::Acknowledgment;
+use super::receiver::{Acknowledgment, Bounds};
 use super::send::sooner;
 use super::state::State;
 use crate::socket::CloseReason;
@@ -27,7 +27,7 @@ impl Connection {
 
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
-        let bounds = self.ack_bounds();
+        let bounds = Bounds::new(&self.config, &self.send.flight.rtt);
         self.receiver.acks.on_deadline(bounds, now);
         self.send.flight.on_deadline(now);
         if let Some(timeouts) = self.send.flight.rto_expired(now) {

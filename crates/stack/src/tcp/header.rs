@@ -54,20 +54,11 @@ impl Connection {
             // An acknowledgment that reports the codepoint of the SYN-ACK carries no blocks.
             SegmentClass::PureAck { .. } if self.ecn.owes_reflection() => 0,
             SegmentClass::PureAck { .. } => OPTION_SPACE,
-            SegmentClass::NewData | SegmentClass::Retransmission => self.space_beside_data(plan),
+            SegmentClass::NewData | SegmentClass::Retransmission => {
+                space_beside_data(&self.send, plan)
+            }
             _ => 0,
         }
-    }
-
-    /// Space that the payload leaves for options not every segment has; none in a packet of
-    /// several segments, which the device gives the same options.
-    fn space_beside_data(&self, plan: &Plan) -> usize {
-        if plan.segments != 1 {
-            return 0;
-        }
-        let payload = plan.payload();
-        let left = self.send.flight.mss() + payload.start;
-        left.saturating_sub(payload.end) as usize
     }
 
     /// The AccECN option of `plan`. Data carries it where it fits, unless SACK blocks wait for the
@@ -77,7 +68,8 @@ impl Connection {
         let option = self.ecn.option(class)?;
         let fits = match class {
             SegmentClass::NewData | SegmentClass::Retransmission => {
-                !self.receiver.has_reports() && option.padded_len() <= self.space_beside_data(plan)
+                !self.receiver.has_reports()
+                    && option.padded_len() <= space_beside_data(&self.send, plan)
             }
             _ => true,
         };
@@ -100,6 +92,17 @@ impl Connection {
             Kind::Probe => SegmentClass::Probe,
         }
     }
+}
+
+/// Space that the payload leaves for options not every segment has; none in a packet of several
+/// segments, which the device gives the same options.
+fn space_beside_data(send: &SendHalf, plan: &Plan) -> usize {
+    if plan.segments != 1 {
+        return 0;
+    }
+    let payload = plan.payload();
+    let left = send.flight.mss() + payload.start;
+    left.saturating_sub(payload.end) as usize
 }
 
 /// The parts of a connection that a header speaks of.

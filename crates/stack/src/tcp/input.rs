@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
-use super::receiver::{Acknowledgment, QUICK_ACKS};
+use super::receiver::{Acknowledgment, Bounds, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
 use crate::seq;
@@ -453,7 +453,7 @@ impl Connection {
         if carries_data {
             self.receiver.note_payload(segment.count(), now);
         }
-        let bounds = self.ack_bounds();
+        let bounds = Bounds::new(&self.config, &self.send.flight.rtt);
         let delay = self
             .receiver
             .acks

@@ -6,7 +6,8 @@
 use tautline_base::{Instant, SegmentId, Tso};
 
 use super::connection::Connection;
-use super::ecn::{EcnState, SegmentClass};
+use super::ecn::{Ecn, EcnState, SegmentClass};
+use super::receiver::Receiver;
 use super::send::{Blocked, Kind, Plan, SendContext};
 use super::state::State;
 use crate::wire::Payload;
@@ -72,19 +73,9 @@ impl Connection {
                 || self.fast_open.is_trusted(),
             in_order: self.receiver.out_of_order() == 0,
             classic_ecn: self.ecn.state() == EcnState::Classic,
-            full: self.send.flight.mss() - self.echo_space(),
+            full: self.send.flight.mss() - echo_space(&self.receiver, &self.ecn),
             now,
         }
-    }
-
-    /// Bytes that a full segment of new data leaves to the AccECN option that is due.
-    #[inline]
-    fn echo_space(&self) -> u64 {
-        if self.receiver.has_reports() {
-            return 0;
-        }
-        let option = self.ecn.option(SegmentClass::NewData);
-        option.map_or(0, |option| option.padded_len() as u64)
     }
 
     /// A segment that goes before new data.
@@ -132,7 +123,7 @@ impl Connection {
             self.receiver.acknowledged();
         }
         let class = self.class(plan);
-        let full = self.send.flight.mss() - self.echo_space();
+        let full = self.send.flight.mss() - echo_space(&self.receiver, &self.ecn);
         let echoed = self.echoed_bytes(plan, class).is_some();
         self.ecn.sent(class, echoed);
         self.send.note_sent(plan, now);
@@ -175,4 +166,14 @@ impl Connection {
             }
         }
     }
+}
+
+/// Bytes that a full segment of new data leaves to the AccECN option that is due.
+#[inline]
+fn echo_space(receiver: &Receiver, ecn: &Ecn) -> u64 {
+    if receiver.has_reports() {
+        return 0;
+    }
+    let option = ecn.option(SegmentClass::NewData);
+    option.map_or(0, |option| option.padded_len() as u64)
 }

@@ -4,6 +4,7 @@ use tautline_base::{Bytes, Instant};
 
 use super::connection::Connection;
 use super::info::{Limited, TcpInfo};
+use super::receiver::Bounds;
 use crate::config::Pacing;
 
 impl Connection {
@@ -22,7 +23,10 @@ impl Connection {
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),
-            delayed_ack: self.receiver.acks.delay(self.ack_bounds()),
+            delayed_ack: self
+                .receiver
+                .acks
+                .delay(Bounds::new(&self.config, &self.send.flight.rtt)),
             advertised_mss: Bytes::new(
                 self.tuple
                     .own_mss(self.send.flight.path.link(), &self.config)

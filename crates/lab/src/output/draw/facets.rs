@@ -121,7 +121,7 @@ impl<'a> Facets<'a> {
         self.values(self.x)
     }
 
-    /// The axis of categories as the title of a figure's axis; empty if there is none.
+    /// Name of the axis of categories, as the title of a figure's axis; empty without such an axis.
     pub(super) fn category_title(&self) -> String {
         self.x.unwrap_or_default().replace('_', " ")
     }

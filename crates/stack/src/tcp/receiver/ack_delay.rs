@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
+use crate::config::TcpConfig;
+use crate::tcp::send::RttEstimator;
+
 /// Bounds of the delay.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::tcp) struct Bounds {
@@ -23,6 +26,19 @@ pub(in crate::tcp) struct Bounds {
 }
 
 impl Bounds {
+    /// The bounds that `config` sets on a path with these round trips.
+    pub(in crate::tcp) fn new(config: &TcpConfig, rtt: &RttEstimator) -> Self {
+        let (least, most) = (config.delayed_ack, config.delayed_ack_max);
+        // Round trips do not matter to a fixed delay, and are not worth their computation.
+        let rtt = Some(rtt).filter(|_| most > least);
+        Self {
+            least,
+            most,
+            srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
+            rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
+        }
+    }
+
     fn are_fixed(&self) -> bool {
         self.most <= self.least
     }
