@@ -4,7 +4,8 @@
 //! ```text
 //! raw                                  on a veth pair of its own, in namespaces it makes and removes (root)
 //! raw --tx NETNS/IFACE --rx NETNS/IFACE  on a pair that is there
-//!     --seconds 5 --len 1514           how long, and frames of which size
+//!     --seconds 5 --len 1514           how long, and frames of which size; the pair it makes has the MTU for it
+//!     --bind auto|copy|zero-copy       whether the kernel copies frames
 //!     --mac 02:00:00:00:00:02          to whom on the link: the frames are then whole IP packets, which a kernel between forwards
 //! ```
 //! One thread each side. The last line is JSON: frames and bits received per second, and what was
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant as Clock};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
-use tautline_xdp_io::{Config, XdpDevice};
+use tautline_xdp_io::{Bind, Config, XdpDevice};
 
 use net::{End, Pair, write_frame};
 
@@ -32,6 +33,7 @@ struct Options {
     seconds: u64,
     len: u32,
     mac: Option<[u8; 6]>,
+    bind: Bind,
 }
 
 struct Sent {
@@ -45,6 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seconds,
         len,
         mac,
+        bind,
     } = options()?;
     if let Some(reason) = net::blocked_by() {
         return Err(reason.into());
@@ -57,13 +60,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (from, to) = ends
         .or_else(|| pair.as_ref().map(|p| (p.left.clone(), p.right.clone())))
         .expect("one of both");
+    if pair.is_some() && len > 1514 {
+        for end in [&from, &to] {
+            let mtu = (len - 14).to_string();
+            end.ip(&["link", "set", &end.interface, "mtu", &mtu]);
+        }
+    }
+    let config = |end: &End| Config {
+        bind,
+        ..end.config()
+    };
     let stop = AtomicBool::new(false);
     let (sent, received) = std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| to.inside(|| receive(to.config(), &stop)));
+        let receiver = scope.spawn(|| to.inside(|| receive(config(&to), &stop)));
         let sender = scope.spawn(|| {
             from.inside(|| {
                 send(
-                    from.config(),
+                    config(&from),
                     to.address,
                     (len, mac),
                     Duration::from_secs(seconds),
@@ -93,6 +106,12 @@ fn send(
 ) -> Result<Sent, String> {
     let (mut device, mut frames) = XdpDevice::open(config).map_err(|error| error.to_string())?;
     eprintln!("sender: {}", device.mode());
+    if len as usize > device.mtu() + 14 {
+        return Err(format!(
+            "frames of {len} bytes exceed the MTU of {}",
+            device.mtu()
+        ));
+    }
     for frame in &mut frames {
         write_frame(frame.bytes_mut(), len as usize, to, 0);
         if let Some(mac) = mac {
@@ -166,6 +185,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
         seconds: 5,
         len: 1514,
         mac: None,
+        bind: Bind::Auto,
     };
     let (mut from, mut to) = (None, None);
     let mut arguments = std::env::args().skip(1);
@@ -178,6 +198,14 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--rx" => to = Some(end(&value, 2)?),
             "--seconds" => options.seconds = value.parse()?,
             "--len" => options.len = value.parse()?,
+            "--bind" => {
+                options.bind = match value.as_str() {
+                    "auto" => Bind::Auto,
+                    "copy" => Bind::Copy,
+                    "zero-copy" => Bind::ZeroCopy,
+                    _ => return Err("--bind is auto, copy or zero-copy".into()),
+                }
+            }
             "--mac" => {
                 options.mac =
                     Some(mac(&value).ok_or_else(|| format!("`{value}` is no link address"))?)
@@ -185,8 +213,8 @@ fn options() -> Result<Options, Box<dyn Error>> {
             _ => return Err(format!("unknown option {name}").into()),
         }
     }
-    if !(42..=1514).contains(&options.len) || options.seconds == 0 {
-        return Err("--len must be 42 to 1514, --seconds above 0".into());
+    if !(42..=60_408).contains(&options.len) || options.seconds == 0 {
+        return Err("--len must be 42 to 60408, --seconds above 0".into());
     }
     options.ends = match (from, to) {
         (None, None) => None,
