@@ -21,11 +21,12 @@ pub struct Config {
     /// Frames handed to the caller for sending, the most packets that it can queue. Default 4096: two
     /// full transmit rings.
     pub transmit_frames: u32,
-    /// Frames that wait in the fill ring for packets. Default 4096: two full receive rings.
+    /// Frames that wait in the fill ring for packets. Default 4096: a full receive ring.
     pub receive_frames: u32,
     /// Entries of the transmit ring. Default 2048, as libxdp's `XSK_RING_PROD__DEFAULT_NUM_DESCS`.
     pub transmit_ring: u32,
-    /// Entries of the receive ring. Default 2048, as libxdp's `XSK_RING_CONS__DEFAULT_NUM_DESCS`.
+    /// Entries of the receive ring. Default 4096: a thread that is not scheduled for 10 ms loses nothing
+    /// of 400 000 packets a second (libxdp's `XSK_RING_CONS__DEFAULT_NUM_DESCS` is 2048).
     pub receive_ring: u32,
     /// Whether packets are copied between UMEM and driver. Default [`Bind::Auto`].
     pub bind: Bind,
@@ -42,7 +43,7 @@ impl Default for Config {
             transmit_frames: 4096,
             receive_frames: 4096,
             transmit_ring: 2048,
-            receive_ring: 2048,
+            receive_ring: 4096,
             bind: Bind::Auto,
             driver: Driver::Auto,
         }

@@ -37,8 +37,8 @@ where
     }
 
     /// Whether SYNs flood the host: half of the latest 64 frames were SYNs that listeners keep no
-    /// state for. Its driver then empties the device before it polls, for a frame that is shed costs
-    /// less than one that the device drops at random, and polls until all answers have left.
+    /// state for. Its driver then empties the device before each poll: to shed a SYN costs less than to
+    /// answer it, and the device, which drops at random once it is full, drops nothing.
     pub fn is_flooded(&self) -> bool {
         self.interface.stateless_syns >= RECEIVE_BUDGET / 2
     }
