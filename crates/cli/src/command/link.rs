@@ -69,7 +69,7 @@ impl Link {
             let limit: Box<dyn Limit> = LimitKind::default().build()?;
             let observer = Observer {
                 tap: taps.tap(place),
-                talkers: Talkers::new(device.medium(), system_seed()?),
+                talkers: Some(Talkers::new(device.medium(), system_seed()?)),
             };
             let side = Side::new(device, frames, Stats::new(queue), limit);
             Ok(side.growing_to(FRAMES).traced(observer))

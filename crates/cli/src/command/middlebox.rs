@@ -530,7 +530,9 @@ where
     let side = |(device, frames): Open<D>, words: &str, place| -> Result<_, Failure> {
         let observer = Observer {
             tap: taps.tap(place),
-            talkers: Talkers::new(device.medium(), system_seed()?),
+            talkers: (args.live || args.control.is_some() || args.http.is_some())
+                .then(|| Ok::<_, Failure>(Talkers::new(device.medium(), system_seed()?)))
+                .transpose()?,
         };
         let side = Side::new(device, frames, queue(words)?, args.limit.build()?);
         Ok(side.growing_to(args.frames as usize).traced(observer))

@@ -9,14 +9,14 @@ use tautline_tc::{Inspect, build};
 use super::capture::PacketTap;
 use super::request::{Answer, Request, Way};
 use super::state::State;
-use super::talkers::Talkers;
+use super::talkers::{Talkers, TopTalkers};
 
 /// The tracer of each side of a bridge.
 pub struct Observer {
     /// Live captures.
     pub tap: PacketTap,
-    /// Hosts and flows that carry most.
-    pub talkers: Talkers,
+    /// Hosts and flows that carry most, if somebody may ask.
+    pub talkers: Option<Talkers>,
 }
 
 impl Tracer for Observer {
@@ -44,7 +44,7 @@ where
             let sides = [&bridge.right, &bridge.left].into_iter().zip(interfaces);
             let ports = pictures(bridge, names, begun).into_iter().zip(sides);
             let ports = ports.map(|(port, (side, interface))| {
-                let talkers = side.tracer().talkers.top(begun);
+                let talkers = top(side, begun);
                 let report = side.port().qdisc().report();
                 State::new(port, &report, talkers, (interface, time))
             });
@@ -73,6 +73,14 @@ where
     }
 }
 
+/// The hosts and flows that carry most on the way out at `to`. The middlebox `begun` then.
+fn top<D: Device>(to: &Side<D, Observer>, begun: Instant) -> TopTalkers {
+    let talkers = to.tracer().talkers.as_ref();
+    talkers
+        .map(|talkers| talkers.top(begun))
+        .unwrap_or_default()
+}
+
 /// The side that a way leaves at.
 fn out<D: Device>(bridge: &mut Bridge<D, D, Observer>, way: Way) -> &mut Side<D, Observer> {
     match way {
@@ -92,7 +100,7 @@ where
 {
     let Bridge { left, right, .. } = bridge;
     [(to_right, left, right), (to_left, right, left)].map(|(name, from, to)| {
-        let talkers = to.tracer().talkers.top(begun);
+        let talkers = top(to, begun);
         PortState {
             hosts: talkers.drawn_hosts(),
             flows: talkers.drawn_flows(),

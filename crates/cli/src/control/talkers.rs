@@ -8,7 +8,7 @@ mod space_saving;
 
 use std::fmt;
 use std::mem::take;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,8 @@ const HALF_LIFE: Duration = Duration::from_secs(10);
 /// The tables of one direction.
 pub struct Talkers {
     medium: Medium,
-    hosts: SpaceSaving<Host, Traffic>,
+    /// By source and by destination.
+    hosts: [SpaceSaving<Host, Traffic>; 2],
     flows: SpaceSaving<Flow, Traffic>,
     /// The packet of the next event was marked.
     marked: bool,
@@ -37,11 +38,23 @@ pub struct Talkers {
     halved: Instant,
 }
 
-/// One end of packets of this direction.
+/// An IPv6 address, or an IPv4-mapped one, in two words: cheaper to hash and to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Host {
-    end: End,
-    address: IpAddr,
+struct Host(u64, u64);
+
+impl Host {
+    fn new(address: IpAddr) -> Self {
+        let bits = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        Self((bits >> 64) as u64, bits as u64)
+    }
+
+    fn address(self) -> IpAddr {
+        let bits = u128::from(self.0) << 64 | u128::from(self.1);
+        Ipv6Addr::from_bits(bits).to_canonical()
+    }
 }
 
 /// Which end of its packets a host is.
@@ -58,10 +71,38 @@ pub enum End {
 /// Packets of the same addresses, protocol and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Flow {
-    source: IpAddr,
-    destination: IpAddr,
-    protocol: Option<u8>,
-    ports: Option<(u16, u16)>,
+    source: Host,
+    destination: Host,
+    /// The protocol and the ports, each with a bit that says whether it is known.
+    transport: u64,
+}
+
+const HAS_PORTS: u64 = 1 << 32;
+const HAS_PROTOCOL: u64 = 1 << 33;
+
+impl Flow {
+    fn new(ip: &IpHeader, [source, destination]: [Host; 2]) -> Self {
+        let protocol = ip
+            .protocol
+            .map(|number| HAS_PROTOCOL | u64::from(number) << 40);
+        let ports = ip
+            .ports
+            .map(|(from, to)| HAS_PORTS | u64::from(from) << 16 | u64::from(to));
+        Self {
+            source,
+            destination,
+            transport: protocol.unwrap_or(0) | ports.unwrap_or(0),
+        }
+    }
+
+    fn protocol(self) -> Option<u8> {
+        (self.transport & HAS_PROTOCOL > 0).then_some((self.transport >> 40) as u8)
+    }
+
+    fn ports(self) -> Option<(u16, u16)> {
+        let ports = ((self.transport >> 16) as u16, self.transport as u16);
+        (self.transport & HAS_PORTS > 0).then_some(ports)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,10 +116,10 @@ struct Traffic {
     sojourn_max: Duration,
 }
 
-/// Both tables, the heaviest first.
+/// The tables, each with the heaviest first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TopTalkers {
-    /// Hosts at either end.
+    /// Sources, then destinations.
     pub hosts: Vec<TopHost>,
     /// Flows.
     pub flows: Vec<TopFlow>,
@@ -131,7 +172,7 @@ impl Talkers {
         let key = HashKey::from_seed(seed);
         Self {
             medium,
-            hosts: SpaceSaving::new(COUNTERS, key),
+            hosts: [0, 1].map(|_| SpaceSaving::new(COUNTERS, key)),
             flows: SpaceSaving::new(COUNTERS, key),
             marked: false,
             halved: Instant::ZERO,
@@ -140,16 +181,18 @@ impl Talkers {
 
     /// The heaviest hosts and flows. The middlebox `began` then.
     pub fn top(&self, began: Instant) -> TopTalkers {
-        let hosts = self.hosts.heaviest(SHOWN).into_iter();
+        let ends = [End::Source, End::Destination];
+        let hosts = self.hosts.iter().zip(ends).flat_map(|(hosts, end)| {
+            let hosts = hosts.heaviest(SHOWN).into_iter();
+            hosts.map(move |(host, traffic)| TopHost {
+                address: host.address().to_string(),
+                end,
+                traffic: traffic.counters(began),
+            })
+        });
         let flows = self.flows.heaviest(SHOWN).into_iter();
         TopTalkers {
-            hosts: hosts
-                .map(|(host, traffic)| TopHost {
-                    address: host.address.to_string(),
-                    end: host.end,
-                    traffic: traffic.counters(began),
-                })
-                .collect(),
+            hosts: hosts.collect(),
             flows: flows
                 .map(|(flow, traffic)| TopFlow {
                     flow: flow.to_string(),
@@ -166,25 +209,21 @@ impl Talkers {
         }
         let times = passed.as_secs() / HALF_LIFE.as_secs();
         let times = u32::try_from(times).unwrap_or(u32::MAX);
-        self.hosts.halve(times);
+        for hosts in &mut self.hosts {
+            hosts.halve(times);
+        }
         self.flows.halve(times);
         self.halved = now;
     }
 
     fn count(&mut self, ip: &IpHeader, event: &PacketEvent, marked: bool) {
-        let host = |end, address| Host { end, address };
+        let ends = [ip.source, ip.destination].map(Host::new);
         let weight = u64::from(event.len);
-        let flow = Flow {
-            source: ip.source,
-            destination: ip.destination,
-            protocol: ip.protocol,
-            ports: ip.ports,
-        };
-        self.flows.add(flow, weight).record(event, marked);
-        let source = host(End::Source, ip.source);
-        self.hosts.add(source, weight).record(event, marked);
-        let destination = host(End::Destination, ip.destination);
-        self.hosts.add(destination, weight).record(event, marked);
+        let flow = self.flows.add(Flow::new(ip, ends), weight);
+        flow.record(event, marked);
+        for (hosts, end) in self.hosts.iter_mut().zip(ends) {
+            hosts.add(end, weight).record(event, marked);
+        }
     }
 }
 
@@ -236,21 +275,17 @@ impl Traffic {
 
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.protocol {
+        match self.protocol() {
             Some(TCP) => f.write_str("tcp")?,
             Some(UDP) => f.write_str("udp")?,
             Some(number) => write!(f, "ip-{number}")?,
             None => f.write_str("ip")?,
         }
-        let Self {
-            source,
-            destination,
-            ..
-        } = self;
-        match self.ports {
+        let [source, destination] = [self.source, self.destination].map(Host::address);
+        match self.ports() {
             Some((from, to)) => {
-                let from = SocketAddr::new(*source, from);
-                write!(f, " {from} > {}", SocketAddr::new(*destination, to))
+                let from = SocketAddr::new(source, from);
+                write!(f, " {from} > {}", SocketAddr::new(destination, to))
             }
             None => write!(f, " {source} > {destination}"),
         }
@@ -310,9 +345,9 @@ mod tests {
         assert_eq!(
             names,
             [
-                ("10.0.1.1", End::Destination),
                 ("10.0.0.1", End::Source),
-                ("10.0.0.2", End::Source)
+                ("10.0.0.2", End::Source),
+                ("10.0.1.1", End::Destination)
             ]
         );
         let first = Counters {
@@ -324,8 +359,8 @@ mod tests {
             sojourn_sum_ns: 6_000_000,
             sojourn_max_ns: 4_000_000,
         };
-        assert_eq!(hosts[1].traffic, first);
-        assert_eq!(hosts[0].traffic.packets, 3);
+        assert_eq!(hosts[0].traffic, first);
+        assert_eq!(hosts[2].traffic.packets, 3);
         let flow = "udp 10.0.0.1:9 > 10.0.1.1:53".to_owned();
         assert_eq!(
             (&flows[0].flow, flows[0].traffic, flows.len()),
