@@ -9,7 +9,8 @@ use crate::error::OpenError;
 use crate::program::MAX_ADDRESSES;
 use crate::umem::ZERO_COPY_MTU;
 
-/// Parameters of an AF_XDP device. Ring sizes are powers of two.
+/// Parameters of an AF_XDP device. Ring sizes are powers of two. Frames and entries are counted in packets:
+/// where the MTU needs several buffers for a packet, there are as many times more.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Name of the network interface, in the network namespace of the calling thread. No default.

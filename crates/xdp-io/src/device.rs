@@ -42,6 +42,9 @@ const NUDGE: Duration = Duration::from_millis(1);
 /// (`watchdog_timeo`) has the same.
 const WATCHDOG: Duration = Duration::from_secs(5);
 
+/// Most entries of a ring.
+const LARGEST_RING: u32 = 1 << 20;
+
 /// Frames for received packets that span chunks, more than a caller holds at once.
 const ASSEMBLY_FRAMES: u32 = 64;
 
@@ -383,30 +386,29 @@ impl AsFd for XdpDevice {
 }
 
 fn register_umem(config: &Config, carriage: Carriage) -> Result<(Umem, Frames), OpenError> {
+    let chunks = chunks_for(carriage.held) as u32;
     let sizes = Sizes {
         transmit: config.transmit_frames,
-        receive: config.receive_frames,
+        receive: config.receive_frames.saturating_mul(chunks),
         assembly: if carriage.spans_chunks {
             ASSEMBLY_FRAMES
         } else {
             0
         },
-        chunks: chunks_for(carriage.held) as u32,
+        chunks,
     };
-    if sizes.chunks > config.transmit_ring {
-        return Err(OpenError::Config {
-            parameter: "transmit_ring",
-            problem: format!(
-                "has {} entries, a packet of this MTU takes {}",
-                config.transmit_ring, sizes.chunks
-            ),
-        });
-    }
     memlock::raise(sizes.bytes());
-    let fill = config.receive_frames.next_power_of_two();
-    // The kernel sends on when some entries are free.
-    let completion = config.transmit_frames.next_power_of_two();
+    let fill = ring_for(config.receive_frames, chunks);
+    let completion = ring_for(config.transmit_frames, chunks);
     Umem::new(sizes, fill, completion).map_err(|error| umem_error(&error, sizes.bytes()))
+}
+
+/// Entries of a ring that holds `packets` packets of `chunks` chunks, or as many as a ring may hold.
+fn ring_for(packets: u32, chunks: u32) -> u32 {
+    packets
+        .saturating_mul(chunks)
+        .min(LARGEST_RING)
+        .next_power_of_two()
 }
 
 fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
@@ -452,11 +454,12 @@ fn bind_patiently(
     } else {
         BindFlags::empty()
     };
+    let chunks = chunks_for(carriage.held) as u32;
     let binding = Binding {
         interface: &config.interface,
         queue: config.queue,
-        transmit_ring: config.transmit_ring,
-        receive_ring: config.receive_ring,
+        transmit_ring: ring_for(config.transmit_ring, chunks),
+        receive_ring: ring_for(config.receive_ring, chunks),
         flags: copying | spanning | BindFlags::XDP_USE_NEED_WAKEUP,
     };
     retry::while_busy(|| bind(umem, binding)).map_err(|error| bind_error(config, carriage, error))
