@@ -38,7 +38,7 @@ pub struct Opened<D: Device> {
 pub struct Condition {
     /// Resets after which the device works again.
     pub rebinds: u64,
-    /// What the kernel lost on the way to AF_XDP sockets.
+    /// Packets that the kernel lost on the way to AF_XDP sockets.
     pub receive_losses: Option<ReceiveLosses>,
     /// One line about the last event.
     pub notice: Option<String>,

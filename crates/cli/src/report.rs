@@ -114,7 +114,7 @@ pub struct Summary {
     pub ce_reductions: u64,
     /// Resets of the device after which it works again.
     pub rebinds: u64,
-    /// What the kernel lost on the way to AF_XDP sockets; none on other paths.
+    /// Packets that the kernel lost on the way to AF_XDP sockets; `None` on other paths.
     pub receive_losses: Option<ReceiveLosses>,
     /// Frames that arrived.
     pub frames_in: u64,

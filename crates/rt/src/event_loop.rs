@@ -160,11 +160,8 @@ impl EventLoop {
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= check_at {
-                if host.device_mut().is_gone() {
+                if !has_working_device(host, now) {
                     return Ok(Ended::DeviceFailed);
-                }
-                if host.device_mut().needs_reset() {
-                    host.reset_device(now);
                 }
                 check_at = now + CHECK;
             }
@@ -328,4 +325,21 @@ impl Stopper {
         self.stopped.store(true, Ordering::Relaxed);
         self.event_fd.signal();
     }
+}
+
+/// Resets the device if it asks for that. Returns false if it is gone.
+fn has_working_device<Q, D, T, L>(host: &mut Host<Q, D, T, L>, now: Instant) -> bool
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    if host.device_mut().is_gone() {
+        return false;
+    }
+    if host.device_mut().needs_reset() {
+        host.reset_device(now);
+    }
+    true
 }

@@ -12,9 +12,8 @@ use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
 use super::fast_open::FastOpen;
 use super::liveness::Liveness;
-use super::memory::ReceiveShare;
 use super::negotiated::Negotiated;
-use super::receiver::Receiver;
+use super::receiver::{ReceiveShare, Receiver};
 use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
@@ -109,6 +108,15 @@ pub(crate) enum Reading<'a> {
     Lent(&'a mut dyn FnMut(&[u8]) -> usize),
 }
 
+/// Limits that the host's memory puts on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostMemory {
+    /// The host is short of memory.
+    pub(crate) pressure: bool,
+    /// Most bytes that the receive window may offer, if the host's memory limits it.
+    pub(crate) share: Option<ReceiveShare>,
+}
+
 /// One connection.
 pub(crate) struct Connection {
     pub(crate) id: SocketId,
@@ -128,10 +136,7 @@ pub(crate) struct Connection {
     /// The application has closed the socket: no events, and the slot is freed when the connection
     /// ends.
     pub(crate) orphan: bool,
-    /// The host is short of memory.
-    pub(crate) memory_pressure: bool,
-    /// Most bytes that the receive window may offer, if the host's memory limits it.
-    pub(crate) receive_share: Option<ReceiveShare>,
+    pub(crate) host_memory: HostMemory,
     pub(super) state: State,
     pub(super) negotiated: Option<Negotiated>,
     pub(super) send: SendHalf,
@@ -187,8 +192,7 @@ impl Connection {
             tsq: Tsq::default(),
             attribution: config.attribution.then(|| Box::new(Attribution::new(now))),
             orphan: false,
-            memory_pressure: false,
-            receive_share: None,
+            host_memory: HostMemory::default(),
             state,
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
@@ -220,7 +224,7 @@ impl Connection {
             most: u64::from(own).min(peer) - options as u64,
             headers: headers + options,
         };
-        self.send.open(options, self.memory_pressure);
+        self.send.open(options, self.host_memory.pressure);
     }
 
     /// Changes an option of an open connection.
@@ -265,7 +269,7 @@ impl Connection {
         if is_congestion {
             self.send.flight.set_congestion();
         }
-        self.pending.writable |= self.send.has_room_again(self.memory_pressure);
+        self.pending.writable |= self.send.has_room_again(self.host_memory.pressure);
     }
 
     /// The state.
@@ -292,7 +296,7 @@ impl Connection {
         self.send
             .flight
             .note_application_limited(end, self.tsq.charged());
-        let taken = self.send.write(data, self.memory_pressure);
+        let taken = self.send.write(data, self.host_memory.pressure);
         let stream = &mut self.send.stream;
         stream.more = then == Boundary::More;
         if then == Boundary::Record && !stream.buffer.wants_room() {
@@ -329,7 +333,7 @@ impl Connection {
             self.receiver.consume(count);
             let negotiated = self.negotiated.as_ref();
             let scale = negotiated.map_or(0, |agreed| agreed.own_scale);
-            self.receiver.announce_window(scale, self.receive_share);
+            self.receiver.announce_window(scale, self.host_memory.share);
         }
         Ok(Recv::Data(count))
     }

@@ -28,7 +28,7 @@ impl Connection {
             .map_or_else(|| self.config.window_scale(), |agreed| agreed.own_scale);
         // Windows in SYNs are never scaled (RFC 7323 §2.2).
         let scale = if plan.syn() { 0 } else { own_scale };
-        let window = self.receiver.advertise(scale, self.receive_share);
+        let window = self.receiver.advertise(scale, self.host_memory.share);
         let class = self.class(plan);
         HeaderBuilder {
             tuple: &self.tuple,

@@ -367,7 +367,7 @@ impl Connection {
                 Marks::default()
             };
             self.send.react(&summary, marks);
-            self.pending.writable |= self.send.has_room_again(self.memory_pressure);
+            self.pending.writable |= self.send.has_room_again(self.host_memory.pressure);
         }
     }
 
@@ -446,7 +446,8 @@ impl Connection {
             self.abort(CloseReason::Aborted);
             return;
         }
-        if fresh && carries_data && self.memory_pressure && self.receiver.holds_enough(offset) {
+        if fresh && carries_data && self.host_memory.pressure && self.receiver.holds_enough(offset)
+        {
             self.receiver.acks.owe_now();
             return;
         }
@@ -480,7 +481,8 @@ impl Connection {
         if !fresh {
             self.receiver.acks.acknowledge_quickly(QUICK_ACKS);
         }
-        if self.memory_pressure || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
+        if self.host_memory.pressure || self.receiver.has_grown_to(self.config.receive_buffer.get())
+        {
             return;
         }
         let negotiated = self.negotiated.as_ref();

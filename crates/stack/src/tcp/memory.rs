@@ -1,6 +1,5 @@
 //! The memory of a connection's buffers, and what it releases when it is idle or the host runs out.
 
-use std::num::NonZeroU16;
 use std::time::Duration;
 
 use tautline_base::Instant;
@@ -10,25 +9,6 @@ use super::state::State;
 
 /// Idle time after which the allocation for segment records is released.
 const KEEP: Duration = Duration::from_secs(1);
-
-/// Most bytes that a receive window may offer while the host's memory is scarce, in units of 64 KiB:
-/// two bytes in each connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReceiveShare(NonZeroU16);
-
-impl ReceiveShare {
-    const UNIT: u64 = 64 << 10;
-
-    /// A share of `bytes`, rounded down to the unit, and one unit at least.
-    pub(crate) fn new(bytes: u64) -> Self {
-        let units = u16::try_from(bytes / Self::UNIT).unwrap_or(u16::MAX);
-        Self(NonZeroU16::new(units).unwrap_or(NonZeroU16::MIN))
-    }
-
-    pub(crate) fn bytes(self) -> u64 {
-        u64::from(self.0.get()) * Self::UNIT
-    }
-}
 
 impl Connection {
     /// Bytes allocated for its buffers.

@@ -22,7 +22,7 @@ mod tuple;
 
 pub(crate) use connection::{Connection, Handshake, Opening, Reading};
 pub(crate) use input::Reply;
-pub(crate) use memory::ReceiveShare;
+pub(crate) use receiver::ReceiveShare;
 pub(crate) use send::{AppData, Blocked, Boundary};
 pub(crate) use state::State;
 pub(crate) use tuple::Tuple;

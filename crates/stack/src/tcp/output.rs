@@ -141,7 +141,8 @@ impl Connection {
                 }
                 let id = self.send.commit_new(plan, full, now);
                 self.liveness.wait(plan.departure);
-                self.pending.writable |= self.send.has_room_after_sending(self.memory_pressure);
+                self.pending.writable |=
+                    self.send.has_room_after_sending(self.host_memory.pressure);
                 if plan.fin {
                     self.state = match self.state {
                         State::CloseWait => State::LastAck,

@@ -61,7 +61,7 @@ impl Memory {
         self.buffered > self.limits.memory.get().saturating_mul(5) / 4
     }
 
-    /// What the window of one connection may offer. It falls as memory fills, so that windows
+    /// Bytes that the window of one connection may offer. The share falls as memory fills, so that windows
     /// close before data must be dropped: the dynamic threshold of Choudhury and Hahne ("Dynamic
     /// Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
     fn share(&self) -> ReceiveShare {
@@ -76,8 +76,8 @@ impl Memory {
         let is_listed = connection.links.suspect || !connection.is_suspect();
         is_listed
             && connection.memory() == connection.links.charged
-            && !connection.memory_pressure
-            && connection.receive_share.is_none()
+            && !connection.host_memory.pressure
+            && connection.host_memory.share.is_none()
             && !self.is_full()
     }
 }
@@ -130,10 +130,10 @@ impl Transport {
         self.shed_memory();
         let (is_full, share) = (self.memory.is_full(), self.memory.share());
         if let Some(connection) = self.sockets.connection_mut(id) {
-            connection.memory_pressure = is_full;
+            connection.host_memory.pressure = is_full;
             let most = connection.config.receive_buffer.get();
             let share = Some(share).filter(|share| share.bytes() < most);
-            connection.receive_share = share;
+            connection.host_memory.share = share;
         }
     }
 

@@ -1,11 +1,30 @@
 //! [`ReceiveWindow`]: the window we advertise (RFC 9293 §3.8.6.2; Linux `__tcp_select_window`).
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::super::memory::ReceiveShare;
 use super::right_sizing::RightSizing;
+
+/// Most bytes that a receive window may offer while the host's memory is scarce, in units of 64 KiB:
+/// two bytes in each connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReceiveShare(NonZeroU16);
+
+impl ReceiveShare {
+    const UNIT: u64 = 64 << 10;
+
+    /// A share of `bytes`, rounded down to the unit, and one unit at least.
+    pub(crate) fn new(bytes: u64) -> Self {
+        let units = u16::try_from(bytes / Self::UNIT).unwrap_or(u16::MAX);
+        Self(NonZeroU16::new(units).unwrap_or(NonZeroU16::MIN))
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        u64::from(self.0.get()) * Self::UNIT
+    }
+}
 
 /// The advertised window.
 #[derive(Debug)]
