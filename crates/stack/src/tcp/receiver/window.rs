@@ -1,28 +1,29 @@
 //! [`ReceiveWindow`]: the window we advertise (RFC 9293 §3.8.6.2; Linux `__tcp_select_window`).
 
-use std::num::NonZeroU16;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 use tautline_base::Instant;
 
 use super::right_sizing::RightSizing;
 
-/// Most bytes that a receive window may offer while the host's memory is scarce, in units of 64 KiB:
-/// two bytes in each connection.
+/// Most bytes that a receive window may offer while the host's memory is scarce, as a power of two:
+/// one byte in each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReceiveShare(NonZeroU16);
+pub(crate) struct ReceiveShare(NonZeroU8);
 
 impl ReceiveShare {
-    const UNIT: u64 = 64 << 10;
+    /// 64 KiB, the initial window.
+    const LEAST: u64 = 64 << 10;
 
-    /// A share of `bytes`, rounded down to the unit, and one unit at least.
+    /// A share of `bytes`, rounded down to a power of two, and 64 KiB at least.
     pub(crate) fn new(bytes: u64) -> Self {
-        let units = u16::try_from(bytes / Self::UNIT).unwrap_or(u16::MAX);
-        Self(NonZeroU16::new(units).unwrap_or(NonZeroU16::MIN))
+        let log = bytes.max(Self::LEAST).ilog2() as u8;
+        Self(NonZeroU8::new(log).unwrap_or(NonZeroU8::MIN))
     }
 
     pub(crate) fn bytes(self) -> u64 {
-        u64::from(self.0.get()) * Self::UNIT
+        1 << self.0.get()
     }
 }
 
