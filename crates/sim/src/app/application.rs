@@ -163,7 +163,7 @@ impl Context<'_> {
     /// [`send`](Self::send) of `count` zeros.
     ///
     /// # Errors
-    /// As [`Host::send_zeros`](tautline_stack::Host::send_zeros).
+    /// As [`TcpSocket::send_zeros`](tautline_stack::TcpSocket::send_zeros).
     pub fn send_zeros(&mut self, socket: SocketId, count: usize) -> Result<usize, AppError> {
         let accepted = self.host.send_zeros(socket, count);
         self.note_sent(accepted)

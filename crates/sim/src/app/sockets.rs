@@ -57,7 +57,7 @@ socket_api! {
     send(socket: SocketId, data: &[u8]) -> Result<usize, SocketError> =
         |host| host.send(socket, data);
     send_zeros(socket: SocketId, count: usize) -> Result<usize, SocketError> =
-        |host| host.send_zeros(socket, count);
+        |host| host.tcp(socket)?.send_zeros(count);
     recv(socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> =
         |host| host.recv(socket, out);
     shutdown(socket: SocketId) -> Result<(), SocketError> = |host| host.shutdown(socket);

@@ -125,16 +125,6 @@ where
         self.transport.write(id, data, Boundary::None, self.now)
     }
 
-    /// [`send`](Self::send) with `count` zeros, which take no memory while nothing else is queued:
-    /// for measurements.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
-    pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
-        let data = AppData::Zeros(count);
-        self.transport.write(id, data, Boundary::None, self.now)
-    }
-
     /// The calls on a connection beyond plain sending and receiving.
     ///
     /// # Errors

@@ -46,6 +46,16 @@ impl<'a> TcpSocket<'a> {
             .write(self.id, AppData::Owned(data), Boundary::None, self.now)
     }
 
+    /// [`send`](crate::Host::send) with `count` zeros, which take no memory while nothing else is queued:
+    /// for measurements.
+    ///
+    /// # Errors
+    /// As [`send`](crate::Host::send).
+    pub fn send_zeros(&mut self, count: usize) -> Result<usize, SocketError> {
+        self.transport
+            .write(self.id, AppData::Zeros(count), Boundary::None, self.now)
+    }
+
     /// [`send`](crate::Host::send) that announces more data (`MSG_MORE`): what does not fill a segment waits
     /// for the next write, for at most 200 ms once nothing is in flight.
     ///

@@ -144,10 +144,7 @@ impl Connection {
                 self.pending.writable |=
                     self.send.has_room_after_sending(self.host_memory.pressure);
                 if plan.fin {
-                    self.state = match self.state {
-                        State::CloseWait => State::LastAck,
-                        _ => State::FinWait1,
-                    };
+                    self.state = self.state.after_own_fin();
                 }
                 Some(id)
             }

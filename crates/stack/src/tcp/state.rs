@@ -31,6 +31,14 @@ impl State {
         matches!(self, Self::TimeWait | Self::Closed)
     }
 
+    /// The state after this end has sent its FIN (RFC 9293 §3.10.4).
+    pub(super) fn after_own_fin(self) -> Self {
+        match self {
+            Self::CloseWait => Self::LastAck,
+            _ => Self::FinWait1,
+        }
+    }
+
     /// Its name in RFC 9293.
     pub(super) fn name(self) -> &'static str {
         match self {
