@@ -57,7 +57,7 @@ fn defaults_are_those_of_tc() {
         ),
         (
             "dualpi2",
-            "dualpi2 limit 10000p coupling_factor 2 drop_on_overload step_thresh 1ms min_qlen_step 0p drop_dequeue l4s_ect \
+            "dualpi2 limit 10000p coupling_factor 2 drop_on_overload step_thresh 1ms min_qlen_step 0p drop_dequeue l4s_ect no_nqb \
              classic_protection 10% target 15ms tupdate 16ms alpha 0.16 beta 3.2 split_gso mtu 1514b seed 0",
         ),
     ] {
