@@ -7,9 +7,10 @@ use tautline_cc::Algorithm;
 
 const MTU: u64 = 1200;
 const RTT: u64 = 20;
-const ALGORITHMS: [Algorithm; 9] = [
+const ALGORITHMS: [Algorithm; 10] = [
     Algorithm::Reno,
     Algorithm::Cubic,
+    Algorithm::CubicSearch,
     Algorithm::CubicLinux,
     Algorithm::Bbr,
     Algorithm::BbrnAqm,
