@@ -328,9 +328,12 @@ async fn packets_of_a_flow_leave_in_bursts() {
         }
     });
     let to: SocketAddr = at("192.0.2.1:80");
-    let mut sources = Vec::new();
+    let mut streams = Vec::new();
     for _ in 0..FLOWS {
-        let mut stream = within(client.connect(to)).await.expect("accepted");
+        streams.push(within(client.connect(to)).await.expect("accepted"));
+    }
+    let mut sources = Vec::new();
+    for mut stream in streams {
         sources.push(tokio::spawn(async move {
             stream.write_all(&vec![7; EACH]).await?;
             stream.shutdown().await
