@@ -233,6 +233,8 @@ fn no_feature_changes_behavior() {
             "base" | "qdisc" | "smoltcp" | "tc" => &["std", "default"],
             // `AsFd` of the device below.
             "offload" => &["std"],
+            // quinn's socket over a stack, beside the controllers.
+            "quinn" => &["default", "socket"],
             // The facade re-exports a crate for each.
             "tautline" => &[
                 "bql", "cc", "default", "qdisc", "rt", "sim", "smoltcp", "stack", "std", "tc",

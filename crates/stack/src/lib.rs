@@ -61,7 +61,7 @@ pub use tcp::info::{Limited, Ss, TcpInfo};
 pub use tcp::send::Reduction;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
 pub use tsq::{Clamp, TimeLimit, TsqLimit};
-pub use udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
+pub use udp::{BindError, SendError, SendOptions, UdpConfig, UdpInfo, UdpRecv};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

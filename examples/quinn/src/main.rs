@@ -8,7 +8,6 @@
 //! Each algorithm uploads `--mib` MiB in turn, through `--rate` Mbit/s with `--delay` ms each way
 //! and a FIFO of `--buffer` kB; `--rate 0` goes without a bottleneck. The server checks every byte.
 
-mod adapter;
 mod relay;
 mod upload;
 
@@ -16,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_cc::Algorithm;
+use tautline_quinn::Algorithm;
 
 use crate::relay::Link;
 use crate::upload::AnyError;

@@ -11,9 +11,8 @@ use quinn::{
 };
 use rustls::RootCertStore;
 use tautline_base::{Bytes, Rate};
-use tautline_cc::Algorithm;
+use tautline_quinn::{Algorithm, ControllerConfig};
 
-use crate::adapter::AdapterFactory;
 use crate::relay::{Link, Relay};
 
 /// Any error, for display.
@@ -54,7 +53,7 @@ pub(crate) async fn run(
 ) -> Result<Outcome, AnyError> {
     let mut transport = TransportConfig::default();
     transport
-        .congestion_controller_factory(Arc::new(AdapterFactory::new(algorithm)?))
+        .congestion_controller_factory(Arc::new(ControllerConfig::new(algorithm)?))
         .initial_mtu(MTU);
     let (server_config, client_config) = configs(transport)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -4,12 +4,30 @@
 use std::net::SocketAddr;
 
 use rtrb::{Consumer, Producer, RingBuffer};
+use tautline_base::Ecn;
 
-/// Remote address, unless it is that of a connected socket, and the address here, unless it is the
-/// socket's.
-pub(super) type Ends = (Option<SocketAddr>, Option<SocketAddr>);
+/// Addresses and ECN field of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// `None`: the address that the socket is connected to.
+    pub(super) remote: Option<SocketAddr>,
+    /// `None`: the socket's address.
+    pub(super) local: Option<SocketAddr>,
+    pub(super) ecn: Ecn,
+}
+
 /// Ends and length of a datagram.
 type Header = (Ends, usize);
+
+/// The first datagram of a ring, copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct First {
+    pub(super) ends: Ends,
+    /// Bytes copied.
+    pub(super) copied: usize,
+    /// Bytes of its payload.
+    pub(super) len: usize,
+}
 
 /// The sending end.
 #[derive(Debug)]
@@ -57,17 +75,16 @@ impl DatagramSender {
 }
 
 impl DatagramReceiver {
-    /// Copies the first datagram to `out`, truncated to fit. Returns its ends and the number of bytes
-    /// copied.
-    pub(super) fn peek(&mut self, out: &mut [u8]) -> Option<(Ends, usize)> {
+    /// Copies the first datagram to `out`, truncated to fit.
+    pub(super) fn peek(&mut self, out: &mut [u8]) -> Option<First> {
         let (ends, len) = *self.headers.peek().ok()?;
         let chunk = self.bytes.read_chunk(len).ok()?;
         let (front, back) = chunk.as_slices();
-        let count = len.min(out.len());
-        let split = count.min(front.len());
+        let copied = len.min(out.len());
+        let split = copied.min(front.len());
         out[..split].copy_from_slice(&front[..split]);
-        out[split..count].copy_from_slice(&back[..count - split]);
-        Some((ends, count))
+        out[split..copied].copy_from_slice(&back[..copied - split]);
+        Some(First { ends, copied, len })
     }
 
     /// Removes the first datagram.

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use tautline_base::SocketId;
-use tautline_stack::{SendError, UdpConfig, UdpInfo};
+use tautline_base::{Ecn, SocketId};
+use tautline_stack::udp::Datagram;
+use tautline_stack::{SendError, SendOptions, UdpConfig, UdpInfo};
 
 use super::command::{Command, SocketRef};
-use super::datagram_ring::{DatagramReceiver, DatagramSender, datagram_ring};
+use super::datagram_ring::{DatagramReceiver, DatagramSender, Ends, datagram_ring};
 use super::oneshot::oneshot;
 use super::readiness::{Interest, Ready, wait_for};
 use super::udp_host::{Bind, HostEnd, LONGEST, Shared, lock};
@@ -181,7 +182,8 @@ impl UdpSocket {
         from: SocketAddr,
         to: SocketAddr,
     ) -> io::Result<usize> {
-        let put = || self.put_between(data, Some(from), Some(to));
+        let options = between(from, to);
+        let put = || self.put_with(data, options);
         self.socket.writer.wait(put).await
     }
 
@@ -193,7 +195,8 @@ impl UdpSocket {
         from: SocketAddr,
         to: SocketAddr,
     ) -> Poll<io::Result<usize>> {
-        let put = || self.put_between(data, Some(from), Some(to));
+        let options = between(from, to);
+        let put = || self.put_with(data, options);
         self.socket.writer.poll(context, put)
     }
 
@@ -206,8 +209,8 @@ impl UdpSocket {
         &self,
         out: &mut [u8],
     ) -> io::Result<(usize, SocketAddr, SocketAddr)> {
-        let take = || self.take_between(out, true);
-        self.socket.reader.wait(take).await
+        let datagram = self.socket.reader.wait(|| self.take(out, true)).await?;
+        Ok((datagram.len, datagram.from, datagram.to))
     }
 
     /// Like [`recv_between`](Self::recv_between). The last task that called is woken.
@@ -216,8 +219,34 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<(usize, SocketAddr, SocketAddr)>> {
-        let take = || self.take_between(out, true);
-        self.socket.reader.poll(context, take)
+        self.poll_recv_datagram(context, out)
+            .map_ok(|datagram| (datagram.len, datagram.from, datagram.to))
+    }
+
+    /// Sends a datagram with an address to send from and an ECN field of its own, without waiting.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`WouldBlock`](ErrorKind::WouldBlock) if the buffer is full.
+    pub fn try_send_with(&self, data: &[u8], options: SendOptions) -> io::Result<usize> {
+        would_block(self.put_with(data, options))
+    }
+
+    /// Receives a datagram, truncated to `out`, with both ends and its ECN field. Wakes the last task
+    /// that called.
+    pub fn poll_recv_datagram(
+        &self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<Datagram>> {
+        self.socket.reader.poll(context, || self.take(out, true))
+    }
+
+    /// Like [`poll_recv_datagram`](Self::poll_recv_datagram), without waiting.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
+    pub fn try_recv_datagram(&self, out: &mut [u8]) -> io::Result<Datagram> {
+        would_block(self.take(out, true))
     }
 
     /// Like [`send`](Self::send), without waiting.
@@ -267,7 +296,8 @@ impl UdpSocket {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub async fn recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.reader.wait(|| self.take(out, true)).await
+        let datagram = self.socket.reader.wait(|| self.take(out, true)).await?;
+        Ok((datagram.len, datagram.from))
     }
 
     /// Like [`recv_from`](Self::recv_from), but leaves the datagram in the queue.
@@ -275,7 +305,8 @@ impl UdpSocket {
     /// # Errors
     /// As [`recv`](Self::recv).
     pub async fn peek_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket.reader.wait(|| self.take(out, false)).await
+        let datagram = self.socket.reader.wait(|| self.take(out, false)).await?;
+        Ok((datagram.len, datagram.from))
     }
 
     /// Like [`recv`](Self::recv), without waiting.
@@ -291,7 +322,8 @@ impl UdpSocket {
     /// # Errors
     /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if no datagram is queued.
     pub fn try_recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        would_block(self.take(out, true))
+        let datagram = self.try_recv_datagram(out)?;
+        Ok((datagram.len, datagram.from))
     }
 
     /// Like [`recv_from`](Self::recv_from). The last task that called is woken.
@@ -300,7 +332,8 @@ impl UdpSocket {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        self.socket.reader.poll(context, || self.take(out, true))
+        self.poll_recv_datagram(context, out)
+            .map_ok(|datagram| (datagram.len, datagram.from))
     }
 
     /// Waits until a datagram can be received or receiving fails.
@@ -374,16 +407,7 @@ impl UdpSocket {
         (is_ready || self.socket.end.get().is_some()).then_some(Ok(()))
     }
 
-    fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<(usize, SocketAddr)>> {
-        let taken = self.take_between(out, pop)?;
-        Some(taken.map(|(count, from, _)| (count, from)))
-    }
-
-    fn take_between(
-        &self,
-        out: &mut [u8],
-        pop: bool,
-    ) -> Option<io::Result<(usize, SocketAddr, SocketAddr)>> {
+    fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<Datagram>> {
         let socket = &self.socket;
         if let Some(error) = socket.take_error() {
             return Some(Err(error.into()));
@@ -391,7 +415,11 @@ impl UdpSocket {
         // Read before the ring: the end is declared after the last datagram.
         let end = socket.end.get();
         let mut incoming = lock(&self.incoming);
-        let Some(((Some(from), Some(to)), count)) = incoming.peek(out) else {
+        let Some(first) = incoming.peek(out) else {
+            return end.map(|why| Err((*why).into()));
+        };
+        // The host names both ends of every datagram.
+        let (Some(from), Some(to)) = (first.ends.remote, first.ends.local) else {
             return end.map(|why| Err((*why).into()));
         };
         if pop {
@@ -400,24 +428,29 @@ impl UdpSocket {
                 socket.notify_host();
             }
         }
-        Some(Ok((count, from, to)))
+        Some(Ok(Datagram {
+            len: first.copied,
+            whole: first.len,
+            from,
+            to,
+            ecn: first.ends.ecn,
+        }))
     }
 
     fn put(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
-        self.put_between(data, None, to)
+        let options = SendOptions {
+            to,
+            ..SendOptions::default()
+        };
+        self.put_with(data, options)
     }
 
-    fn put_between(
-        &self,
-        data: &[u8],
-        from: Option<SocketAddr>,
-        to: Option<SocketAddr>,
-    ) -> Option<io::Result<usize>> {
+    fn put_with(&self, data: &[u8], options: SendOptions) -> Option<io::Result<usize>> {
         let socket = &self.socket;
         if let Some(why) = socket.end.get().copied().or_else(|| socket.take_error()) {
             return Some(Err(why.into()));
         }
-        let remote = to.or_else(|| *lock(&socket.remote));
+        let remote = options.to.or_else(|| *lock(&socket.remote));
         let refused = match (remote, socket.bound.get()) {
             (None, _) => Some(SendError::NotConnected),
             (Some(remote), Some(bound)) => {
@@ -436,10 +469,23 @@ impl UdpSocket {
         if let Some(why) = refused {
             return Some(Err(Failure::Send(why).into()));
         }
-        lock(&self.outgoing).push((to, from), data).then(|| {
+        let ends = Ends {
+            remote: options.to,
+            local: options.from,
+            ecn: options.ecn,
+        };
+        lock(&self.outgoing).push(ends, data).then(|| {
             socket.notify_host();
             Ok(data.len())
         })
+    }
+}
+
+fn between(from: SocketAddr, to: SocketAddr) -> SendOptions {
+    SendOptions {
+        from: Some(from),
+        to: Some(to),
+        ecn: Ecn::NotEct,
     }
 }
 

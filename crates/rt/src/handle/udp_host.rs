@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tautline_base::{Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, SendError, Tracer, UdpConfig, UdpRecv};
+use tautline_stack::{Host, SendError, SendOptions, Tracer, UdpConfig, UdpRecv};
 
 use super::Failure;
-use super::datagram_ring::{DatagramReceiver, DatagramSender};
+use super::datagram_ring::{DatagramReceiver, DatagramSender, Ends, First};
 use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
 
@@ -138,8 +138,13 @@ impl HostEnd {
         // Read before the ring: the application pushed the last datagram before it dropped the ring.
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
-        while let Some(((to, from), count)) = self.outgoing.peek(scratch) {
-            match host.udp().send_from(socket, &scratch[..count], from, to) {
+        while let Some(First { ends, copied, .. }) = self.outgoing.peek(scratch) {
+            let options = SendOptions {
+                from: ends.local,
+                to: ends.remote,
+                ecn: ends.ecn,
+            };
+            match host.udp().send_with(socket, &scratch[..copied], options) {
                 // A `Writable` event follows.
                 Err(SendError::Full) => break,
                 // The error of an earlier datagram; this one is tried again.
@@ -192,10 +197,12 @@ impl HostEnd {
             }
             match host.udp().recv_from(socket, &mut scratch[..longest]) {
                 Ok(UdpRecv::Datagram(datagram)) => {
-                    moved |= self.incoming.push(
-                        (Some(datagram.from), Some(datagram.to)),
-                        &scratch[..datagram.len],
-                    )
+                    let ends = Ends {
+                        remote: Some(datagram.from),
+                        local: Some(datagram.to),
+                        ecn: datagram.ecn,
+                    };
+                    moved |= self.incoming.push(ends, &scratch[..datagram.len])
                 }
                 Ok(UdpRecv::Failed(why)) => self.shared.set_error(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,

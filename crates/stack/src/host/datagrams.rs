@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tautline_base::{Device, Instant, Medium, Packet, Qdisc, SocketId};
+use tautline_base::{Device, Ecn, Instant, Medium, Packet, Qdisc, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
@@ -40,7 +40,7 @@ where
         match socket.filter(|socket| socket.accepts(from, ends.destination, is_broadcast)) {
             Some(socket) => {
                 let to = SocketAddr::new(ends.destination, datagram.destination_port);
-                socket.deliver(from, to, datagram.payload);
+                socket.deliver(from, to, Ecn::of_tos(ends.tos), datagram.payload);
                 let id = socket.id;
                 self.transport.notify_udp(id);
             }

@@ -266,8 +266,9 @@ where
         mut frame: D::Frame,
         now: Instant,
     ) -> Packet<D::Frame> {
-        let tos = socket.config.tos & !ECN_BITS;
+        let dscp = socket.config.tos & !ECN_BITS;
         let (label, payload) = socket.next().expect("it has a datagram to send");
+        let tos = dscp | label.ecn.bits();
         let tuple = Tuple {
             local: label.from.ip(),
             remote: label.to.ip(),

@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tautline_base::SocketId;
+use tautline_base::{Ecn, SocketId};
 
 use super::transport::Transport;
 use crate::addressing::Addressing;
 use crate::link_mtu::LinkMtu;
 use crate::socket::SocketError;
 use crate::udp::socket::{Label, UdpSocket};
-use crate::udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
+use crate::udp::{BindError, SendError, SendOptions, UdpConfig, UdpInfo, UdpRecv};
 use crate::wire::udp::UDP_HEADER;
 use crate::wire::{IPV4_HEADER, IPV6_HEADER};
 
@@ -93,14 +93,30 @@ impl Udp<'_> {
         from: Option<SocketAddr>,
         to: Option<SocketAddr>,
     ) -> Result<(), SendError> {
+        let ecn = Ecn::NotEct;
+        self.send_with(id, data, SendOptions { from, to, ecn })
+    }
+
+    /// Like [`send_to`](Self::send_to) with an address to send from and an ECN field for this
+    /// datagram (Linux `sendmsg` with `IP_PKTINFO` and `IP_TOS`).
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to).
+    pub fn send_with(
+        &mut self,
+        id: SocketId,
+        data: &[u8],
+        options: SendOptions,
+    ) -> Result<(), SendError> {
         let socket = self.transport.sockets.udp_mut(id);
         let socket = socket.ok_or(SendError::NoSuchSocket)?;
         if let Some(failure) = socket.take_failure() {
             return Err(SendError::Path(failure));
         }
-        let to = to.or_else(|| socket.remote());
+        let to = options.to.or_else(|| socket.remote());
         let to = to.ok_or(SendError::NotConnected)?;
-        let label = self.paths.label(socket, from, to, data.len())?;
+        let mut label = self.paths.label(socket, options.from, to, data.len())?;
+        label.ecn = options.ecn;
         socket.send(label, data)?;
         self.transport.runnable.add(id, &mut socket.links.queued);
         Ok(())
@@ -132,7 +148,8 @@ impl Udp<'_> {
 }
 
 impl Paths<'_> {
-    /// Source and destination of a datagram of `len` bytes from `socket`, or from `from`, to `to`.
+    /// Source and destination of a datagram of `len` bytes from `socket`, or from `from`, to `to`;
+    /// not ECN-capable.
     ///
     /// # Errors
     /// [`SendError`]: the destination cannot be sent to, or the datagram is too long.
@@ -175,6 +192,7 @@ impl Paths<'_> {
             from: SocketAddr::new(from, here.port()),
             to,
             broadcast,
+            ecn: Ecn::NotEct,
         })
     }
 

@@ -10,7 +10,7 @@ pub(crate) mod socket;
 
 use std::net::SocketAddr;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Ecn};
 
 use crate::socket::PathError;
 
@@ -99,6 +99,28 @@ pub enum BindError {
     NoPort,
 }
 
+/// Ends and ECN field of one outgoing datagram; the defaults are those of the socket, and not
+/// ECN-capable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendOptions {
+    /// Any address and port of the host in place of the socket's (Linux `IP_PKTINFO`).
+    pub from: Option<SocketAddr>,
+    /// The destination in place of the connected peer.
+    pub to: Option<SocketAddr>,
+    /// ECN field. A sender that sets it reacts to the marks its peer reports (RFC 8085 §3.1.7).
+    pub ecn: Ecn,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        Self {
+            from: None,
+            to: None,
+            ecn: Ecn::NotEct,
+        }
+    }
+}
+
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
@@ -110,6 +132,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// The destination address: an address of this host.
     pub to: SocketAddr,
+    /// Its ECN field on arrival (Linux `IP_RECVTOS`).
+    pub ecn: Ecn,
 }
 
 /// The result of a read from a datagram socket.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 
-use tautline_base::{Bytes, Credit, SocketId};
+use tautline_base::{Bytes, Credit, Ecn, SocketId};
 
 use super::queue::{Datagrams, Pieces};
 use super::{Datagram, SendError, UdpConfig, UdpInfo, UdpRecv};
@@ -15,12 +15,13 @@ use crate::wire::udp::UDP_HEADER;
 /// 101 packets a neighbor; here it is for all neighbors of a socket).
 const MOST_ASIDE: usize = 64;
 
-/// Destination of a datagram.
+/// Ends and ECN field of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) from: SocketAddr,
     pub(crate) to: SocketAddr,
     pub(crate) broadcast: bool,
+    pub(crate) ecn: Ecn,
 }
 
 /// Membership of a socket in the host's queues.
@@ -57,8 +58,8 @@ pub(crate) struct UdpSocket {
     aside: Datagrams<Label>,
     /// Number of those to try again.
     retry: usize,
-    /// From, to.
-    incoming: Datagrams<(SocketAddr, SocketAddr)>,
+    /// From, to, ECN field.
+    incoming: Datagrams<(SocketAddr, SocketAddr, Ecn)>,
     /// Outgoing bytes, in the socket and below it; then those below it only.
     sending: u64,
     below: u64,
@@ -125,7 +126,7 @@ impl UdpSocket {
         if let Some(failure) = self.failure.take() {
             return UdpRecv::Failed(failure);
         }
-        let Some(((from, to), (front, back))) = self.incoming.front() else {
+        let Some(((from, to, ecn), (front, back))) = self.incoming.front() else {
             self.wants_data = true;
             return UdpRecv::Empty;
         };
@@ -140,6 +141,7 @@ impl UdpSocket {
             whole,
             from,
             to,
+            ecn,
         })
     }
 
@@ -157,7 +159,7 @@ impl UdpSocket {
     }
 
     /// A datagram has arrived.
-    pub(crate) fn deliver(&mut self, from: SocketAddr, to: SocketAddr, payload: &[u8]) {
+    pub(crate) fn deliver(&mut self, from: SocketAddr, to: SocketAddr, ecn: Ecn, payload: &[u8]) {
         let full = self.incoming.len() >= self.config.receive_datagrams
             || self.incoming.bytes() + payload.len() > self.config.receive_buffer.as_usize();
         if full {
@@ -165,7 +167,7 @@ impl UdpSocket {
             return;
         }
         self.totals.received += 1;
-        self.incoming.push((from, to), (payload, &[]));
+        self.incoming.push((from, to, ecn), (payload, &[]));
         self.notice_data();
     }
 

@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use pair::{Pair, address, address_v6};
-use tautline_base::{Bytes, SocketId};
+use tautline_base::{Bytes, Ecn, SocketId};
 use tautline_stack::socket::PathError;
 use tautline_stack::udp::Datagram;
-use tautline_stack::{BindError, Event, SendError, UdpConfig, UdpRecv};
+use tautline_stack::{BindError, Event, SendError, SendOptions, UdpConfig, UdpRecv};
 
 const PORT: u16 = 4433;
 /// Bytes of an Ethernet and an IPv4 header.
@@ -101,6 +101,39 @@ fn datagrams_go_there_and_back_in_both_families() {
                 (3, 3, Bytes::ZERO, Bytes::ZERO)
             );
             assert_eq!(pair.hosts[side].outstanding(), 0);
+        }
+    }
+}
+
+#[test]
+fn the_ecn_field_of_each_datagram_arrives_beside_the_sockets_dscp() {
+    const DSCP: u8 = 0xb8;
+    let config = UdpConfig {
+        // Its ECN bits are not the datagrams'.
+        tos: DSCP | 0b11,
+        ..UdpConfig::default()
+    };
+    for [_, theirs] in families() {
+        let (mut pair, near, far) = sockets(config);
+        let to = Some(SocketAddr::new(theirs, PORT));
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            let options = SendOptions {
+                to,
+                ecn,
+                ..SendOptions::default()
+            };
+            let mut udp = pair.hosts[0].udp();
+            udp.send_with(near, b"marked", options).expect("taken");
+            udp.send_to(near, b"plain", to).expect("taken");
+            pair.run_for(millis(30));
+            let mut out = [0; 100];
+            for expected in [ecn, Ecn::NotEct] {
+                let received = pair.hosts[1].udp().recv_from(far, &mut out);
+                let Ok(UdpRecv::Datagram(datagram)) = received else {
+                    panic!("{received:?}")
+                };
+                assert_eq!(datagram.ecn, expected);
+            }
         }
     }
 }

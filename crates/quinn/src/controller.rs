@@ -1,31 +1,9 @@
-//! [`Adapter`]: a controller of `tautline-cc` behind quinn's congestion-control trait, for quinn
-//! 0.11.
+//! [`Adapter`]: a controller of `tautline-cc` behind the congestion-control trait of quinn.
 //!
-//! Recovery is RFC 9002 §7: one reduction per round trip, which ends when something sent after it
-//! is acknowledged; a probe timeout costs nothing, persistent congestion (§7.6) is answered as
-//! TCP's retransmission timeout.
-//!
-//! Limits of the trait, and how the adapter handles them:
-//!
-//! * The pacing rate is not used. quinn spreads 5/4 of the window over a smoothed round trip, in
-//!   bursts of at least ten datagrams. So the window told is no more than the pacing rate brings
-//!   out in that time: the flight, if not its spacing, is the controller's. Without that BBR would
-//!   never drain what its start queued. It alters no window-based controller, which paces above its
-//!   window.
-//! * Spurious losses are not reported: `on_undo` is never called.
-//! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch,
-//!   with that sum. They come after the acknowledgment that revealed them, so [`Ack::lost`] is
-//!   that of the acknowledgment before.
-//! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's
-//!   flow control as such too.
-//! * Marks are an event without a count: controllers that heed the share of marks are refused
-//!   ([`NeedsMarks`](factory::NeedsMarks)).
-//! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between
-//!   acknowledgments, and an end that sent only such datagrams does not notice that it was idle.
-//! * The MTU may change, the segment size of a controller may not: it stays that of the beginning.
-//!   Only the smallest window follows the MTU.
+//! Recovery is RFC 9002 §7: one reduction per round trip, which ends when a packet sent after it is
+//! acknowledged; a probe timeout costs nothing, persistent congestion (§7.6) is answered as TCP's
+//! retransmission timeout.
 
-mod factory;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -40,7 +18,6 @@ use tautline_cc::{
     Ack, Config, Congestion, CongestionState, Controller, Factory, Idle, Sampler, Signal, Verdict,
 };
 
-pub(crate) use self::factory::AdapterFactory;
 use self::sent::SentTimes;
 
 /// quinn's congestion controller of one path.
@@ -89,7 +66,7 @@ struct Recovery {
 }
 
 impl Adapter {
-    fn new(factory: Factory, config: Config, epoch: StdInstant) -> Self {
+    pub(crate) fn new(factory: Factory, config: Config, epoch: StdInstant) -> Self {
         let controller = factory.build(&config);
         Self {
             verdict: controller.verdict(),

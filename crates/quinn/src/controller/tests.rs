@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 
 use super::sent::MOST;
 use super::*;
+use crate::ControllerConfig;
 use tautline_base::Rate;
 use tautline_cc::Algorithm;
 
@@ -29,6 +30,10 @@ struct Path {
 }
 
 impl Path {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "quinn's clock is std's, which has no other way to an instant"
+    )]
     fn new(algorithm: Algorithm) -> Self {
         let epoch = StdInstant::now();
         let adapter = Adapter::new(algorithm.factory(), Config::new(Bytes::new(MTU)), epoch);
@@ -284,7 +289,7 @@ fn times_and_sizes_that_cannot_be_are_survived() {
 fn controllers_that_need_the_share_of_marks_are_refused() {
     for algorithm in Algorithm::ALL {
         assert_eq!(
-            AdapterFactory::new(algorithm).is_ok(),
+            ControllerConfig::new(algorithm).is_ok(),
             ALGORITHMS.contains(&algorithm),
             "{algorithm}"
         );
