@@ -31,10 +31,13 @@ fn main() -> ExitCode {
         .filter(|known| name == "all" || name == known);
     let mut played = 0;
     for target in wanted {
-        let before = tautline_fuzz::delivered();
+        let before = (tautline_fuzz::delivered(), tautline_fuzz::hostile());
         let made = (0..cases).filter(|case| play(target, seed + case)).count();
-        let frames = tautline_fuzz::delivered() - before;
-        println!("{target}: {cases} inputs, {made} cases, {frames} frames to hosts");
+        let frames = tautline_fuzz::delivered() - before.0;
+        let hostile = tautline_fuzz::hostile() - before.1;
+        println!(
+            "{target}: {cases} inputs, {made} cases, {frames} frames to hosts, {hostile} of them hostile"
+        );
         played += 1;
     }
     if played == 0 {

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    tautline_fuzz::targets::run("frame_to_host", data);
+    tautline_fuzz::fuzz("frame_to_host", data);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    tautline_fuzz::targets::run("packetdrill", data);
+    tautline_fuzz::fuzz("packetdrill", data);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    tautline_fuzz::targets::run("ring_descriptors", data);
+    tautline_fuzz::fuzz("ring_descriptors", data);
 });

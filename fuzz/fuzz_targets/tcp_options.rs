@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    tautline_fuzz::targets::run("tcp_options", data);
+    tautline_fuzz::fuzz("tcp_options", data);
 });

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    tautline_fuzz::targets::run("words", data);
+    tautline_fuzz::fuzz("words", data);
 });

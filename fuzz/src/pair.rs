@@ -1,7 +1,8 @@
 //! [`Pair`]: two hosts and a wire on which everything may happen to a frame. Whatever happens, the
 //! hosts neither panic nor spin nor leak, wake for a reason, answer with few frames, and every byte
 //! that one application reads is the one that the other wrote; between two applications that close
-//! in order all of them arrive.
+//! in order all of them arrive. Under an attacker who sees the link the contents are not compared: he
+//! may write them (RFC 5961 §1).
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,6 +17,7 @@ use tautline_stack::{
 use tautline_tc::{DynQdisc, Tree};
 use tautline_testkit::MemoryDevice;
 
+use crate::attack::Attack;
 use crate::link::LinkMessage;
 
 /// The port that both hosts listen on.
@@ -74,6 +76,9 @@ pub struct Pair {
     ends: [Vec<End>; 2],
     listeners: [SocketId; 2],
     fruitless: usize,
+    /// The newest frame for each side.
+    newest: [Vec<u8>; 2],
+    is_attacked: bool,
 }
 
 /// The byte at `offset` of the stream that `side` sends on the connection of `port`.
@@ -125,6 +130,8 @@ impl Pair {
             ends: [Vec::new(), Vec::new()],
             listeners,
             fruitless: 0,
+            newest: [Vec::new(), Vec::new()],
+            is_attacked: false,
         }
     }
 
@@ -132,7 +139,21 @@ impl Pair {
     pub fn hear(&mut self, side: usize, message: &LinkMessage) {
         let tentative = self.hosts[side].configuration().tentative;
         let frame = message.frame(&tentative);
-        self.hosts[side].deliver(&frame, self.now);
+        crate::count_hostile();
+        self.deliver(side, &frame);
+    }
+
+    /// An attacker who sees the link forges segments after the newest frame for `side`.
+    pub fn attack(&mut self, side: usize, attack: Attack) {
+        if self.newest[side].is_empty() {
+            return;
+        }
+        self.is_attacked = true;
+        for frame in attack.frames(&self.newest[side]) {
+            crate::count_hostile();
+            self.deliver(side, &frame);
+        }
+        self.run_for(Duration::ZERO);
     }
 
     /// `side` connects to the other, and writes `len` bytes before the SYN leaves.
@@ -162,8 +183,9 @@ impl Pair {
 
     /// It reads up to `len` bytes.
     pub fn read(&mut self, side: usize, at: u8, len: u16) {
+        let is_attacked = self.is_attacked;
         self.with_end(side, at, |host, end, side| {
-            end.take(host, side, len.into());
+            end.take(host, side, len.into(), is_attacked);
         });
     }
 
@@ -205,6 +227,9 @@ impl Pair {
             return;
         };
         let (arrival, _, mut frame) = self.wire.remove(at).expect("the position is in range");
+        if !matches!(fault, Fault::Drop) {
+            crate::count_hostile();
+        }
         match fault {
             Fault::Drop => return,
             // smoltcp, which reads what is not a plain segment, verifies no checksum under cargo-fuzz.
@@ -328,6 +353,7 @@ impl Pair {
         );
         for frame in sent {
             assert!(frame.len() <= 1514, "a frame of {} bytes", frame.len());
+            self.newest[1 - side].clone_from(&frame);
             self.wire.push_back((self.now + DELAY, 1 - side, frame));
         }
         while let Some(event) = self.hosts[side].next_event() {
@@ -383,7 +409,9 @@ impl Pair {
             assert_eq!(host.port().ring().device().in_flight(), 0);
             assert_eq!(host.socket_count(), 0, "sockets leaked");
         }
-        self.check_streams();
+        if !self.is_attacked {
+            self.check_streams();
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -396,7 +424,7 @@ impl Pair {
     fn drain(&mut self, side: usize, is_impatient: bool) {
         let (host, now) = (&mut self.hosts[side], self.now);
         for end in self.ends[side].iter_mut().filter(|end| !end.is_closed) {
-            while end.take(host, side, 4096) > 0 {}
+            while end.take(host, side, 4096, self.is_attacked) > 0 {}
             let _ = host.shutdown(end.socket);
             if end.ended.is_some() || is_impatient {
                 end.is_aborted |= end.ended.is_none();
@@ -443,15 +471,21 @@ impl End {
         }
     }
 
-    /// Reads up to `len` bytes and verifies them; how many there were.
-    fn take(&mut self, host: &mut Stack, side: usize, len: usize) -> usize {
+    /// Reads up to `len` bytes, and verifies them unless an attacker may have written them; how many
+    /// there were.
+    fn take(&mut self, host: &mut Stack, side: usize, len: usize, is_attacked: bool) -> usize {
         let mut buffer = vec![0; len];
         let Ok(Recv::Data(count)) = host.recv(self.socket, &mut buffer) else {
             return 0;
         };
         for byte in &buffer[..count] {
             let expected = pattern(self.port, 1 - side, self.read);
-            assert_eq!(*byte, expected, "byte {} of port {}", self.read, self.port);
+            assert!(
+                is_attacked || *byte == expected,
+                "byte {} of port {}",
+                self.read,
+                self.port
+            );
             self.read = self.read.wrapping_add(1);
         }
         count

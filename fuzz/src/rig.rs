@@ -321,6 +321,7 @@ impl Rig {
     pub fn deliver(&mut self, frame: &[u8]) {
         let before = self.host.stats();
         crate::count_delivery();
+        crate::count_hostile();
         self.host.deliver(frame, self.now);
         let after = self.host.stats();
         assert!(

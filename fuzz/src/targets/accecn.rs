@@ -10,6 +10,7 @@ use tautline_stack::{EcnMode, TcpConfig};
 use crate::frame::{ACK, Framed, SYN, Tcp};
 use crate::rig::{Call, LISTENING, REMOTE, Rig, Settings};
 use crate::segment::Segment;
+use crate::steps::Steps;
 
 const MODES: [EcnMode; 6] = [
     EcnMode::AccEcn,
@@ -39,7 +40,7 @@ pub struct Input {
     isn: u32,
     /// Flags of the peer's SYN or SYN-ACK, its ECN field, and those of its first ACK.
     opening: (u8, u8, u8),
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -73,7 +74,7 @@ pub fn run(input: Input) {
     };
     let mut rig = Rig::configured(input.settings.seed, config, true);
     open(&input, &mut rig);
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         match step {
             Step::Segment {
                 segment,

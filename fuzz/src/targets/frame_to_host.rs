@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::frame::{self, Framed, HOST, HOST_MAC, PEER, PEER_MAC, Tcp};
 use crate::rig::{Call, Rig, Settings};
 use crate::segment::Segment;
+use crate::steps::Steps;
 use arbitrary::Arbitrary;
 
 /// A case.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     settings: Settings,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -102,7 +103,7 @@ fn reseal(frame: &mut [u8]) {
 /// Runs one case.
 pub fn run(input: Input) {
     let mut rig = Rig::new(&input.settings, false);
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         match step {
             Step::Call(call) => rig.call(*call),
             Step::Milliseconds(time) => rig.wait(Duration::from_millis((*time).into())),

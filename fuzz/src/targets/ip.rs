@@ -10,6 +10,7 @@ use tautline_testkit::Ip;
 use crate::frame::{HOST, HOST_MAC, PEER, PEER_MAC};
 use crate::link::LinkMessage;
 use crate::rig::{Call, HOST_V6, Rig, Settings};
+use crate::steps::Steps;
 
 const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 2);
 /// Protocol numbers: ICMP, ICMPv6, TCP, UDP.
@@ -22,7 +23,7 @@ const EXTENSIONS: [u8; 6] = [0, 60, 43, 51, 44, 59];
 pub struct Input {
     settings: Settings,
     automatic: bool,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -63,7 +64,7 @@ pub fn run(input: Input) {
     } else {
         Rig::new(&input.settings, false)
     };
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         match step {
             Step::Call(call) => rig.call(*call),
             Step::Seconds(time) => rig.wait(Duration::from_secs((*time).into())),

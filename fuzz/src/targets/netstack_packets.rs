@@ -15,6 +15,8 @@ use tautline_netstack::{Bytes, Netstack, Rejection, TcpRequest};
 use tautline_testkit::{Ip, SYN, Segment, TCP, checksum, frame, pseudo_header};
 use tokio::runtime::Builder;
 
+use crate::steps::Steps;
+
 const UDP: u8 = 17;
 const MTU: usize = 1500;
 /// Ceiling of the buffers.
@@ -26,7 +28,7 @@ const HELD: usize = 8;
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     gateway: bool,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -299,7 +301,7 @@ async fn play(input: &Input) {
         }
     });
     let (mut received, mut sent) = (0, 0);
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         for packet in packets(step) {
             received += 1;
             device.deliver(packet);

@@ -7,11 +7,13 @@ use tautline_qdisc::{Drops, Ledger, Qdisc, Stats};
 use tautline_tc::Inspect;
 use tautline_tc::{Tree, change_tree};
 
+use crate::steps::Steps;
+
 /// A case.
 #[derive(Arbitrary, Debug)]
 pub struct Input<'a> {
     script: Script<'a>,
-    steps: Vec<Step<'a>>,
+    steps: Steps<Step<'a>>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -151,7 +153,7 @@ pub fn run(input: Input<'_>) {
         Drops::new(),
         Instant::from_millis(1),
     );
-    for step in input.steps {
+    for step in input.steps.0 {
         match step {
             Step::Enqueue {
                 flow,

@@ -5,6 +5,8 @@ use arbitrary::Arbitrary;
 use tautline_base::{HeapFrame, Packet};
 use tautline_xdp_io::ownership::{BadCompleted, BadReceived, Layout, Ownership};
 
+use crate::steps::Steps;
+
 /// Chunks of the UMEM: four of a frame each, then two frames of three chunks.
 const CHUNKS: usize = SINGLE + 2 * LARGE;
 const SINGLE: usize = 4;
@@ -18,7 +20,7 @@ const LAYOUT: Layout = Layout {
 /// A case.
 #[derive(Arbitrary, Debug)]
 pub struct Input {
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -94,7 +96,7 @@ pub fn run(input: Input) {
         late: [false; CHUNKS],
         in_flight: [false; CHUNKS],
     };
-    for step in input.steps.iter().take(500) {
+    for step in input.steps.0.iter().take(500) {
         match step {
             Step::Lend(chunk) => {
                 let chunk = usize::from(*chunk) % CHUNKS;
@@ -184,12 +186,19 @@ fn completed(table: &mut Ownership<HeapFrame>, model: &mut Model, address: u64) 
             };
             model.holders[chunk] = Holder::Caller;
             let is_last = !model.holders.contains(&Holder::Transmit(first));
-            assert_eq!(packet.is_some(), is_last, "returned with its last descriptor");
+            assert_eq!(
+                packet.is_some(),
+                is_last,
+                "returned with its last descriptor"
+            );
             model.in_flight[first] = !is_last;
         }
         Err(BadCompleted::Late) => {
             let chunk = chunk.expect("a chunk of the UMEM");
-            assert!(std::mem::take(&mut model.late[chunk]), "late without a reset");
+            assert!(
+                std::mem::take(&mut model.late[chunk]),
+                "late without a reset"
+            );
         }
         Err(BadCompleted::NotInFlight) => assert!(
             chunk.is_none_or(|chunk| {

@@ -9,6 +9,7 @@ use tautline_stack::{SynCookies, TcpConfig};
 
 use crate::frame::{ACK, Framed, SYN, Tcp};
 use crate::rig::{Call, LISTENING, Rig, Settings};
+use crate::steps::Steps;
 
 /// How far an answer may be off and still count as a guess near the truth.
 const NEAR: u32 = 64;
@@ -17,7 +18,7 @@ const NEAR: u32 = 64;
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     settings: Settings,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -57,7 +58,7 @@ pub fn run(input: Input) {
     };
     let mut rig = Rig::configured(input.settings.seed, config, false);
     let mut opened = HashSet::new();
-    for step in input.steps.iter().take(100) {
+    for step in input.steps.0.iter().take(100) {
         match step {
             Step::Open {
                 port,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::frame::{ACK, Framed, SYN, Tcp};
 use crate::rig::{Call, LISTENING, REMOTE, Rig, Settings};
 use crate::segment::{Segment, timestamp};
+use crate::steps::Steps;
 use arbitrary::Arbitrary;
 
 /// A case.
@@ -13,7 +14,7 @@ use arbitrary::Arbitrary;
 pub struct Input {
     settings: Settings,
     handshake: Handshake,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 /// The peer's side of the opening.
@@ -42,7 +43,7 @@ enum Step {
 pub fn run(input: Input) {
     let mut rig = Rig::new(&input.settings, true);
     input.handshake.run(&mut rig);
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         match step {
             Step::Segment(segment) => {
                 let frame = segment.on(&rig.flow).to_frame();

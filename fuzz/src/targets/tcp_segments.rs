@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::frame::{Framed, Tcp};
 use crate::rig::{Call, LISTENING, Limited, Rig, Setting, Settings};
 use crate::segment::Segment;
+use crate::steps::Steps;
 use arbitrary::Arbitrary;
 use tautline_base::Bytes;
 use tautline_stack::Limits;
@@ -17,7 +18,7 @@ use tautline_stack::Limits;
 pub struct Input {
     settings: Settings,
     limited: Limited,
-    steps: Vec<Step>,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -60,7 +61,7 @@ enum Step {
 /// Runs one case.
 pub fn run(input: Input) {
     let mut rig = Rig::limited(&input.settings, &input.limited);
-    for step in input.steps.iter().take(200) {
+    for step in input.steps.0.iter().take(200) {
         match step {
             Step::Near(segment) => {
                 let frame = segment.on(&rig.flow).to_frame();

@@ -1,5 +1,5 @@
 //! Random sessions of two hosts of both families, with faults of the wire and of the devices, jumps
-//! of the clock, settings and qdiscs changed while connections live, routers and rivals on the link.
+//! of the clock, settings and qdiscs changed while connections live, routers, rivals and attackers on the link.
 
 use std::time::Duration;
 
@@ -8,9 +8,11 @@ use tautline_base::Bytes;
 use tautline_cc::Algorithm;
 use tautline_stack::{EcnMode, Keepalive, SocketOption, SynCookies, TcpConfig};
 
+use crate::attack::Attack;
 use crate::link::LinkMessage;
 use crate::pair::{Fault, Pair};
 use crate::rig::Settings;
+use crate::steps::Steps;
 
 /// Qdiscs of the hosts.
 const TREES: [&str; 8] = [
@@ -33,7 +35,9 @@ pub struct Input {
     cookies: bool,
     tree: u8,
     automatic: bool,
-    steps: Vec<Step>,
+    /// Steps of attackers count.
+    is_attacked: bool,
+    steps: Steps<Step>,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -88,6 +92,10 @@ enum Step {
     Link {
         side: bool,
         message: LinkMessage,
+    },
+    Attack {
+        side: bool,
+        attack: Attack,
     },
     Milliseconds(u16),
     Jump(u16),
@@ -151,8 +159,10 @@ pub fn run(input: Input) {
     let mut pair = Pair::new(input.settings.seed, &tcp, tree(input.tree), input.automatic);
     pair.connect(0, input.settings.seed % 2 == 1, tcp.clone(), 0);
     pair.run_for(Duration::from_millis(10));
-    for step in input.steps.iter().take(150) {
-        play(step, &mut pair, &tcp);
+    for step in input.steps.0.iter().take(150) {
+        if input.is_attacked || !matches!(step, Step::Attack { .. }) {
+            play(step, &mut pair, &tcp);
+        }
     }
     pair.finish();
 }
@@ -175,6 +185,7 @@ fn play(step: &Step, pair: &mut Pair, tcp: &TcpConfig) {
         Step::Reset { side } => pair.reset(side.into()),
         Step::Qdisc { side, tree: number } => pair.replace_qdisc(side.into(), tree(number)),
         Step::Link { side, ref message } => pair.hear(side.into(), message),
+        Step::Attack { side, attack } => pair.attack(side.into(), attack),
         Step::Milliseconds(time) => pair.run_for(Duration::from_millis(u64::from(time) / 16)),
         Step::Jump(time) => pair.jump(Duration::from_millis(time.into())),
         Step::Back(time) => pair.step_back(Duration::from_millis(time.into())),
