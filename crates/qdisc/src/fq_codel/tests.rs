@@ -1,7 +1,11 @@
 //! fq_codel against the worked examples of `net/sched/sch_fq_codel.c` and ns-3's suite.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::*;
 use crate::codel::CeThreshold;
@@ -640,4 +644,82 @@ fn the_perturbation_moves_flows() {
         counts.iter().max() <= Some(&8),
         "consecutive hashes spread over the queues"
     );
+}
+
+/// A flow as RFC 8290 §4 describes it: lengths of its packets, and its deficit.
+#[derive(Default)]
+struct Turns {
+    packets: VecDeque<u32>,
+    deficit: i64,
+    is_listed: bool,
+}
+
+/// The scheduler of RFC 8290 §4.2, turn by turn; lists of flows by number.
+#[derive(Default)]
+struct Walk {
+    flows: [Turns; 3],
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+}
+
+impl Walk {
+    fn enqueue(&mut self, at: usize, len: u32, quantum: i64) {
+        let flow = &mut self.flows[at];
+        flow.packets.push_back(len);
+        if !flow.is_listed {
+            (flow.is_listed, flow.deficit) = (true, quantum);
+            self.new.push_back(at);
+        }
+    }
+
+    fn dequeue(&mut self, quantum: i64) -> Option<(usize, u32)> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let at = *list.front()?;
+            let flow = &mut self.flows[at];
+            if flow.deficit <= 0 {
+                flow.deficit += quantum;
+                list.pop_front();
+                self.old.push_back(at);
+            } else if let Some(len) = flow.packets.pop_front() {
+                flow.deficit -= i64::from(len);
+                return Some((at, len));
+            } else {
+                list.pop_front();
+                if is_new {
+                    self.old.push_back(at);
+                } else {
+                    flow.is_listed = false;
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    /// Beside a scheduler that takes every turn: the same packets and deficits. A flow that is alone
+    /// gets the quanta of all its turns at once.
+    #[test]
+    fn turns_that_are_skipped_change_nothing(
+        quantum in 64..1600u64, events in vec((0..3usize, 1..3000u32, 0..3u8), 0..100),
+    ) {
+        let (mut queue, hashes) = with_flows::<3>(config(quantum));
+        let (mut walk, mut drops) = (Walk::default(), Drops::new());
+        let turn = quantum as i64;
+        for (flow, len, takes) in events {
+            put(&mut queue, hashes[flow], 1, len);
+            walk.enqueue(flow, len, turn);
+            for _ in 0..takes {
+                let got = queue.dequeue(Instant::ZERO, &mut drops);
+                let got = got.map(|packet| (packet.flow, packet.len().get()));
+                let expected = walk.dequeue(turn);
+                prop_assert_eq!(got, expected.map(|(flow, len)| (hashes[flow], len.into())));
+                for (flow, hash) in walk.flows.iter().zip(hashes) {
+                    prop_assert_eq!(i64::from(queue.flow(hash).deficit), flow.deficit);
+                }
+            }
+        }
+        prop_assert!(drops.is_empty());
+    }
 }

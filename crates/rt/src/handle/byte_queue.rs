@@ -5,10 +5,9 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem;
-use std::sync::atomic::fence;
 use std::sync::{Arc, PoisonError};
 
-use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Bytes of the smallest chunk; an empty queue takes as many even if the budget is spent.
 const SMALLEST: usize = 512;
@@ -99,6 +98,8 @@ struct Shared {
     /// Bytes that the receiver has not read, those that are about to be in a chunk included.
     unread: AtomicUsize,
     most: usize,
+    /// One of the ends was dropped.
+    is_abandoned: AtomicBool,
     chunks: Mutex<VecDeque<Chunk>>,
     budget: Arc<Budget>,
 }
@@ -117,6 +118,16 @@ impl Shared {
 
     fn unread(&self) -> usize {
         self.unread.load(Ordering::Acquire)
+    }
+
+    /// The caller's end is dropped; everything it did before is visible to the other then.
+    fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+
+    /// Whether the other end was dropped.
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
     }
 }
 
@@ -137,6 +148,7 @@ pub(super) fn byte_queue(most: usize, budget: &Arc<Budget>) -> (ByteSender, Byte
     let shared = Arc::new(Shared {
         unread: AtomicUsize::new(0),
         most,
+        is_abandoned: AtomicBool::new(false),
         chunks: Mutex::default(),
         budget: Arc::clone(budget),
     });
@@ -145,14 +157,6 @@ pub(super) fn byte_queue(most: usize, budget: &Arc<Budget>) -> (ByteSender, Byte
         shared: Arc::clone(&shared),
     };
     (ByteSender(shared), receiver)
-}
-
-/// Whether the other end was dropped. All it did before is visible then.
-fn is_abandoned(shared: &Arc<Shared>) -> bool {
-    let alone = Arc::strong_count(shared) == 1;
-    // Pairs with the release of the other end's reference.
-    fence(Ordering::Acquire);
-    alone
 }
 
 impl ByteSender {
@@ -214,7 +218,13 @@ impl ByteSender {
 
     /// Whether the receiving end was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
-        is_abandoned(&self.0)
+        self.0.is_abandoned()
+    }
+}
+
+impl Drop for ByteSender {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 
@@ -286,7 +296,13 @@ impl ByteReceiver {
 
     /// Whether the sending end was dropped. What it wrote can still be read.
     pub(super) fn is_abandoned(&self) -> bool {
-        is_abandoned(&self.shared)
+        self.shared.is_abandoned()
+    }
+}
+
+impl Drop for ByteReceiver {
+    fn drop(&mut self) {
+        self.shared.abandon();
     }
 }
 

@@ -163,3 +163,18 @@ fn bytes_pass_whole_and_in_order() {
         assert_eq!(budget.held(), 0);
     });
 }
+
+/// Everything that an end wrote before it was dropped can be read once that is seen.
+#[test]
+fn bytes_before_the_end_are_seen_with_it() {
+    loom::model(|| {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let (mut sender, mut receiver) = byte_queue(1000, &budget);
+        let writer = spawn(move || assert_eq!(sender.push(&[1, 2, 3]), 3));
+        let is_over = receiver.is_abandoned();
+        let count = receiver.pop(&mut [0; 8]);
+        assert!(count == 3 || !is_over, "{count} bytes before the end");
+        writer.join().expect("no panic");
+        assert!(receiver.is_abandoned());
+    });
+}

@@ -519,7 +519,7 @@ where
         self.send_segment(tuple, destination_mac, &header, now);
     }
 
-    /// Sends a segment without data that no connection owns.
+    /// Sends a segment without data that no connection owns, in the flow of `tuple`.
     pub(super) fn send_segment(
         &mut self,
         tuple: &Tuple,
@@ -529,7 +529,13 @@ where
     ) {
         if destination_mac.is_unicast() && self.has_frames_to_spare() {
             let addresses = self.addresses_of(tuple, destination_mac);
-            self.send_control(now, |frame| {
+            let (flow, source, destination) = self.key.flow(tuple);
+            let describe = |packet: Packet<D::Frame>| {
+                packet
+                    .with_tos(0, CONTROL_PRIORITY)
+                    .with_hashes(flow, source, destination)
+            };
+            self.send_unowned(now, describe, |frame| {
                 Some(wire::write_tcp(frame, &addresses, header, Payload::EMPTY))
             });
         }
@@ -543,7 +549,8 @@ where
         has_spare
     }
 
-    /// Sends a packet that no connection owns, with the priority of control packets.
+    /// Sends a packet that no connection owns, with the priority of control packets, in the flow that
+    /// all of them share: a flood that draws them takes the turn of one flow from connections.
     pub(super) fn send_control(
         &mut self,
         now: Instant,

@@ -4,9 +4,14 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use tautline_base::Bytes;
-use tautline_stack::{EcnMode, EcnState, Event, Recv, SynCookies, TcpConfig};
+use tautline_base::{Bytes, HeapFrame, Instant, Pool};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{FqCodel, fq_codel};
+use tautline_stack::{
+    Cidr, EcnMode, EcnState, Event, Host, HostConfig, NoTrace, Recv, SynCookies, TcpConfig,
+};
 
+use crate::pair::{PORT, address};
 use crate::peer::*;
 
 const BACKLOG: usize = 8;
@@ -490,4 +495,46 @@ fn a_flood_faster_than_the_line_is_shed_but_for_proven_peers() {
     let stats = peer.pair.hosts[HOST].stats();
     assert_eq!(stats.refused() + stats.accepted(), stats.frames_in);
     peer.still_works_at(0);
+}
+
+/// A reset is of its segment's flow, so it follows what that has queued; the cookies of a flood are one
+/// flow together, so fair queueing gives it the turn of one.
+#[test]
+fn resets_are_of_their_flows_and_all_cookies_of_one() {
+    const SEGMENTS: u16 = 20;
+    let config = fq_codel::Config {
+        perturbation: Some(0),
+        ..fq_codel::Config::default()
+    };
+    let qdisc = FqCodel::new(config).expect("valid");
+    let port = Port::new(qdisc, Ring::new(MemoryDevice::default(), Dql::default()));
+    let pool = Pool::new((0..256).map(|_| HeapFrame::new()).collect());
+    let config = HostConfig::new(mac(HOST), 1).address(Cidr::new(address(HOST), 24));
+    let mut host = Host::new(config, port, pool, NoTrace);
+    let listening = TcpConfig {
+        syn_cookies: SynCookies::Always,
+        ..TcpConfig::default()
+    };
+    host.listen(PORT, listening).expect("the port is free");
+    let mut flows = |flags, destination_port| {
+        let count = |host: &Host<FqCodel<_>, _>| host.port().qdisc().queues().new_flow_count;
+        let before = count(&host);
+        for source_port in 1000..1000 + SEGMENTS {
+            let segment = Segment {
+                source_port,
+                destination_port,
+                flags,
+                ..Segment::default()
+            };
+            host.deliver(&segment.to_frame(), Instant::from_secs(1));
+        }
+        assert_eq!(host.outstanding(), usize::from(SEGMENTS), "an answer each");
+        let flows = count(&host) - before;
+        while host.outstanding() > 0 {
+            let _ = host.poll(Instant::from_secs(1));
+        }
+        flows
+    };
+    assert_eq!(flows(ACK, PORT + 1), u64::from(SEGMENTS));
+    assert_eq!(flows(SYN, PORT), 1);
 }

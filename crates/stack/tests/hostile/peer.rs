@@ -64,7 +64,7 @@ fn segment_in(frame: &[u8]) -> Option<Segment> {
     Some(Segment::from_bytes(tcp, ip[1]))
 }
 
-const fn mac(side: usize) -> [u8; 6] {
+pub(crate) const fn mac(side: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, 1 + side as u8]
 }
 

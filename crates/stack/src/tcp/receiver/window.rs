@@ -169,42 +169,60 @@ impl ReceiveWindow {
 mod tests {
     use super::*;
 
-    /// Every small window: the right edge never moves left, what was promised and fits the buffer is
-    /// promised again, and nothing beyond the first unit past the buffer is.
+    /// Every small window, with and without a share of scarce memory: the right edge never moves left,
+    /// what was promised and fits the buffer is promised again, and nothing beyond the first unit past
+    /// the buffer, or past the share, is.
     #[test]
     fn every_small_window_keeps_its_promises() {
-        const READ: u64 = 5;
+        let shares = [0, 1, 2, 3].map(|log| NonZeroU8::new(log).map(ReceiveShare));
         let mut cases = 0;
         for (scale, peer_segment) in [0, 1, 2]
             .into_iter()
             .flat_map(|scale| [1, 3, 8].map(|segment| (scale, segment)))
         {
-            let unit = 1 << scale;
             for (size, unread, promised) in (0..=12)
                 .flat_map(|size| (0..=12).map(move |unread| (size, unread)))
                 .flat_map(|(size, unread)| (0..=16).map(move |more| (size, unread, more)))
             {
-                let (next, edge) = (READ + unread, READ + promised);
-                let end = (READ + size).max(next);
-                // Reachable: no further than a unit beyond the buffer.
-                if edge >= end + unit {
-                    continue;
+                for share in shares {
+                    cases += u64::from(keeps_its_promises(
+                        (scale, peer_segment),
+                        (size, unread, promised),
+                        share,
+                    ));
                 }
-                let mut window = ReceiveWindow {
-                    edge,
-                    peer_segment,
-                    ..ReceiveWindow::new(size)
-                };
-                let offered =
-                    next + (u64::from(window.advertise((READ, next), scale, None)) << scale);
-                let what = format!("scale {scale}, size {size}, unread {unread}, edge {edge}");
-                assert!(window.edge() >= edge, "{what}");
-                assert_eq!(window.edge(), edge.max(offered), "{what}");
-                assert!(offered >= edge.min(end), "{what}: {offered}");
-                assert!(offered < end + unit, "{what}: {offered}");
-                cases += 1;
             }
         }
-        assert!(cases > 15_000, "{cases}");
+        assert!(cases > 60_000, "{cases}");
+    }
+
+    /// One case; false if it cannot be reached.
+    fn keeps_its_promises(
+        (scale, peer_segment): (u8, u64),
+        (size, unread, promised): (u64, u64, u64),
+        share: Option<ReceiveShare>,
+    ) -> bool {
+        const READ: u64 = 5;
+        let unit = 1 << scale;
+        let (next, edge) = (READ + unread, READ + promised);
+        let end = (READ + size).max(next);
+        // No edge is further than a unit beyond the buffer.
+        if edge >= end + unit {
+            return false;
+        }
+        let mut window = ReceiveWindow {
+            edge,
+            peer_segment,
+            ..ReceiveWindow::new(size)
+        };
+        let offered = next + (u64::from(window.advertise((READ, next), scale, share)) << scale);
+        let shared = share.map_or(size, |share| size.min(share.bytes()));
+        let most = (READ + shared).max(next).max(edge.min(end));
+        let what = format!("scale {scale}, size {size}, {share:?}, unread {unread}, edge {edge}");
+        assert!(window.edge() >= edge, "{what}");
+        assert_eq!(window.edge(), edge.max(offered), "{what}");
+        assert!(offered >= edge.min(end), "{what}: {offered}");
+        assert!(offered < most + unit, "{what}: {offered}");
+        true
     }
 }
