@@ -36,8 +36,6 @@ mod state;
 mod tests;
 mod undo;
 
-use core::time::Duration;
-
 use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
 use crate::controller::{
@@ -242,7 +240,7 @@ impl Controller for Bbr3 {
         }
         self.update_model(ack);
         self.update_state(ack);
-        if !self.seen_rtt && ack.srtt > Duration::ZERO {
+        if !self.seen_rtt && !ack.srtt.is_zero() {
             self.seen_rtt = true;
             self.pacing_rate = self.initial_rate(ack.srtt);
         }

@@ -91,7 +91,7 @@ impl WindowPacing {
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         self.in_flight = ack.in_flight;
-        if ack.srtt > Duration::ZERO {
+        if !ack.srtt.is_zero() {
             self.srtt = ack.srtt;
         }
     }

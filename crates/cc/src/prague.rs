@@ -94,7 +94,7 @@ impl Period {
 impl Clock {
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
-        if ack.srtt > Duration::ZERO {
+        if !ack.srtt.is_zero() {
             self.srtt = ack.srtt;
         }
         if self.round.is_none_or(|round| round.is_over(ack)) {

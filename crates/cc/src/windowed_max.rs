@@ -53,8 +53,9 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         } else if value >= best[2].value {
             best[2] = sample;
         }
-        self.best = Some(self.age(best, sample));
-        self.get().unwrap_or(value)
+        let best = self.age(best, sample);
+        self.best = Some(best);
+        best[0].value
     }
 
     /// Expires the best when it has left the window, and takes the runners-up from later parts of

@@ -413,29 +413,33 @@ impl<P: Item> Cake<P> {
     }
 
     /// Drops heads of the longest queues until the memory limit holds.
+    #[inline]
     fn keep_memory(&mut self, now: Instant, drops: &mut Drops<P>) {
         while self.memory.used > self.memory.limit {
-            let tins = &self.tins;
-            let weight = |number| {
-                let place = FlowPosition::of_number(number);
-                tins.get(place.tin)
-                    .map_or(0, |tin| tin.flows[place.flow].weight())
-            };
-            let Some(place) = self.weights.largest(weight).map(FlowPosition::of_number) else {
-                return;
-            };
-            let Some(Weighed { packet, weight, .. }) = self.take(place) else {
-                return;
-            };
-            let tin = &mut self.tins[place.tin];
-            let began = tin.aqm.queue_full(&mut tin.flows[place.flow].cobalt, now);
-            tin.counters.unresponsive += usize::from(began);
-            tin.counters.drops += 1;
-            if self.config.ingress {
-                self.charge_link(place.tin, weight, true, now);
-            }
-            drops.push(packet, DropReason::Memory);
+            self.drop_from_longest(now, drops);
         }
+    }
+
+    /// Drops the head of the longest queue.
+    fn drop_from_longest(&mut self, now: Instant, drops: &mut Drops<P>) {
+        let tins = &self.tins;
+        let weight = |number| {
+            let place = FlowPosition::of_number(number);
+            tins.get(place.tin)
+                .map_or(0, |tin| tin.flows[place.flow].weight())
+        };
+        let longest = self.weights.largest(weight).map(FlowPosition::of_number);
+        let place = longest.expect("the memory limit is exceeded, so some queue holds packets");
+        let item = self.take(place).expect("the longest queue is not empty");
+        let Weighed { packet, weight, .. } = item;
+        let tin = &mut self.tins[place.tin];
+        let began = tin.aqm.queue_full(&mut tin.flows[place.flow].cobalt, now);
+        tin.counters.unresponsive += usize::from(began);
+        tin.counters.drops += 1;
+        if self.config.ingress {
+            self.charge_link(place.tin, weight, true, now);
+        }
+        drops.push(packet, DropReason::Memory);
     }
 
     /// Takes the next packet of the flow whose turn it is in `tin`; `None` if that flow has none

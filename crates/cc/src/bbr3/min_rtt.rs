@@ -8,11 +8,19 @@ use tautline_base::Instant;
 use super::params::Config;
 use crate::controller::Ack;
 
-/// A round trip and the time of its measurement or last confirmation.
+/// A round trip, the time of its measurement or last confirmation, and the end of its validity.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     rtt: Duration,
     at: Instant,
+    expires: Instant,
+}
+
+impl Measured {
+    fn new(rtt: Duration, at: Instant, validity: Duration) -> Self {
+        let expires = at + validity;
+        Self { rtt, at, expires }
+    }
 }
 
 /// Two filters: the lowest round trip since the last ProbeRTT, and since the one before.
@@ -30,32 +38,30 @@ impl MinRtt {
 
     /// Adds the sample of `ack`. True if ProbeRTT is due.
     pub(super) fn on_ack(&mut self, ack: &Ack, config: &Config) -> bool {
-        let expired = self
-            .short
-            .is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
+        let expired = self.short.is_some_and(|short| ack.now > short.expires);
         if let Some(rtt) = ack.rtt {
             // A delayed acknowledgment measures the receiver's delay too.
             if self
                 .short
                 .is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed))
             {
-                self.short = Some(Measured { rtt, at: ack.now });
+                self.short = Some(Measured::new(rtt, ack.now, config.probe_rtt_interval));
             }
         }
         if let Some(short) = self.short
-            && self.long.is_none_or(|long| {
-                short.rtt < long.rtt || ack.now > long.at + config.min_rtt_window
-            })
+            && self
+                .long
+                .is_none_or(|long| short.rtt < long.rtt || ack.now > long.expires)
         {
-            self.long = Some(short);
+            self.long = Some(Measured::new(short.rtt, short.at, config.min_rtt_window));
         }
         expired
     }
 
     /// ProbeRTT has ended; the next one is an interval away.
-    pub(super) fn probed(&mut self, now: Instant) {
+    pub(super) fn probed(&mut self, now: Instant, config: &Config) {
         if let Some(short) = &mut self.short {
-            short.at = now;
+            *short = Measured::new(short.rtt, now, config.probe_rtt_interval);
         }
     }
 }

@@ -86,7 +86,7 @@ impl Bbr3 {
             return;
         };
         if now > until {
-            self.min_rtt.probed(now);
+            self.min_rtt.probed(now, &self.config);
             self.restore_cwnd();
             // Losses during ProbeRTT do not justify staying slow, and the queue is drained already.
             self.bounds.shortterm = Default::default();

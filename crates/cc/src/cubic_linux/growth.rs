@@ -87,7 +87,7 @@ impl Growth {
     }
 
     fn ticks_in(&self, time: Duration) -> u64 {
-        u64::try_from(time.as_nanos() / u128::from(self.tick)).unwrap_or(u64::MAX)
+        u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / self.tick
     }
 
     /// `ticks` in 1/1024 s.

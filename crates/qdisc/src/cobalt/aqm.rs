@@ -163,6 +163,8 @@ impl Aqm {
         self.signal(state, packet, (sojourn, over_target), now)
     }
 
+    /// Apart from [`judge`](Self::judge), which is then short enough to be inlined.
+    #[inline(never)]
     fn signal<P: Item>(
         &mut self,
         state: &mut State,

@@ -27,11 +27,12 @@ pub enum Law {
 const TICK_SHIFT: u32 = 10;
 
 impl Law {
-    /// `time` on this law's clock, in nanoseconds: Linux drops the low ten bits.
-    #[inline]
-    pub(crate) fn tick(self, time: Instant) -> u64 {
-        let coarse = if self == Self::Linux { TICK_SHIFT } else { 0 };
-        time.as_nanos() >> coarse << coarse
+    /// The bits of a time in nanoseconds that this law's clock has: Linux drops the low ten.
+    pub(crate) fn clock(self) -> u64 {
+        match self {
+            Self::Rfc8289 => u64::MAX,
+            Self::Linux => u64::MAX << TICK_SHIFT,
+        }
     }
 
     /// Whether `until` has been reached; Linux wants it exceeded.

@@ -13,10 +13,15 @@ const RECLASSIFICATIONS: usize = 16;
 impl Filters {
     /// Applies the rules in order until one decides; actions on the way may rewrite the packet's
     /// TOS, priority and mark.
+    #[inline]
     pub fn classify<P: Item>(&mut self, packet: &mut P, now: Instant) -> Verdict {
         if self.order.is_empty() {
             return Verdict::Continue;
         }
+        self.apply(packet, now)
+    }
+
+    fn apply<P: Item>(&mut self, packet: &mut P, now: Instant) -> Verdict {
         let headers = Headers::of(packet);
         for _ in 0..=RECLASSIFICATIONS {
             match self.round(packet, &headers, now) {
