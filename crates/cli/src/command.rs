@@ -14,6 +14,7 @@
 //! | `toxiproxy` | TCP proxies with toxiproxy's HTTP API |
 //! | [`tun2socks`] | traffic of a TUN interface through a SOCKS 5 proxy |
 //! | `paperwork` | `completions` and `man`, from the options themselves |
+//! | `rendezvous` | what `gateway` and `link` hand out of a namespace |
 
 mod ctl;
 mod doctor;
@@ -25,6 +26,7 @@ pub mod middlebox;
 mod netperf;
 mod paperwork;
 pub mod receive;
+mod rendezvous;
 pub mod send;
 mod top;
 mod toxiproxy;

@@ -194,7 +194,10 @@ impl Client {
         write_line(stream, &answer)?;
         match answer.error {
             Some(_) => Ok(()),
-            None => capture::write(stream, records, wanted, &self.feed),
+            None => {
+                let has_hung_up = || capture::has_hung_up(stream);
+                capture::write(stream, records, wanted, &self.feed, has_hung_up)
+            }
         }
     }
 }

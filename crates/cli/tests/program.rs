@@ -195,6 +195,43 @@ fn links_nest_and_add_their_delays() {
     assert!((60.0..200.0).contains(&time), "{text}");
 }
 
+/// A server in the outer namespace, at an address that only the gateway's sockets reach.
+const INTERNET: &str = r#"
+cd "$1"
+ip link set lo up; ip address add 192.0.2.1/32 dev lo
+"$0" iperf3 -s > server.log &
+server=$!
+trap 'kill $server' EXIT
+until ss -Hltn | grep -q :5201; do sleep 0.05; done
+"$0" link --delay 5ms --internet --pcapng one.pcapng -- "$0" iperf3 -c 192.0.2.1 -n 300K -R -J > alone.json
+"$0" link --delay 5ms --internet -- "$0" link --delay 5ms -- "$0" iperf3 -c 192.0.2.1 -n 300K -J > nested.json
+"$0" link --internet -- cat /etc/resolv.conf > resolver
+if "$0" link --delay 5ms -- ping -c 1 -W 1 192.0.2.1 > /dev/null; then exit 1; fi
+"#;
+
+#[test]
+fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let path = directory.path().to_str().expect("text");
+    let program = env!("CARGO_BIN_EXE_tautline");
+    let Some(output) = unshared("bash", &["-ec", INTERNET, program, path]) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    for name in ["alone.json", "nested.json"] {
+        let text = std::fs::read_to_string(at(name)).expect(name);
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let bytes = report["end"]["sum_received"]["bytes"].as_u64();
+        assert!(bytes >= Some(300 << 10), "{name}: {text}");
+    }
+    let resolver = std::fs::read_to_string(at("resolver")).expect("written");
+    assert_eq!(resolver, "nameserver 10.77.0.3\n");
+    let capture = std::fs::read(at("one.pcapng")).expect("written");
+    assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    assert!(capture.len() > 300 << 10, "{} bytes", capture.len());
+}
+
 /// Options come from a file, the command line prevails, and a running middlebox is shown and changed.
 const OPERATE: &str = r#"
 cd "$1"

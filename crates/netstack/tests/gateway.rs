@@ -185,3 +185,38 @@ async fn a_sandbox_with_anothers_address_is_not_heard() {
     let connected = timeout(Duration::from_secs(1), liar.connect(host)).await;
     assert!(!matches!(connected, Ok(Ok(_))));
 }
+
+/// The first sandbox routes for a network behind it; other ports may not use its addresses.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_behind_the_first_sandbox_is_reached_through_it() {
+    let config = GatewayConfig {
+        host_loopback: true,
+        behind: Some(Cidr::new([10, 0, 8, 0], 22)),
+        ..GatewayConfig::default()
+    };
+    let gateway = Gateway::start(config, |builder| builder).expect("a runtime");
+    let mut routers = Vec::new();
+    for sandbox in 0..2 {
+        let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+        let attached = gateway.attach(sandbox, FrameSocket::new(ours, MTU));
+        attached.expect("there is room");
+        let router = Netstack::builder(FrameSocket::new(theirs, MTU))
+            .mac([2, 0, 0, 0, 0, 9])
+            .address(Cidr::new([10, 0, 2, 15 + sandbox as u8], 24))
+            .owns(Cidr::new([10, 0, 9, 0], 24))
+            .gateway([10, 0, 2, 2])
+            .build();
+        routers.push(router.expect("a runtime"));
+    }
+    tokio::spawn(async move { gateway.run().await });
+    let port = server(30_000).await;
+    let host = SocketAddr::from(([10, 0, 2, 2], port));
+    let connecting = routers[0].connect_from(at("10.0.9.7:5000"), host);
+    let mut stream = within(connecting).await.expect("routed");
+    let mut all = Vec::new();
+    within(stream.read_to_end(&mut all)).await.expect("it ends");
+    assert_eq!(all, body(30_000));
+    let connecting = routers[1].connect_from(at("10.0.9.8:5000"), host);
+    let connected = timeout(Duration::from_secs(1), connecting).await;
+    assert!(!matches!(connected, Ok(Ok(_))));
+}

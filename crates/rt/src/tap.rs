@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
+use rustix::io::Errno;
 use tautline_base::{HeapFrame, Medium, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
@@ -36,7 +37,13 @@ pub enum TapError {
         "/dev/net/tun does not exist: `modprobe tun`, or start the container with `--device /dev/net/tun`"
     )]
     NoDriver,
-    /// The process may not open the driver or the interface.
+    /// The process may not open the driver.
+    #[error(
+        "no permission to open /dev/net/tun, which most systems allow to every user: run as root, or let root allow it: \
+         `chmod 666 /dev/net/tun`"
+    )]
+    DriverClosed,
+    /// The process may not open the interface.
     #[error(
         "no permission to open interface `{interface}`: run as root, grant CAP_NET_ADMIN, or let root make it for you once: \
          `ip tuntap add dev {interface} mode tap user $USER` (`mode tun` for TUN)"
@@ -151,6 +158,7 @@ impl Tap {
 fn explain(interface: &str, error: io::Error) -> TapError {
     let interface = interface.to_owned();
     match error.kind() {
+        _ if error.raw_os_error() == Some(Errno::ACCESS.raw_os_error()) => TapError::DriverClosed,
         ErrorKind::PermissionDenied => TapError::NoPermission { interface },
         ErrorKind::ResourceBusy => TapError::Busy { interface },
         ErrorKind::InvalidInput => TapError::NotTap { interface },

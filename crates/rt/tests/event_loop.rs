@@ -236,7 +236,9 @@ fn an_idle_loop_is_stopped_from_elsewhere() {
 fn tap(name: &str) -> Result<Tap, String> {
     match Tap::open(name) {
         Ok(tap) => Ok(tap),
-        Err(error @ (TapError::NoDriver | TapError::NoPermission { .. })) => Err(error.to_string()),
+        Err(
+            error @ (TapError::NoDriver | TapError::DriverClosed | TapError::NoPermission { .. }),
+        ) => Err(error.to_string()),
         Err(error) => panic!("{error}"),
     }
 }

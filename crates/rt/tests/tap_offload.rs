@@ -51,7 +51,9 @@ fn there_and_back(
     };
     let device = match opened {
         Ok(device) => device,
-        Err(error @ (TapError::NoDriver | TapError::NoPermission { .. })) => {
+        Err(
+            error @ (TapError::NoDriver | TapError::DriverClosed | TapError::NoPermission { .. }),
+        ) => {
             return Err(error.to_string());
         }
         Err(error) => panic!("{error}"),

@@ -1,9 +1,10 @@
 //! Names and prose use the field's words: one word for one thing, the one that an RFC, a manual
 //! page or the standard library has.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use regex::Regex;
 use syn::visit::{self, Visit};
 
@@ -214,14 +215,21 @@ pub(crate) fn names(findings: &mut Findings) {
         };
         definitions.visit_file(&file);
         let tokens = source.text.parse::<TokenStream>().expect("Rust");
-        let mut reported = Vec::new();
-        identifiers(tokens, &mut |name, line| {
-            for (part, instead) in PARTS {
-                if parts(name).any(|found| found == part) && !reported.contains(&name.to_owned()) {
-                    reported.push(name.to_owned());
-                    findings.add(&source.path, line, format!("name `{name}`: {instead}"));
-                }
+        let mut seen = HashSet::new();
+        identifiers(tokens, &mut |ident| {
+            let name = ident.to_string();
+            if seen.contains(&name) {
+                return;
             }
+            let words: Vec<_> = parts(&name).collect();
+            if let Some((_, instead)) = PARTS
+                .iter()
+                .find(|(part, _)| words.iter().any(|word| word == part))
+            {
+                let line = ident.span().start().line;
+                findings.add(&source.path, line, format!("name `{name}`: {instead}"));
+            }
+            seen.insert(name);
         });
     }
 }
@@ -239,10 +247,10 @@ fn parts(name: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-fn identifiers(tokens: TokenStream, each: &mut impl FnMut(&str, usize)) {
+fn identifiers(tokens: TokenStream, each: &mut impl FnMut(&Ident)) {
     for token in tokens {
         match token {
-            TokenTree::Ident(ident) => each(&ident.to_string(), ident.span().start().line),
+            TokenTree::Ident(ident) => each(&ident),
             TokenTree::Group(group) => identifiers(group.stream(), each),
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }

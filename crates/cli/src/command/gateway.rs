@@ -17,16 +17,12 @@ use tautline_netstack::{Bytes, RelayLimits};
 use tokio::net::{TcpListener, UdpSocket, UnixDatagram, UnixListener};
 use tokio::task::JoinSet;
 
+use super::rendezvous;
 use super::tun2socks::signaled;
 use crate::args::Times;
 use crate::check::Unusable;
 use crate::failure::Failure;
 use sandbox::{Runtime, Sandbox};
-
-/// The resolver configuration.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// Port of DNS servers.
-const DOMAIN: u16 = 53;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,13 +124,6 @@ impl Forward {
     }
 }
 
-/// The first name server in the text of `resolv.conf`.
-fn first_server(text: &str) -> Option<IpAddr> {
-    text.lines()
-        .filter_map(|line| line.trim().strip_prefix("nameserver"))
-        .find_map(|rest| rest.trim().parse().ok())
-}
-
 impl GatewayArgs {
     /// Runs until a signal, or until the last command of a sandbox has ended.
     ///
@@ -156,13 +145,12 @@ impl GatewayArgs {
     }
 
     fn config(&self) -> GatewayConfig {
-        let text = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
-        let resolver = self.dns.or_else(|| first_server(&text));
         GatewayConfig {
             subnet: Subnet::of(self.subnet),
             mtu: self.mtu.into(),
-            resolver: resolver.map(|ip| SocketAddr::new(ip, DOMAIN)),
+            resolver: rendezvous::resolver(self.dns),
             host_loopback: self.host_loopback,
+            behind: None,
             limits: RelayLimits {
                 connect_timeout: self.connect_timeout.0,
                 ..RelayLimits::default()
@@ -291,12 +279,5 @@ mod tests {
         for bad in ["", "run:", "pid:x", "pid:0", "tap:0", "/tmp/a"] {
             assert!(bad.parse::<Sandbox>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_first_server_for_names_is_taken() {
-        let text = "# nameserver 192.0.2.9\nsearch nameserver\nnameserver fe80::1%eth0\n nameserver 192.0.2.1\n";
-        assert_eq!(first_server(text), Some([192, 0, 2, 1].into()));
-        assert_eq!(first_server("options edns0"), None);
     }
 }

@@ -8,15 +8,21 @@
 //! The three network namespaces belong to a new user namespace and disappear with their last
 //! process. Inside COMMAND another `tautline link` adds a second link: the namespace it was started
 //! in becomes its far end and routes to the first.
+//!
+//! With `--internet` the interface `m1` is a TAP interface whose other side is a gateway outside, in
+//! the process that was started.
 
+mod internet;
 mod namespace;
 mod options;
 mod scenario;
 mod topology;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::thread::JoinHandle;
 
@@ -57,6 +63,7 @@ struct Link {
     begun: Instant,
     control: Control,
     taps: Taps,
+    feed: Feed,
 }
 
 impl Link {
@@ -76,9 +83,14 @@ impl Link {
         };
         let (left, right) = (side("m0", down, 1)?, side("m1", up, 0)?);
         let ways = ["up", "down"].map(str::to_owned);
+        let feed = Feed {
+            clock: event_loop.clock(),
+            places: ways.clone(),
+        };
         Ok(Self {
             bridge: Bridge::new(left, right, system_seed()?),
-            control: control(event_loop, &ways),
+            control: control(event_loop, feed.clone()),
+            feed,
             ways,
             begun: event_loop.clock().now(),
             taps,
@@ -100,17 +112,13 @@ impl Link {
 }
 
 /// The control socket, for captures; a link works without one.
-fn control(event_loop: &EventLoop, ways: &[String; 2]) -> Control {
+fn control(event_loop: &EventLoop, feed: Feed) -> Control {
     let Some(socket) = registry::place(&format!("link-{}", std::process::id())) else {
         return Control::default();
     };
     let doors = Doors {
         socket: Some(&socket),
         http: None,
-    };
-    let feed = Feed {
-        clock: event_loop.clock(),
-        places: ways.clone(),
     };
     Control::listen(doors, &event_loop.event_fd(), feed).unwrap_or_default()
 }
@@ -207,6 +215,17 @@ impl Summary {
     }
 }
 
+/// The exit code of a shell for a child's status.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
+/// A file, and the thread that writes to it.
+type Recording<'a> = (&'a Path, JoinHandle<io::Result<()>>);
+
 /// The process group of `--serve`, terminated on drop.
 struct Server(Child);
 
@@ -221,7 +240,14 @@ impl LinkArgs {
     /// Runs COMMAND behind the link and returns its exit status.
     pub(super) fn run(&self) -> ExitCode {
         let outcome = match self.inside {
-            None => self.paths().and_then(|_| namespace::reenter()),
+            None => self.paths().and_then(|_| {
+                let is_first = topology::level() == 0;
+                if self.internet && is_first {
+                    internet::run()
+                } else {
+                    namespace::reenter()
+                }
+            }),
             Some(descriptor) => self.inside(descriptor),
         };
         match outcome {
@@ -236,9 +262,10 @@ impl LinkArgs {
 
     fn inside(&self, outer: i32) -> Result<ExitCode, Failure> {
         let (up, down) = self.paths()?;
-        let topology = Topology::make(outer)?;
+        let topology = Topology::make(outer, self.outside.as_deref())?;
         let event_loop = EventLoop::new(Clock::start(), Idle::Sleep)?;
         let mut link = Link::open(&up, &down, &event_loop)?;
+        let recording = self.start_recording(&link)?;
         stop_on_signals(event_loop.stopper())?;
         let server = self.start_server(&topology)?;
         let begun = event_loop.clock().now();
@@ -256,12 +283,23 @@ impl LinkArgs {
         for line in link.summary(seconds) {
             line.print(self.json);
         }
-        let code = status
-            .code()
-            .or_else(|| status.signal().map(|signal| 128 + signal));
-        Ok(ExitCode::from(
-            code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
-        ))
+        // The recording ends with the last tap.
+        drop(link);
+        if let Some((path, thread)) = recording {
+            let written = thread.join();
+            let written = written.map_err(|_| io::Error::other("the capture failed"))?;
+            written.map_err(Failure::file(path))?;
+        }
+        Ok(exit_code(status))
+    }
+
+    fn start_recording(&self, link: &Link) -> Result<Option<Recording<'_>>, Failure> {
+        let Some(path) = &self.pcapng else {
+            return Ok(None);
+        };
+        let file = File::create(path).map_err(Failure::file(path))?;
+        let thread = link.taps.record(file, link.feed.clone());
+        Ok(Some((path, thread.map_err(io::Error::other)?)))
     }
 
     fn start_server(&self, topology: &Topology) -> Result<Option<Server>, Failure> {

@@ -1,14 +1,16 @@
-//! Live captures: the packets of a bridge as pcapng on a client's connection.
+//! Live captures: the packets of a bridge as pcapng on a client's connection, or in a file.
 //!
-//! A [`PacketTap`] on each side copies events into a ring per client; the client's thread formats them. A
+//! A [`PacketTap`] on each side copies events into a ring per capture; a thread per capture formats them. A
 //! record for which the ring has no room is dropped and counted, so a slow client never delays a
 //! packet.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::mem::take;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -85,6 +87,20 @@ impl Taps {
             marked: false,
             taps: self.clone(),
         }
+    }
+
+    /// Captures into `file` on a thread of its own, until the last tap is dropped.
+    ///
+    /// # Errors
+    /// If too many captures run already; the thread's result has those of the file.
+    pub fn record(&self, file: File, feed: Feed) -> Result<JoinHandle<io::Result<()>>, String> {
+        let wanted = Wanted::default();
+        let (subscription, records) = Subscription::new(wanted);
+        self.add(subscription)?;
+        Ok(std::thread::spawn(move || {
+            let pause = || pause(&mut []).map(|()| false);
+            write(file, records, wanted, &feed, pause)
+        }))
     }
 
     /// Begins a capture.
@@ -267,25 +283,27 @@ impl Head {
     }
 }
 
-/// Writes the records of `ring` to `stream` until the client hangs up or the bridge ends.
+/// Writes the records of `ring` to `out` until the bridge ends, or `has_ended` says so; that waits a
+/// moment before it answers.
 pub(super) fn write(
-    stream: &UnixStream,
+    out: impl io::Write,
     mut ring: Consumer<u8>,
     wanted: Wanted,
     feed: &Feed,
+    has_ended: impl Fn() -> io::Result<bool>,
 ) -> io::Result<()> {
     let config = CaptureConfig {
         snaplen: wanted.snaplen,
         epoch: wall_clock().saturating_sub(feed.clock.now() - Instant::ZERO),
     };
-    let capture = Capture::new(BufWriter::new(stream), config)?;
+    let capture = Capture::new(BufWriter::new(out), config)?;
     let mut capture = capture.named(feed.places.to_vec(), Vec::new());
     let mut frame = Vec::new();
     loop {
-        let has_ended = ring.is_abandoned();
+        let is_complete = ring.is_abandoned();
         while pop(&mut ring, &mut capture, &mut frame) {}
         capture.flush()?;
-        if has_ended || has_hung_up(stream)? {
+        if is_complete || has_ended()? {
             return Ok(());
         }
     }
@@ -336,11 +354,17 @@ fn pop(
     true
 }
 
-/// Waits [`PAUSE`] long, or until the client hangs up.
-fn has_hung_up(stream: &UnixStream) -> io::Result<bool> {
+/// Waits [`PAUSE`] long, or until the client hangs up; returns whether it has.
+pub(super) fn has_hung_up(stream: &UnixStream) -> io::Result<bool> {
     let mut client = [PollFd::new(stream, PollFlags::empty())];
-    match poll(&mut client, Some(&PAUSE)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(!client[0].revents().is_empty()),
+    pause(&mut client)?;
+    Ok(!client[0].revents().is_empty())
+}
+
+/// Waits [`PAUSE`] long, or for an event of `descriptors`.
+fn pause(descriptors: &mut [PollFd<'_>]) -> io::Result<()> {
+    match poll(descriptors, Some(&PAUSE)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -47,6 +47,8 @@ pub struct GatewayConfig {
     /// Whether [`Subnet::gateway`] maps to the host's 127.0.0.1, where servers may trust every
     /// client. Default no.
     pub host_loopback: bool,
+    /// A network behind the first sandbox, which routes to it. Default none.
+    pub behind: Option<Cidr>,
     /// Bounds in time and number.
     pub limits: RelayLimits,
 }
@@ -58,6 +60,7 @@ impl Default for GatewayConfig {
             mtu: 1500,
             resolver: None,
             host_loopback: false,
+            behind: None,
             limits: RelayLimits::default(),
         }
     }
@@ -82,12 +85,13 @@ impl Gateway {
         configure: impl FnOnce(Builder<Switch>) -> Builder<Switch>,
     ) -> io::Result<Self> {
         let (attach, attached) = unbounded_channel();
-        let switch = Switch::new(config.subnet, config.mtu, attached);
+        let switch = Switch::new(&config, attached);
         let address = |ip| Cidr::new(ip, Subnet::PREFIX);
         let builder = Netstack::builder(switch)
             .mac(MAC)
             .address(address(config.subnet.gateway()))
             .address(address(config.subnet.resolver()))
+            .gateway(config.subnet.sandbox(0))
             .owns(Cidr::ALL_IPV4);
         Ok(Self {
             config,

@@ -8,7 +8,8 @@ use smoltcp::wire::{ArpPacket, EthernetFrame, EthernetProtocol, Ipv4Packet};
 use tautline_base::Medium;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::{Subnet, dhcp};
+use super::{GatewayConfig, Subnet, dhcp};
+use crate::Cidr;
 use crate::device::PacketIo;
 
 /// Dropped frames before other tasks run.
@@ -20,6 +21,8 @@ pub(super) type Attached = (usize, Box<dyn PacketIo>);
 /// The devices of all sandboxes as one, in front of which is the queueing discipline.
 pub struct Switch {
     subnet: Subnet,
+    /// A network behind the first port.
+    behind: Option<Cidr>,
     mtu: usize,
     ports: Vec<Option<Box<dyn PacketIo>>>,
     attached: UnboundedReceiver<Attached>,
@@ -46,10 +49,11 @@ fn ends(frame: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
 }
 
 impl Switch {
-    pub(super) fn new(subnet: Subnet, mtu: usize, attached: UnboundedReceiver<Attached>) -> Self {
+    pub(super) fn new(config: &GatewayConfig, attached: UnboundedReceiver<Attached>) -> Self {
         Self {
-            subnet,
-            mtu,
+            subnet: config.subnet,
+            behind: config.behind,
+            mtu: config.mtu,
             ports: Vec::new(),
             attached,
             next: 0,
@@ -78,7 +82,16 @@ impl Switch {
             }
             return false;
         }
-        ends(frame).is_some_and(|(sender, _)| sender == self.subnet.sandbox(port))
+        ends(frame).is_some_and(|(sender, _)| self.port_of(sender) == Some(port))
+    }
+
+    /// The port to which `address` belongs.
+    fn port_of(&self, address: Ipv4Addr) -> Option<usize> {
+        if self.subnet.contains(address) {
+            return self.subnet.number_of(address);
+        }
+        let network = self.behind?;
+        network.contains(address.into()).then_some(0)
     }
 }
 
@@ -120,7 +133,7 @@ impl PacketIo for Switch {
     /// A sandbox that does not read loses its frames; the others do not wait for it. A single one's
     /// frames wait in the queueing discipline.
     fn poll_send(&mut self, context: &mut Context<'_>, frame: &[u8]) -> Poll<io::Result<()>> {
-        let port = ends(frame).and_then(|(_, to)| self.subnet.number_of(to));
+        let port = ends(frame).and_then(|(_, to)| self.port_of(to));
         let alone = self.ports.len() == 1;
         let device = port.and_then(|port| self.ports.get_mut(port)?.as_mut());
         match device.map(|device| device.poll_send(context, frame)) {

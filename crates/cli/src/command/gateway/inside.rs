@@ -1,20 +1,16 @@
 //! The part of the gateway that runs in a sandbox's namespaces: it makes the interface there.
 
-use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tautline_netstack::gateway::Subnet;
 use tautline_rt::Tap;
 
-use super::RESOLV_CONF;
 use super::sandbox::Sandbox;
 use crate::command::link::ip;
+use crate::command::rendezvous;
 use crate::failure::Failure;
 
 const INTERFACE: &str = "tap0";
@@ -39,25 +35,11 @@ pub(super) fn attach(
         ),
         format!("route add default via {}", subnet.gateway()),
     ])?;
-    let gateway = UnixStream::connect(socket)?;
-    let descriptors = [tap.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let byte = [io::IoSlice::new(&[0])];
-    sendmsg(&gateway, &byte, &mut control, SendFlags::empty()).map_err(io::Error::from)?;
+    rendezvous::hand_over(socket, tap.as_fd())?;
     let Some(Sandbox::Run(words)) = sandbox else {
         return Ok(());
     };
-    // The names of the gateway's server, in this mount namespace only.
-    let names = socket.with_file_name("resolv.conf");
-    let mounted = Command::new("mount")
-        .arg("--bind")
-        .args([names.as_path(), Path::new(RESOLV_CONF)])
-        .status();
-    if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("gateway: {RESOLV_CONF} remains the host's; names are asked of it");
-    }
+    rendezvous::mount_resolver(socket);
     let failed = Command::new("sh").args(["-c", words]).exec();
     Err(Failure::file("sh")(failed))
 }

@@ -2,19 +2,15 @@
 //! namespaces.
 
 use std::fmt;
-use std::fs::DirBuilder;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tautline_netstack::gateway::Subnet;
-use tokio::net::UnixListener;
 use tokio::process::{Child, Command};
 
+use crate::command::rendezvous::Rendezvous;
 use crate::failure::Failure;
 
 /// A client of the gateway.
@@ -57,30 +53,20 @@ impl fmt::Display for Sandbox {
     }
 }
 
-/// Temporary files of a run, removed on drop.
+/// Starts sandboxes in namespaces. Removes the sockets of the others on drop.
 pub(super) struct Runtime {
     subnet: Subnet,
     mtu: u16,
-    /// Accessible to this user only.
-    directory: PathBuf,
-    /// Receives the descriptors of the TAP interfaces.
-    listener: UnixListener,
+    rendezvous: Rendezvous,
     sockets: Vec<PathBuf>,
 }
 
 impl Runtime {
     pub(super) fn new(subnet: Subnet, mtu: u16) -> Result<Self, Failure> {
-        let name = format!("tautline-gateway-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let made = DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(Failure::file(&directory))?;
-        let names = directory.join("resolv.conf");
-        std::fs::write(&names, format!("nameserver {}\n", subnet.resolver()))?;
         Ok(Self {
-            listener: UnixListener::bind(directory.join("tap"))?,
+            rendezvous: Rendezvous::new("gateway", subnet.resolver())?,
             subnet,
             mtu,
-            directory,
             sockets: Vec::new(),
         })
     }
@@ -111,21 +97,14 @@ impl Runtime {
             }
         };
         command.arg(std::env::current_exe()?).arg("gateway");
-        command.arg("--inside").arg(self.directory.join("tap"));
+        command.arg("--inside").arg(self.rendezvous.socket());
         command.args(["--number", &number.to_string()]);
         command.args(["--subnet", &self.subnet.gateway().to_string()]);
         command.args(["--mtu", &self.mtu.to_string()]);
         command.arg(sandbox.to_string()).kill_on_drop(true);
         let program = command.as_std().get_program().to_owned();
         let mut child = command.spawn().map_err(Failure::file(program))?;
-        let tap = tokio::select! {
-            accepted = self.listener.accept() => {
-                let stream = accepted?.0.into_std()?;
-                stream.set_nonblocking(false)?;
-                receive_descriptor(&stream)?
-            }
-            _ = child.wait() => None,
-        };
+        let tap = self.rendezvous.tap(&mut child).await?;
         let why = || format!("{sandbox}: no interface was created; see the message above");
         let tap = tap.ok_or_else(|| io::Error::other(why()))?;
         Ok((tap, child))
@@ -138,20 +117,5 @@ impl Drop for Runtime {
             // It may have been removed already.
             let _ = std::fs::remove_file(socket);
         }
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
-}
-
-/// Receives the descriptor in the next message, if it has one.
-fn receive_descriptor(stream: &std::os::unix::net::UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut parts = [io::IoSliceMut::new(&mut byte)];
-    recvmsg(stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let descriptor = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    Ok(descriptor)
 }

@@ -1,8 +1,9 @@
 //! [`Namespace`]: a network namespace that lives as long as the value and the processes in it.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -14,25 +15,38 @@ use crate::failure::Failure;
 /// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
-/// Replaces this process by itself in a network namespace of its own, and in a user namespace unless
-/// it is root. The present namespace stays open, as the descriptor that `--inside` names.
+/// This program again, in a network namespace of its own, in a user namespace unless it is root, and in
+/// those that `more` asks of `unshare`. The present network namespace stays open, as the descriptor that
+/// `--inside` names.
 ///
 /// # Errors
-/// If the kernel allows no such namespaces; does not return otherwise.
-pub(super) fn reenter() -> Result<ExitCode, Failure> {
+/// If the present namespace or the program's path cannot be read.
+pub(super) fn again(more: &[&str], options: &[&OsStr]) -> io::Result<Command> {
     let outer = File::open(OWN)?;
     // It must survive two calls of `execve`.
-    fcntl_setfd(&outer, FdFlags::empty()).map_err(io::Error::from)?;
+    fcntl_setfd(&outer, FdFlags::empty())?;
     let mut arguments = std::env::args_os().skip(1);
     let mut command = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
-    command.arg("--net").arg(std::env::current_exe()?);
+    command
+        .args(more)
+        .arg("--net")
+        .arg(std::env::current_exe()?);
     // The word `link`, then its options.
     command.args(arguments.next());
-    command.args(["--inside", &outer.as_raw_fd().to_string()]);
-    Err(Failure::file("unshare")(command.args(arguments).exec()))
+    command.args(["--inside", &outer.into_raw_fd().to_string()]);
+    command.args(options).args(arguments);
+    Ok(command)
+}
+
+/// Replaces this process by itself in namespaces of its own.
+///
+/// # Errors
+/// If the kernel allows no such namespaces; does not return otherwise.
+pub(super) fn reenter() -> Result<ExitCode, Failure> {
+    Err(Failure::file("unshare")(again(&[], &[])?.exec()))
 }
 
 /// A network namespace.

@@ -20,11 +20,16 @@ const EXAMPLES: &str = "\
 Examples:
   tautline link --down 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --delay 20ms --serve 'iperf3 -s -1' -- iperf3 -R -c 10.77.0.2
   tautline link --preset lte --serve 'python3 -m http.server 80' -- curl -o page http://10.77.0.2/
+  tautline link --preset dsl --internet -- curl -O https://example.org/
   tautline link --scenario 'drop-rate --delay=15ms --bandwidth=10Mbps --queue=25 --rate_to_client=5 --burst_to_client=3' -- ./client
   tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
 COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
-network is reachable. COMMAND appears to run as root, with the rights of the user who started it.
+network is reachable without --internet. With it COMMAND is 10.77.0.15 and reaches what this machine reaches over IPv4; its TCP \
+connections end at the far end, which sends with tautline's TCP, and echo requests are answered there. COMMAND appears to run as root, with the rights of the user who started it.
 Exit status: that of COMMAND; 125 if the link fails.";
+
+/// Bytes of 20 full packets.
+const LEAST_QUEUE: u32 = 20 * 1514;
 
 /// Runs a program behind an emulated link, without root
 #[derive(Args, Debug)]
@@ -60,12 +65,21 @@ pub(in crate::command) struct LinkArgs {
     /// A shell command that runs at the far end for as long as COMMAND
     #[arg(long, value_name = "COMMAND")]
     pub(super) serve: Option<String>,
+    /// Reach the network at the far end, through ordinary sockets of this user
+    #[arg(long, conflicts_with = "serve")]
+    pub(super) internet: bool,
+    /// Write every packet of both directions to a file for Wireshark, where it leaves or is dropped
+    #[arg(long, value_name = "FILE")]
+    pub(super) pcapng: Option<PathBuf>,
     /// Print the summary as one JSON object per line
     #[arg(long)]
     pub(super) json: bool,
     /// Internal: the process already runs in its own namespaces; descriptor of the outer one
     #[arg(long, hide = true)]
     pub(super) inside: Option<i32>,
+    /// Internal: the gateway of --internet
+    #[arg(long, hide = true)]
+    pub(super) outside: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(super) command: Vec<OsString>,
@@ -110,11 +124,18 @@ impl LinkArgs {
     }
 }
 
-/// A FIFO; behind a shaper with a burst of two packets and a queue of 100 ms if there is a rate.
+/// A FIFO; if there is a rate, behind a shaper with a burst of two packets. It then holds 100 ms of
+/// packets, at least [`LEAST_QUEUE`].
 fn shaped(kbit: Option<u32>) -> String {
     kbit.map_or_else(
         || "pfifo limit 1000".to_owned(),
-        |kbit| format!("tbf rate {kbit}kbit burst 3100 latency 100ms; pfifo limit 1000"),
+        |kbit| {
+            let least = LEAST_QUEUE * 8 / kbit;
+            format!(
+                "tbf rate {kbit}kbit burst 3100 latency {}ms",
+                least.max(100)
+            )
+        },
     )
 }
 
@@ -189,6 +210,7 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use tautline_base::{Drops, Instant, Qdisc};
 
     use super::*;
 
@@ -222,6 +244,22 @@ mod tests {
         );
         assert_eq!((down.loss, up.loss), (1.0, 1.0));
         assert!(down.queue.contains("12000kbit"));
+    }
+
+    #[test]
+    fn the_queue_of_a_preset_holds_100_ms_of_packets_or_20_packets() {
+        for preset in Preset::value_variants() {
+            let kbit = preset.figures().down_kbit;
+            let mut queue = build::<tautline_base::Packet<()>>(&shaped(Some(kbit))).expect("fits");
+            let mut drops = Drops::new();
+            for _ in 0..10_000 {
+                let packet = tautline_base::Packet::new((), 1514);
+                queue.enqueue(packet, Instant::ZERO, &mut drops);
+            }
+            let most = f64::from(kbit / 8 * 100).max(20.0 * 1514.0);
+            let held = queue.backlog().bytes.get() as f64 / most;
+            assert!((0.95..1.15).contains(&held), "{preset:?}: {held}");
+        }
     }
 
     #[test]

@@ -3,12 +3,18 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tautline_netstack::gateway::Subnet;
+use tautline_rt::Tap;
+
+use super::internet;
 use super::namespace::{Namespace, ip};
+use crate::command::rendezvous;
 use crate::failure::Failure;
 
 /// Environment variable with the number of links that a process is behind.
@@ -21,52 +27,83 @@ const LEVELS: u8 = 16;
 const LOOKS: u32 = 200;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
+/// Number of links that this process is behind.
+pub(super) fn level() -> u8 {
+    let level = std::env::var(LEVEL).ok();
+    level.and_then(|level| level.parse().ok()).unwrap_or(0)
+}
+
 /// The two ends of a link.
 pub(super) struct Topology {
     near: Namespace,
-    far: Namespace,
+    /// None if a gateway is the far end.
+    far: Option<Namespace>,
     /// Links between the outside and this one.
     level: u8,
 }
 
 impl Topology {
-    /// Makes both ends. Within another link, the namespace behind the descriptor `outer` is the far
-    /// one; else a new one is.
-    pub(super) fn make(outer: i32) -> Result<Self, Failure> {
-        let level = std::env::var(LEVEL)
-            .ok()
-            .and_then(|level| level.parse().ok())
-            .unwrap_or(0);
+    /// Makes both ends. The far one is the gateway at the socket `outside`, if given; within another
+    /// link the namespace behind the descriptor `outer`; else a new namespace.
+    pub(super) fn make(outer: i32, outside: Option<&Path>) -> Result<Self, Failure> {
+        let level = level();
         if level >= LEVELS {
             return Err(io::Error::other(format!("{LEVELS} links are nested already")).into());
         }
-        let far = match level {
-            0 => Namespace::new()?,
-            _ => Namespace::inherited(outer)?,
+        let far = match (outside, level) {
+            (Some(_), _) => None,
+            (None, 0) => Some(Namespace::new()?),
+            (None, _) => Some(Namespace::inherited(outer)?),
         };
         let made = Self {
             near: Namespace::new()?,
             far,
             level,
         };
-        made.connect()?;
+        if let Some(gateway) = outside {
+            let tap = Tap::open("m1")?;
+            made.connect()?;
+            rendezvous::hand_over(gateway, tap.as_fd())?;
+            rendezvous::mount_resolver(gateway);
+        } else {
+            made.connect()?;
+        }
         Ok(made)
     }
 
     fn connect(&self) -> io::Result<()> {
-        let (near, far, level) = (self.near.path(), self.far.path(), self.level);
-        ip(&[
-            format!("link add m0 type veth peer name link0 netns {near}"),
-            format!("link add m1 type veth peer name far{level} netns {far}"),
-            "link set m0 addrgenmode none up".into(),
-            "link set m1 addrgenmode none up".into(),
-        ])?;
+        let near = self.near.path();
+        let mut commands = vec![format!(
+            "link add m0 type veth peer name link0 netns {near}"
+        )];
+        if let Some(far) = &self.far {
+            let (far, level) = (far.path(), self.level);
+            commands.push(format!(
+                "link add m1 type veth peer name far{level} netns {far}"
+            ));
+        }
+        commands.extend(["m0", "m1"].map(|end| format!("link set {end} addrgenmode none up")));
+        ip(&commands)?;
         let six = Path::new("/proc/sys/net/ipv6").exists();
-        let (near, far) = (self.near_commands(six), self.far_commands(six));
-        self.near.within(|| ip(&near))?;
-        self.far.within(|| {
-            ip(&far)?;
-            if level > 0 {
+        let Some(far) = &self.far else {
+            let subnet = internet::subnet();
+            let commands = [
+                format!(
+                    "address add {}/{} dev link0",
+                    subnet.sandbox(0),
+                    Subnet::PREFIX
+                ),
+                format!("route add default via {}", subnet.gateway()),
+            ];
+            return self
+                .near
+                .within(|| ip(&[up("link0"), commands.to_vec()].concat()));
+        };
+        let (near_commands, far_commands) = (self.near_commands(six), self.far_commands(six));
+        self.near.within(|| ip(&near_commands))?;
+        far.within(|| {
+            ip(&far_commands)?;
+            if self.level > 0 {
                 std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
                 if six {
                     std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
@@ -145,7 +182,8 @@ impl Topology {
     /// Starts a shell with `words` at the far end, in a process group of its own. Its output goes
     /// to standard error.
     pub(super) fn start_server(&self, words: &str) -> io::Result<Child> {
-        self.far.within(|| {
+        let far = self.far.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        far.within(|| {
             Command::new("sh")
                 .args(["-c", words])
                 .stdin(Stdio::null())
@@ -161,7 +199,10 @@ impl Topology {
         reason = "another program's socket has no event"
     )]
     pub(super) fn await_listener(&self) -> io::Result<()> {
-        self.far.within(|| {
+        let Some(far) = &self.far else {
+            return Ok(());
+        };
+        far.within(|| {
             for _ in 0..LOOKS {
                 if listening() {
                     break;
