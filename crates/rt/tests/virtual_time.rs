@@ -1,6 +1,7 @@
 //! The handles need neither a runtime nor a clock: two hosts, two tasks and no time but the one the
 //! test counts.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::pin::{Pin, pin};
@@ -166,6 +167,52 @@ fn exchange() -> Duration {
         Ok(())
     };
     run(&mut [near, far], [pin!(serve), pin!(ask)], &woken, START) - START
+}
+
+/// The time that 60 one-byte writes take, each made once the one before has been read.
+fn small_writes(nodelay: bool) -> Duration {
+    const WRITES: usize = 60;
+    let woken = Arc::new(Flag::default());
+    let [left, right] = cable().expect("descriptors");
+    let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
+    let read = Cell::new(0);
+    let serve = async {
+        let listener = TcpListener::bind(&server, SERVER.port()).await?;
+        let (mut stream, _) = listener.accept().await?;
+        let mut byte = [0];
+        while read.get() < WRITES {
+            std::future::poll_fn(|context| stream.poll_recv(context, &mut byte)).await?;
+            read.set(read.get() + 1);
+        }
+        Ok(())
+    };
+    let ask = async {
+        let mut stream = TcpStream::connect(&client, SERVER).await?;
+        stream.set_nodelay(nodelay)?;
+        assert_eq!(stream.nodelay()?, nodelay);
+        for number in 0..WRITES {
+            // Both tasks are polled in every turn.
+            let is_read = |_: &mut Context<'_>| match read.get() {
+                count if count == number => Poll::Ready(()),
+                _ => Poll::Pending,
+            };
+            std::future::poll_fn(is_read).await;
+            send(&mut stream, &[1]).await?;
+        }
+        Ok(())
+    };
+    run(&mut [near, far], [pin!(serve), pin!(ask)], &woken, START) - START
+}
+
+/// Without Nagle's algorithm no write waits for the peer's delayed acknowledgments (RFC 9293
+/// §3.7.4), with it most do.
+#[test]
+fn nodelay_does_not_wait_for_acknowledgments() {
+    let (nagle, nodelay) = (small_writes(false), small_writes(true));
+    assert!(
+        nagle >= Duration::from_secs(1) && nodelay < Duration::from_millis(1),
+        "{nagle:?} and {nodelay:?}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tautline_cc::{Algorithm, Factory};
 use tautline_rt::handle::{Config, Failure};
-use tautline_rt::{Clock, Interest, TcpListener, TcpStream};
+use tautline_rt::{Interest, TcpListener, TcpStream};
 use tautline_stack::{CloseReason, Keepalive, SocketOption};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
@@ -226,44 +226,6 @@ fn vectored_writes_arrive_in_order() {
         server.read_exact(&mut received).await.expect("there");
         assert!(received == sent);
     });
-}
-
-/// How long the second of two small writes takes, when the peer acknowledges as late as it may.
-fn second_small_write(nodelay: bool) -> Duration {
-    let mut config = config();
-    // Shorter than a sender waits before it probes a tail: the receiver of a probe acknowledges at
-    // once for a while.
-    config.tcp.delayed_ack = Duration::from_millis(150);
-    let mut took = Duration::ZERO;
-    World::with(config).run(async |world| {
-        let listener = world.listen().await;
-        let (mut client, mut server) = pair(world, &listener).await;
-        client.set_nodelay(nodelay).expect("open");
-        assert_eq!(client.nodelay().expect("open"), nodelay);
-        // Until the peer has stopped acknowledging at once.
-        for _ in 0..40 {
-            client.write_u8(0).await.expect("written");
-            server.read_u8().await.expect("there");
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let clock = Clock::start();
-        let start = clock.now();
-        client.write_u8(1).await.expect("written");
-        server.read_u8().await.expect("there");
-        client.write_u8(2).await.expect("written");
-        server.read_u8().await.expect("there");
-        took = clock.now() - start;
-    });
-    took
-}
-
-#[test]
-fn nodelay_does_not_wait_for_acknowledgments() {
-    let (nagle, nodelay) = (second_small_write(false), second_small_write(true));
-    assert!(
-        nagle >= Duration::from_millis(100) && nodelay < Duration::from_millis(75),
-        "{nagle:?} and {nodelay:?}"
-    );
 }
 
 #[test]
