@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use std::mem;
 use std::sync::{Arc, PoisonError};
 
-use super::sync::{AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Bytes of the smallest chunk; an empty queue takes as many even if the budget is spent.
 const SMALLEST: usize = 512;
@@ -93,13 +93,15 @@ impl Drop for Chunk {
     }
 }
 
+/// Set in [`Shared::unread`] once one of the ends was dropped.
+const ABANDONED: usize = 1 << (usize::BITS - 1);
+
 #[derive(Debug)]
 struct Shared {
-    /// Bytes that the receiver has not read, those that are about to be in a chunk included.
+    /// Bytes that the receiver has not read, those that are about to be in a chunk included, and
+    /// [`ABANDONED`].
     unread: AtomicUsize,
     most: usize,
-    /// One of the ends was dropped.
-    is_abandoned: AtomicBool,
     chunks: Mutex<VecDeque<Chunk>>,
     budget: Arc<Budget>,
 }
@@ -117,17 +119,17 @@ impl Shared {
     }
 
     fn unread(&self) -> usize {
-        self.unread.load(Ordering::Acquire)
+        self.unread.load(Ordering::Acquire) & !ABANDONED
     }
 
     /// The caller's end is dropped; everything it did before is visible to the other then.
     fn abandon(&self) {
-        self.is_abandoned.store(true, Ordering::Release);
+        self.unread.fetch_or(ABANDONED, Ordering::Release);
     }
 
     /// Whether the other end was dropped.
     fn is_abandoned(&self) -> bool {
-        self.is_abandoned.load(Ordering::Acquire)
+        self.unread.load(Ordering::Acquire) & ABANDONED != 0
     }
 }
 
@@ -148,7 +150,6 @@ pub(super) fn byte_queue(most: usize, budget: &Arc<Budget>) -> (ByteSender, Byte
     let shared = Arc::new(Shared {
         unread: AtomicUsize::new(0),
         most,
-        is_abandoned: AtomicBool::new(false),
         chunks: Mutex::default(),
         budget: Arc::clone(budget),
     });
