@@ -102,7 +102,7 @@ fn row(name: &str, pid: u32, span: Duration, work: impl FnOnce() -> (u64, u64)) 
     };
     let rate = rate / span.as_secs_f64();
     let each = spent.as_nanos() as f64 / done.max(1) as f64;
-    println!("{name}\t{rate:.3} {unit}\t{each:.2} ns each\t{failed} failed");
+    println!("{name}\t{rate:.4} {unit}\t{each:.2} ns each\t{failed} failed");
 }
 
 /// Works on one connection at a time until the given time, and counts.

@@ -2,7 +2,7 @@
 //! kernel's sockets. `scripts/bench-netstack` runs both in a network namespace.
 //!
 //! The stacks: ours with and without segmentation offload, ours over a device of packets as the
-//! others get it, `ipstack` and `netstack-smoltcp`. The packet devices are the same `tun-rs` device
+//! others get it, `ipstack`, `netstack-smoltcp`, and the kernel's own TCP for `scripts/bench-path-shape`. The packet devices are the same `tun-rs` device
 //! for all.
 
 mod device;

@@ -3,16 +3,19 @@
 
 use std::error::Error;
 use std::io;
+use std::net::Ipv4Addr;
 
 use clap::ValueEnum;
 use futures::{SinkExt, StreamExt};
 use ipstack::{IpStack, IpStackConfig, IpStackStream};
+use socket2::SockRef;
 use tautline_netstack::Netstack;
 use tautline_netstack::device::{Device, Packets, Tun};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::device::{MTU, PacketDevice};
-use crate::service::serve;
+use crate::service::{ECHO, SINK, SOURCE, serve};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Kind {
@@ -26,6 +29,8 @@ pub(crate) enum Kind {
     OursPackets,
     Ipstack,
     NetstackSmoltcp,
+    /// The kernel's TCP on its own addresses: no interface.
+    Kernel,
 }
 
 /// Serves connections to `interface` until the process is killed.
@@ -41,6 +46,7 @@ pub(crate) async fn run(kind: Kind, interface: &str) -> Result<(), Box<dyn Error
         }
         Kind::Ipstack => ipstack(interface).await?,
         Kind::NetstackSmoltcp => smoltcp(interface).await?,
+        Kind::Kernel => kernel().await?,
     }
     Ok(())
 }
@@ -55,6 +61,18 @@ async fn ours(device: impl Device) -> io::Result<()> {
             serve(port, request.accept().await?).await
         });
     }
+}
+
+/// With the controller that all stacks here have by default.
+async fn kernel() -> io::Result<()> {
+    async fn listen(port: u16) -> io::Result<()> {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await?;
+        SockRef::from(&listener).set_tcp_congestion(b"cubic")?;
+        loop {
+            tokio::spawn(serve(port, listener.accept().await?.0));
+        }
+    }
+    tokio::try_join!(listen(SINK), listen(SOURCE), listen(ECHO)).map(|_| ())
 }
 
 async fn ipstack(interface: &str) -> Result<(), Box<dyn Error>> {

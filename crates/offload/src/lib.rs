@@ -23,6 +23,11 @@ use tautline_base::{Device, HeapFrame, Instant, Medium, Packet, Pool, Received, 
 use gro::Gro;
 use gso::Gso;
 
+/// Most frames that one call of [`Device::receive`] reads, so that the host gets the first packets of
+/// a long burst before its end (Linux polls a NIC for 64 frames, `NAPI_POLL_WEIGHT`). Five packets of
+/// 64 KiB.
+const BURST: usize = 256;
+
 /// Settings of [`SoftwareOffload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -127,14 +132,17 @@ impl<D: Device> Device for SoftwareOffload<D> {
     }
 
     fn receive(&mut self, now: Instant) -> Option<Received<HeapFrame>> {
-        while self.gro.takes_more() {
+        for _ in 0..BURST {
+            if !self.gro.takes_more() {
+                return self.gro.next();
+            }
             let Some(received) = self.inner.receive(now) else {
-                self.gro.flush();
                 break;
             };
             self.gro.take(&received, self.config.gro);
             self.inner.recycle(received.frame);
         }
+        self.gro.flush();
         self.gro.next()
     }
 

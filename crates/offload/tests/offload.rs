@@ -311,6 +311,24 @@ fn interleaved_flows_are_merged_each() {
     }
 }
 
+/// A flow that never pauses keeps the host from its first packet for 256 frames, not for 64 packets.
+#[test]
+fn a_call_reads_a_bounded_number_of_frames() {
+    const FRAMES: u32 = 2000;
+    let mut device = device(8);
+    for index in 0..FRAMES {
+        let segment = segment(1, index * 1000, 1000, ACK);
+        let frame = ethernet(false, &segment);
+        device.inner_mut().arrived.push_back(frame);
+    }
+    let first = device.receive(NOW).expect("many");
+    device.recycle(first.frame);
+    assert_eq!(device.inner_mut().arrived.len(), FRAMES as usize - 256);
+    let mut got = BTreeMap::new();
+    drain(&mut device, &mut got);
+    assert!(device.inner_mut().arrived.is_empty(), "the rest follows");
+}
+
 /// Frames below that are longer than merged packets may be, of a larger MTU or a hostile sender, get
 /// frames of their own.
 #[test]

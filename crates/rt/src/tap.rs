@@ -137,6 +137,7 @@ impl Tap {
             .offload(offloading);
         let device = builder.build_sync().map_err(because)?;
         device.set_nonblocking(true).map_err(because)?;
+        lengthen_queue(&device);
         match usize::from(device.mtu().map_err(because)?) {
             mtu if mtu <= limit => {
                 let io = TapIo {
@@ -152,6 +153,21 @@ impl Tap {
                 limit,
             }),
         }
+    }
+}
+
+/// Default length, in packets, of the kernel's queue in front of a TUN or TAP interface
+/// (`drivers/net/tun.c`, `TUN_READQ_SIZE`).
+const DEFAULT_QUEUE: u32 = 500;
+/// That of an Ethernet interface (`DEFAULT_TX_QUEUE_LEN`).
+const QUEUE: u32 = 1000;
+
+/// Lengthens a queue of the default length: a program is scheduled later than a NIC reads. Any other
+/// length was chosen by somebody. It remains if the process may not change it, as on an interface that
+/// root has made for a user.
+fn lengthen_queue(device: &SyncDevice) {
+    if device.tx_queue_len().is_ok_and(|len| len == DEFAULT_QUEUE) {
+        let _ = device.set_tx_queue_len(QUEUE);
     }
 }
 

@@ -385,6 +385,51 @@ fn a_port_scan_takes_bounded_memory() {
     }
 }
 
+/// Bytes that each of `count` unanswered SYNs takes at the owner, which has as many already.
+fn bytes_per_syn(mut pair: Pair, count: u64) -> u64 {
+    pair.filter = Box::new(|_, _| false);
+    let mut port = 0;
+    let mut inject = |pair: &mut Pair| {
+        for _ in 0..count {
+            port += 1;
+            let syn = Segment {
+                source_port: 4000,
+                destination_port: port,
+                flags: SYN,
+                seq: 1,
+                window: 1000,
+                options: vec![2, 4, 5, 180, 4, 2, 3, 3, 7],
+                ..Segment::default()
+            };
+            let destination = Ipv4Addr::new(198, 51, 100, 7);
+            let packet = Ip::new(address(CLIENT), destination, TCP).packet(&syn.to_bytes());
+            pair.inject(OWNER, &packet);
+            pair.run_for(Duration::from_micros(1));
+            pair.events[OWNER].clear();
+        }
+    };
+    inject(&mut pair);
+    let held = allocation_counter::measure(|| inject(&mut pair));
+    assert_eq!(pair.hosts[OWNER].socket_count() as u64, 1 + 2 * count);
+    held.bytes_current as u64 / count
+}
+
+#[test]
+fn an_unanswered_syn_takes_little_memory() {
+    let mut answering = pair();
+    let listening = answering.hosts[OWNER].listen(every_port(), TcpConfig::default());
+    listening.expect("nobody listens yet");
+    // A listener that answers holds 128; further ones get cookies, which take nothing.
+    let (waiting, answering) = (
+        bytes_per_syn(deferred(), 2048),
+        bytes_per_syn(answering, 64),
+    );
+    println!("{waiting} bytes wait for the application, {answering} for the peer");
+    assert!(waiting <= 320, "{waiting} bytes wait for the application");
+    // A connection with a SYN-ACK to repeat.
+    assert!(answering <= 2600, "{answering} bytes wait for the peer");
+}
+
 /// A packet from an address to itself (the "land" attack), from a group, to a group.
 #[test]
 fn packets_that_no_host_can_answer_are_dropped() {

@@ -7,23 +7,32 @@ use tautline_base::Instant;
 
 use super::right_sizing::RightSizing;
 
-/// Most bytes that a receive window may offer while the host's memory is scarce, as a power of two:
-/// one byte in each connection.
+/// Most bytes that a receive window may offer while the host's memory is scarce: one byte in each
+/// connection, an exponent and three bits of mantissa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveShare(NonZeroU8);
 
 impl ReceiveShare {
     /// 64 KiB, the initial window.
     const LEAST: u64 = 64 << 10;
+    /// The largest that the byte can hold.
+    const MOST: u64 = 15 << 30;
 
-    /// A share of `bytes`, rounded down to a power of two, and 64 KiB at least.
+    /// A share of `bytes`, less an eighth at most, and 64 KiB at least.
     pub(crate) fn new(bytes: u64) -> Self {
-        let log = bytes.max(Self::LEAST).ilog2() as u8;
-        Self(NonZeroU8::new(log).unwrap_or(NonZeroU8::MIN))
+        let bytes = bytes.clamp(Self::LEAST, Self::MOST);
+        let exponent = bytes.ilog2() - 3;
+        let mantissa = (bytes >> exponent) as u8 & 7;
+        let code = (exponent as u8 + 1) << 3 | mantissa;
+        Self(NonZeroU8::new(code).unwrap_or(NonZeroU8::MIN))
     }
 
     pub(crate) fn bytes(self) -> u64 {
-        1 << self.0.get()
+        let code = self.0.get();
+        match code >> 3 {
+            0 => code.into(),
+            exponent => u64::from(8 | code & 7) << (exponent - 1),
+        }
     }
 }
 
@@ -169,12 +178,29 @@ impl ReceiveWindow {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_share_loses_an_eighth_at_most_and_is_never_more() {
+        for shift in 0..34 {
+            for extra in [0, 1, (1 << shift) / 7, (1 << shift) - 1] {
+                let bytes = (1_u64 << shift) + extra;
+                let share = ReceiveShare::new(bytes).bytes();
+                let least = bytes.max(ReceiveShare::LEAST);
+                assert!(
+                    share <= least && share > least / 8 * 7 - 8,
+                    "{bytes}: {share}"
+                );
+            }
+        }
+        let most = ReceiveShare::new(u64::MAX);
+        assert_eq!(most.bytes(), ReceiveShare::MOST);
+    }
+
     /// Every small window, with and without a share of scarce memory: the right edge never moves left,
     /// what was promised and fits the buffer is promised again, and nothing beyond the first unit past
     /// the buffer, or past the share, is.
     #[test]
     fn every_small_window_keeps_its_promises() {
-        let shares = [0, 1, 2, 3].map(|log| NonZeroU8::new(log).map(ReceiveShare));
+        let shares = [0, 2, 4, 8].map(|bytes| NonZeroU8::new(bytes).map(ReceiveShare));
         let mut cases = 0;
         for (scale, peer_segment) in [0, 1, 2]
             .into_iter()
