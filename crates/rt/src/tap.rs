@@ -159,7 +159,7 @@ impl Tap {
 /// Default length, in packets, of the kernel's queue in front of a TUN or TAP interface
 /// (`drivers/net/tun.c`, `TUN_READQ_SIZE`).
 const DEFAULT_QUEUE: u32 = 500;
-/// That of an Ethernet interface (`DEFAULT_TX_QUEUE_LEN`).
+/// Default length of the queue of an Ethernet interface (`DEFAULT_TX_QUEUE_LEN`).
 const QUEUE: u32 = 1000;
 
 /// Lengthens a queue of the default length: a program is scheduled later than a NIC reads. Any other

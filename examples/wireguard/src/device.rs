@@ -33,7 +33,7 @@ pub(crate) struct WireGuard {
     mtu: usize,
     ticks: Interval,
     datagram: Box<[u8]>,
-    /// What boringtun writes: a message for the peer, or a packet for the stack.
+    /// Output of boringtun: a message for the peer, or a packet for the stack.
     written: Box<[u8]>,
 }
 
