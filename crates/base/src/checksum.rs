@@ -136,13 +136,12 @@ impl Sum {
     }
 }
 
-/// Folds the carries of a sum of 16-bit words.
+/// Folds the carries of a sum of 16-bit words. A number plus itself with its halves exchanged has
+/// their sum with end-around carry in its upper half (Linux `csum_fold`).
 #[inline]
 pub const fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
 
 #[cfg(test)]
