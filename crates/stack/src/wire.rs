@@ -14,6 +14,7 @@ pub(crate) mod mld;
 pub(crate) mod ndisc;
 pub(crate) mod router;
 mod tcp;
+mod template;
 pub(crate) mod udp;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,6 +34,7 @@ pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use fast_open::FastOpenCookie;
 pub(crate) use ip::{ECN_BITS, write_ip};
 pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
+pub(crate) use template::Template;
 
 /// Most bytes of options in a TCP header (RFC 9293 §3.1).
 pub(crate) const OPTION_SPACE: usize = 40;

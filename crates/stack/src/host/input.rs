@@ -153,7 +153,11 @@ where
             return;
         };
         match connection.on_segment(segment, now) {
-            Reply::None => {}
+            // Pressure on memory reaches a connection with its next change.
+            Reply::Unchanged if !self.transport.memory.is_full() => {
+                return self.transport.runnable.push(connection);
+            }
+            Reply::None | Reply::Unchanged => {}
             Reply::Reset => {
                 let tuple = connection.tuple;
                 self.interface.reset(&tuple, source_mac, segment, now);

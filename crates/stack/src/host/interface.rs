@@ -22,14 +22,14 @@ use crate::pings::Pings;
 use crate::reply_limit::ReplyLimit;
 use crate::stats::HostStats;
 use crate::tcp::send::Plan;
-use crate::tcp::{Connection, Tuple};
+use crate::tcp::{Connection, Train, Tuple};
 use crate::trace::{PacketEvent, Tracer, What, sequence_number};
 use crate::udp::socket::UdpSocket;
 use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
 use crate::wire::udp;
 use crate::wire::{
     self, Addresses, ECN_BITS, EcnFlags, Ends, Flags, MAX_HOP_LIMIT, Mac, Payload, SACK_BLOCKS,
-    Segment, TcpHeader, ip_header_len, link_len, ndisc,
+    Segment, TcpHeader, Template, ip_header_len, link_len, ndisc,
 };
 
 /// Every IPv4 link carries packets of this size (RFC 791).
@@ -256,6 +256,84 @@ where
             .with_hashes(flow, source, destination)
             .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
             .with_departure(plan.departure)
+    }
+
+    /// The train behind `packet`, which carries `plan`, and its headers. A device that takes several
+    /// segments in a packet gets them so.
+    #[inline]
+    pub(super) fn train_behind(
+        &self,
+        connection: &Connection,
+        plan: &Plan,
+        packet: &Packet<D::Frame>,
+    ) -> Option<(Train, Template)> {
+        let is_offloaded = self.port.ring().device().tso().is_some();
+        let train = Train::behind(connection, plan).filter(|_| !is_offloaded)?;
+        let Tuple { local, remote, .. } = connection.tuple;
+        let link = link_len(self.medium, self.config.vlan);
+        let payload = plan.payload();
+        let len = (payload.end - payload.start) as usize;
+        let template = Template::of(packet.bytes(), link, (local, remote), len)?;
+        Some((train, template))
+    }
+
+    /// Steps 1 to 4 for the segments of a train behind the first, `most` at most. Returns their
+    /// number. A drop ends the train, since it may concern the connection.
+    pub(super) fn birth_train(
+        &mut self,
+        connection: &mut Connection,
+        (train, template): (&Train, &Template),
+        most: usize,
+        now: Instant,
+    ) -> usize {
+        let mut born = 0;
+        while born < most
+            && train.continues(connection, now)
+            && let Some(frame) = self.pool.take()
+        {
+            let packet = self.commit_next_of(connection, (train, template), frame, now);
+            self.enqueue(packet, now);
+            born += 1;
+            if !self.drops.is_empty() {
+                break;
+            }
+        }
+        train.end(connection, born, now);
+        born
+    }
+
+    /// Commits the next segment of a train, as [`commit_segment`](Self::commit_segment) would.
+    fn commit_next_of(
+        &self,
+        connection: &mut Connection,
+        (train, template): (&Train, &Template),
+        mut frame: D::Frame,
+        now: Instant,
+    ) -> Packet<D::Frame> {
+        let (seq, payload) = train.next(connection);
+        let bytes = frame.bytes_mut();
+        let (len, deferred) = if self.completes_frames() {
+            template.write_incomplete(bytes, seq, payload)
+        } else {
+            (template.write(bytes, seq, payload), Deferred::Nothing)
+        };
+        let len = len as u32;
+        let segment = train.commit_next(connection, now);
+        let credit = NonZeroU32::new(len);
+        let credit = credit.map(|len| connection.tsq.charge(&connection.config.tsq, len));
+        let (flow, source, destination) = connection.hashes;
+        let owner = Owner {
+            socket: connection.id,
+            segment: Some(segment),
+        };
+        let tos = connection.config.tos & !ECN_BITS;
+        Packet::new(frame, len)
+            .with_medium(self.medium)
+            .with_deferred(deferred)
+            .with_owner(owner, credit)
+            .with_hashes(flow, source, destination)
+            .with_tos(tos, priority_of_tos(tos))
+            .with_departure(now)
     }
 
     /// The packet of the next datagram of `socket`, whose destination is at `mac`.

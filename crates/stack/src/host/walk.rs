@@ -83,7 +83,13 @@ where
                 break;
             };
             let quota = QUOTA.min(BUDGET - births);
-            let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
+            let mut born = 0;
+            while born < quota {
+                match self.birth_next(id, quota - born, now) {
+                    0 => break,
+                    more => born += more,
+                }
+            }
             births += born;
             if born == quota {
                 self.transport.requeue(id);
@@ -93,12 +99,13 @@ where
         births
     }
 
-    /// Takes one segment of one connection through steps 1 to 4: decide, then commit. False if
-    /// something blocks it; the end of that makes the connection runnable again.
-    fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
+    /// Takes the next segment of one connection through steps 1 to 4, decide, then commit, and the
+    /// [train](crate::tcp::Train) behind it, `quota` segments in all. Returns their number; 0 if
+    /// something blocks the first: the end of that makes the connection runnable again.
+    fn birth_next(&mut self, id: SocketId, quota: usize, now: Instant) -> usize {
         let most = self.interface.largest_burst();
         let Some(connection) = self.transport.sockets.connection_mut(id) else {
-            return self.birth_datagram(id, now);
+            return usize::from(self.birth_datagram(id, now));
         };
         let plan = match connection.plan(most, now) {
             Ok(plan) => plan,
@@ -108,7 +115,7 @@ where
                 {
                     self.transport.paced.push(at, id);
                 }
-                return false;
+                return 0;
             }
         };
         let next_hop = connection.next_hop;
@@ -118,7 +125,7 @@ where
         };
         self.settle_drops(DropStage::Later, now);
         let Some(mac) = mac else {
-            return false;
+            return 0;
         };
         let frame = if plan.segments > 1 {
             self.interface.pool.take_large()
@@ -127,15 +134,25 @@ where
         };
         let Some(frame) = frame else {
             self.transport.wait_for_frame(id);
-            return false;
+            return 0;
         };
         let connection = self.transport.sockets.connection_mut(id);
         let connection = connection.expect("it made the plan");
         let packet = self
             .interface
             .commit_segment(connection, &plan, mac, frame, now);
+        let train = (self.interface).train_behind(connection, &plan, &packet);
         self.enqueue(packet, now);
-        true
+        let mut born = 1;
+        // The drop of the first may have changed the connection, but the train notices.
+        if let Some((train, template)) = train
+            && let Some(connection) = self.transport.sockets.connection_mut(id)
+        {
+            let most = quota.saturating_sub(born);
+            born += (self.interface).birth_train(connection, (&train, &template), most, now);
+            self.settle_drops(DropStage::Enqueue(Some(id)), now);
+        }
+        born
     }
 
     /// Step 4: the packet enters the qdisc; packets dropped for it are settled at once.

@@ -8,6 +8,7 @@ use super::connection::Connection;
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
+use super::prediction::NextData;
 use super::receiver::{Acknowledgment, Bounds, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
@@ -23,6 +24,8 @@ const MARK_QUICK_ACKS: u32 = 2;
 pub(crate) enum Reply {
     /// Nothing: the connection sends what it owes by itself.
     None,
+    /// Nothing either, and its events, memory and deadlines are what they were.
+    Unchanged,
     /// Answer this very segment with a reset.
     Reset,
     /// A passive open is complete: hand the connection to its listener.
@@ -34,6 +37,9 @@ impl Connection {
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.receiver.totals.segments_in += segment.count();
         self.receiver.acks.allow_answers();
+        if let Some(next) = NextData::predicted(self, segment, now) {
+            return next.accept(self, now);
+        }
         match self.state {
             // Only the application's handle remains; to the peer the connection does not exist.
             State::Closed => Reply::Reset,
@@ -119,7 +125,7 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4: every state in which both ends know each other's sequence numbers.
-    fn synchronized(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+    pub(super) fn synchronized(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let Some(negotiated) = &self.negotiated else {
             return Reply::None;
         };
@@ -462,7 +468,8 @@ impl Connection {
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
-        let rule = self.config.ack_compression.filter(|_| sack);
+        let is_ahead = offset > self.receiver.next();
+        let rule = self.config.ack_compression.filter(|_| sack && is_ahead);
         let srtt = self.send.flight.rtt.srtt();
         let compression = rule.map(|rule| self.receiver.compression(rule, srtt, now));
         let payload = (segment.payload, segment.size as u64);
@@ -477,7 +484,8 @@ impl Connection {
 
     /// Sizes the window before payload is accepted. After a duplicate segment the peer needs
     /// acknowledgments at once (Linux).
-    fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
+    #[inline]
+    pub(super) fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
             self.receiver.acks.acknowledge_quickly(QUICK_ACKS);
         }

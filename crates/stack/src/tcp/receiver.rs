@@ -306,6 +306,34 @@ impl Receiver {
         }
     }
 
+    /// The `len` bytes that come next, with nothing beyond them, can be [accepted](Self::accept_next).
+    #[inline]
+    pub(super) fn takes_next(&self, len: usize) -> bool {
+        self.ahead.is_empty()
+            && self.duplicate.is_none()
+            && self.fin.is_none()
+            && self.next > 0
+            && self.next + len as u64 <= self.edge()
+    }
+
+    /// [`accept`](Self::accept) for payload that [can be taken](Self::takes_next), at the next offset.
+    /// True if the application waits for it.
+    #[inline]
+    pub(super) fn accept_next(&mut self, (payload, size): (&[u8], u64), deadline: Instant) -> bool {
+        self.keep_until = deadline + KEEP;
+        if self.window.open_by(payload.len() as u64, size) {
+            self.acks.acknowledge_next();
+        }
+        self.bytes.write(self.next, payload);
+        self.next += payload.len() as u64;
+        self.acks.on_progress();
+        let unacknowledged = self.next - self.acknowledged.min(self.next);
+        let enough = unacknowledged >= 2 * self.window.peer_segment;
+        self.acks.owe(enough, deadline);
+        self.totals.bytes_received += payload.len() as u64;
+        self.wake_reader()
+    }
+
     /// Text at the offsets `range` has arrived. The part received before is reported with D-SACK
     /// (RFC 2883).
     pub(super) fn note_duplicate(&mut self, range: Range<u64>) {
@@ -431,6 +459,7 @@ impl Receiver {
     }
 
     /// Memory held, in bytes.
+    #[inline]
     pub(super) fn memory(&self) -> usize {
         self.bytes.memory() + self.ahead.memory()
     }

@@ -152,6 +152,23 @@ impl SendHalf {
         }
     }
 
+    /// Nothing is outstanding, and no loss or window is being judged: an acknowledgment of nothing
+    /// new has only its window to report.
+    #[inline]
+    pub(super) fn expects_nothing(&self) -> bool {
+        self.is_quiet() && self.flight.recovery.is_undisturbed()
+    }
+
+    /// A segment at `offset` acknowledges nothing new, up to `ack`, and offers `window` bytes, while
+    /// [nothing is expected](Self::expects_nothing).
+    #[inline]
+    pub(super) fn on_nothing_new(&mut self, offset: u64, ack: u64, window: u64) {
+        self.update_window(offset, ack, window);
+        self.on_peer_alive(false);
+        self.flight.refused = false;
+        self.flight.timers.cancel_reorder();
+    }
+
     /// The stream offset that acknowledgment number `ack` names, if RFC 5961 §5.2 accepts it.
     pub(super) fn acceptable_ack(&self, ack: u32) -> Option<u64> {
         let una = self.flight.una();

@@ -16,7 +16,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// The number that announces TCP.
 pub(super) const PROTOCOL: u8 = 6;
 /// Offset of the checksum in the header.
-const CHECKSUM: usize = 16;
+pub(super) const CHECKSUM: usize = 16;
 /// Control flags.
 const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
@@ -318,7 +318,7 @@ impl Payload<'_> {
     /// No payload.
     pub(crate) const EMPTY: Self = Self::Zeros(0);
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Bytes(front, back) => front.len() + back.len(),
             Self::Chunks(_, from, to) => to - from,
@@ -326,7 +326,7 @@ impl Payload<'_> {
         }
     }
 
-    fn write(&self, place: &mut [u8]) {
+    pub(super) fn write(&self, place: &mut [u8]) {
         match self {
             Self::Bytes(front, back) => {
                 let (before, behind) = place.split_at_mut(front.len());
@@ -350,7 +350,7 @@ impl Payload<'_> {
 
     /// Writes it, and returns its part of the checksum.
     #[inline]
-    fn write_and_sum(&self, place: &mut [u8]) -> u64 {
+    pub(super) fn write_and_sum(&self, place: &mut [u8]) -> u64 {
         match self {
             // A segment seldom wraps around the send buffer's end.
             Self::Bytes(front, []) => checksum::copy(front, place).into(),

@@ -52,7 +52,7 @@ impl Memory {
         self.buffered
     }
 
-    fn is_full(&self) -> bool {
+    pub(in crate::host) fn is_full(&self) -> bool {
         self.buffered > self.limits.memory.get()
     }
 

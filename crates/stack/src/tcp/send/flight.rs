@@ -113,7 +113,7 @@ pub(in crate::tcp) struct Flight {
     idle_since: Option<Instant>,
     /// The qdisc refused a segment. Nothing is sent until it may have room again: a completion of
     /// ours, an acknowledgment or a timeout.
-    pub(super) refused: bool,
+    pub(in crate::tcp) refused: bool,
     /// The window was reduced: with classic ECN the next new data says so (RFC 3168 §6.1.2).
     pub(in crate::tcp) cwr_due: bool,
     totals: Totals,

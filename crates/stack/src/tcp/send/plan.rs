@@ -70,7 +70,7 @@ impl Plan {
     }
 
     /// The bytes of the application's stream in it.
-    pub(in crate::tcp) fn payload(&self) -> Range<u64> {
+    pub(crate) fn payload(&self) -> Range<u64> {
         self.range.start.max(1)..self.range.end - u64::from(self.fin)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant, SegmentId, Tso};
+use tautline_base::{Bytes, Instant, Rate, SegmentId, Tso};
 
 use super::SendHalf;
 use super::persist::Persist;
@@ -260,7 +260,8 @@ impl SendHalf {
         }
         if self.flight.paced(plan).is_some() {
             let rate = self.flight.pacing_rate();
-            self.flight.congestion.pace(plan, len, rate);
+            let len = (len, u32::from(plan.segments));
+            self.flight.congestion.pace(plan.departure, len, rate);
         }
     }
 
@@ -276,6 +277,40 @@ impl SendHalf {
         let id = self.flight.commit_new(plan, buffer_limited, now);
         self.stream.sent(self.flight.nxt());
         id
+    }
+
+    /// A full segment of `len` bytes of new data leaves behind another one in the same instant.
+    /// Returns its number.
+    #[inline]
+    pub(in crate::tcp) fn commit_in_train(
+        &mut self,
+        len: u64,
+        pace: Option<Rate>,
+        now: Instant,
+    ) -> SegmentId {
+        let flight = &mut self.flight;
+        if let Some(rate) = pace {
+            flight.congestion.pace(now, (len, 1), rate);
+        }
+        let (nxt, sampler) = (flight.nxt(), &mut flight.congestion.sampler);
+        flight.segments.record(nxt..nxt + len, false, now, sampler)
+    }
+
+    /// `count` segments of `len` bytes were [committed in a train](Self::commit_in_train). To assess
+    /// the use of the window once is the same as after each segment: the more is in flight, the more
+    /// the window limits, and what it limits is assessed anew at once.
+    pub(in crate::tcp) fn end_train(&mut self, count: u64, len: u64, now: Instant) {
+        let totals = &mut self.totals;
+        totals.segments_out += count;
+        totals.data_segments_out += count;
+        let buffer_limited = self.stream.buffer.wants_room();
+        let flight = &mut self.flight;
+        flight.cwr_due = false;
+        if flight.congestion.uses_prr() {
+            flight.recovery.on_sent(Bytes::new(count * len));
+        }
+        flight.validate_window(buffer_limited, now);
+        flight.schedule_tail_probe(now);
     }
 
     /// A window probe left.

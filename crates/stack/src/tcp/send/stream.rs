@@ -89,6 +89,12 @@ impl Stream {
         record.copied().unwrap_or_else(|| self.buffer.end())
     }
 
+    /// No record ends within the data.
+    #[inline]
+    pub(in crate::tcp) fn is_in_one_record(&self) -> bool {
+        self.records.is_none()
+    }
+
     /// A record ends at `end`, and there is data beyond it.
     pub(super) fn ends_record(&self, end: u64) -> bool {
         self.records.is_some() && end == self.record_end() && end < self.buffer.end()

@@ -9,7 +9,7 @@ use tautline_cc::{Ack, Signal};
 use tautline_qdisc::DropReason;
 
 use super::Flight;
-use super::recovery::{Phase, PrrAck, TailProbe};
+use super::recovery::{Phase, PrrAck};
 use super::rtt::MAX_RTO;
 use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
 use crate::tcp::ecn::Marks;
@@ -25,7 +25,7 @@ impl Flight {
         let &AckInput { now, ack, .. } = input;
         self.refused = false;
         if self.has_nothing_to_learn(input) {
-            self.timers.reorder = None;
+            self.timers.cancel_reorder();
             return None;
         }
         let prior_in_flight = Bytes::new(self.segments.in_flight());
@@ -135,9 +135,7 @@ impl Flight {
         self.segments.is_empty()
             && input.ack == self.una()
             && input.sack[0].is_none()
-            && self.recovery.phase == Phase::Open
-            && self.recovery.undo.is_none()
-            && self.recovery.tail == TailProbe::None
+            && self.recovery.is_undisturbed()
     }
 
     /// An acknowledgment that covers a retransmission is ambiguous: what was sent once waited at

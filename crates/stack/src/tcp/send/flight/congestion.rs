@@ -8,7 +8,6 @@ use tautline_cc::{
 
 use super::cwnd_validation::WindowUse;
 use crate::pacer::{Pacer, PacerConfig};
-use crate::tcp::send::plan::Plan;
 
 /// A controller, and the verdict after the latest event.
 pub(in crate::tcp) struct Congestion {
@@ -69,15 +68,18 @@ impl Congestion {
         self.pacer.next()
     }
 
-    /// `plan` departs with `payload` bytes. Windows and delivery rates count payload, and so must
-    /// what is paced by them (as in Linux).
-    pub(in crate::tcp::send) fn pace(&mut self, plan: &Plan, payload: u64, rate: Rate) {
-        self.pacer.departed(
-            plan.departure,
-            (Bytes::new(payload), u32::from(plan.segments)),
-            rate,
-            self.verdict.burst,
-        );
+    /// `payload` bytes depart in so many `segments`. Windows and delivery rates count payload, and
+    /// so must what is paced by them (as in Linux).
+    #[inline]
+    pub(in crate::tcp) fn pace(
+        &mut self,
+        departure: Instant,
+        (payload, segments): (u64, u32),
+        rate: Rate,
+    ) {
+        let len = (Bytes::new(payload), segments);
+        self.pacer
+            .departed(departure, len, rate, self.verdict.burst);
     }
 
     /// The qdisc refuses a segment that was to depart at `at`: that is too far in the future.

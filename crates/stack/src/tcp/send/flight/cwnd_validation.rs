@@ -35,7 +35,7 @@ impl Flight {
     /// New data has left. If less than the window was in flight for a retransmission timeout,
     /// limited neither by the window nor by the send buffer (`buffer_limited`), reports the amount
     /// used to the controller.
-    pub(super) fn validate_window(&mut self, buffer_limited: bool, now: Instant) {
+    pub(in crate::tcp::send) fn validate_window(&mut self, buffer_limited: bool, now: Instant) {
         let in_flight = self.segments.in_flight();
         let usage = &mut self.congestion.usage;
         usage.largest = usage.largest.max(in_flight);

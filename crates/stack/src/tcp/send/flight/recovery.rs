@@ -83,6 +83,12 @@ impl Recovery {
         self.phase == Phase::Open
     }
 
+    /// No loss is known, suspected or being judged.
+    #[inline]
+    pub(in crate::tcp::send) fn is_undisturbed(&self) -> bool {
+        self.phase == Phase::Open && self.undo.is_none() && self.tail == TailProbe::None
+    }
+
     /// Retransmissions wait while forward RTO recovery tries new data.
     pub(in crate::tcp::send) fn is_trying_new_data(&self) -> bool {
         matches!(
@@ -106,7 +112,7 @@ impl Recovery {
     }
 
     /// Bytes were sent, new or again.
-    pub(super) fn on_sent(&mut self, bytes: Bytes) {
+    pub(in crate::tcp::send) fn on_sent(&mut self, bytes: Bytes) {
         if let Phase::Recovery(episode) = &mut self.phase {
             episode.on_sent(bytes);
         }

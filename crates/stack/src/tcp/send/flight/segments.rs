@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::SentRate;
+use tautline_cc::{Sampler, SentRate};
 
 pub(in crate::tcp) use self::loss::{Losses, TIMER_SLACK};
 use self::rack::Rack;
@@ -99,6 +99,20 @@ pub(in crate::tcp) struct Segments {
 }
 
 impl Segments {
+    /// Records a segment that was never sent before, with its rate sample. Returns its number.
+    #[inline]
+    pub(in crate::tcp) fn record(
+        &mut self,
+        range: Range<u64>,
+        fin: bool,
+        departure: Instant,
+        sampler: &mut Sampler,
+    ) -> SegmentId {
+        let in_flight = Bytes::new(self.in_flight() + (range.end - range.start));
+        let sent = sampler.on_send(departure, in_flight, self.is_empty());
+        self.push(range, fin, sent)
+    }
+
     /// SND.UNA.
     pub(in crate::tcp) fn una(&self) -> u64 {
         self.una

@@ -12,7 +12,8 @@ use crate::tcp::send::plan::Plan;
 impl Flight {
     /// The congestion window has room for `range`. With nothing in flight one segment always has: a
     /// FIN may make it one longer than the smallest window.
-    pub(in crate::tcp::send) fn fits_cwnd(&self, range: &Range<u64>) -> bool {
+    #[inline]
+    pub(in crate::tcp) fn fits_cwnd(&self, range: &Range<u64>) -> bool {
         let in_flight = self.segments.in_flight();
         in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
     }
@@ -68,16 +69,13 @@ impl Flight {
             self.cwr_due = false;
         }
         let id = self.segments.next_id();
-        let mut record = |range: Range<u64>, fin: bool| {
-            let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
-            let first = self.segments.is_empty();
-            let sent = self.congestion.sampler.on_send(departure, in_flight, first);
-            self.segments.push(range, fin, sent);
-        };
+        let sampler = &mut self.congestion.sampler;
         if plan.segments == 1 {
-            record(plan.range.clone(), plan.fin);
+            (self.segments).record(plan.range.clone(), plan.fin, departure, sampler);
         } else {
-            plan.pieces().for_each(|(range, fin)| record(range, fin));
+            for (range, fin) in plan.pieces() {
+                self.segments.record(range, fin, departure, sampler);
+            }
         }
         if self.congestion.uses_prr() {
             self.recovery.on_sent(Bytes::new(len));

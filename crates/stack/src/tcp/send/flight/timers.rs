@@ -22,6 +22,12 @@ impl SendTimers {
         sooner(sooner(self.rto, self.tail), self.reorder)
     }
 
+    /// Nothing is outstanding that could be reordered.
+    #[inline]
+    pub(in crate::tcp::send) fn cancel_reorder(&mut self) {
+        self.reorder = None;
+    }
+
     pub(in crate::tcp::send) fn stop(&mut self) {
         *self = Self::default();
     }
