@@ -11,6 +11,7 @@ mod held_lease;
 pub mod http;
 pub mod introspection;
 mod lease;
+pub mod log;
 pub mod net;
 pub mod open;
 pub mod path;

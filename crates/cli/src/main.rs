@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use tautline_cli::args::parse_from;
 use tautline_cli::command::Tautline;
+use tautline_cli::log;
 
 /// Names that a link of this program may have, and the commands they stand for.
 const NAMES: [(&str, &str); 4] = [
@@ -17,6 +18,7 @@ const NAMES: [(&str, &str); 4] = [
 ];
 
 fn main() -> ExitCode {
+    log::start();
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|word| Path::new(word).file_name());
     let command = NAMES

@@ -203,7 +203,12 @@ ip link set lo up; ip address add 192.0.2.1/32 dev lo
 server=$!
 trap 'kill $server' EXIT
 until ss -Hltn | grep -q :5201; do sleep 0.05; done
-"$0" link --delay 5ms --internet --pcapng one.pcapng -- "$0" iperf3 -c 192.0.2.1 -n 300K -R -J > alone.json
+cat > command <<'END'
+"$0" iperf3 -c 192.0.2.1 -n 300K -R -J > alone.json
+for _ in $(seq 200); do if grep -q 'released.*peer' log; then break; fi; sleep 0.05; done
+END
+RUST_LOG=tautline_rt=debug,tautline_netstack=debug \
+    "$0" link --delay 5ms --internet --pcapng one.pcapng -- bash -ec '. ./command' "$0" 2> log
 "$0" link --delay 5ms --internet -- "$0" link --delay 5ms -- "$0" iperf3 -c 192.0.2.1 -n 300K -J > nested.json
 "$0" link --internet -- cat /etc/resolv.conf > resolver
 if "$0" link --delay 5ms -- ping -c 1 -W 1 192.0.2.1 > /dev/null; then exit 1; fi
@@ -224,6 +229,14 @@ fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let bytes = report["end"]["sum_received"]["bytes"].as_u64();
         assert!(bytes >= Some(300 << 10), "{name}: {text}");
+    }
+    let log = std::fs::read_to_string(at("log")).expect("written");
+    for words in [
+        ["requested", "peer=10.77.0.15:"],
+        ["released", "retransmits="],
+    ] {
+        let has = |line: &str| words.iter().all(|word| line.contains(word));
+        assert!(log.lines().any(has), "{words:?}: {log}");
     }
     let resolver = std::fs::read_to_string(at("resolver")).expect("written");
     assert_eq!(resolver, "nameserver 10.77.0.3\n");

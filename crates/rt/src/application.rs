@@ -5,6 +5,8 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, Tracer};
 
+use crate::log;
+
 /// A program on a host `H`.
 pub trait Application<H> {
     /// Handles an event of the host.
@@ -43,6 +45,7 @@ where
     let mut pending = host.next_event();
     loop {
         while let Some(event) = pending {
+            log::report(host, &event);
             application.on_event(host, event, now);
             pending = host.next_event();
         }

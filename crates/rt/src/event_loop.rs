@@ -169,6 +169,9 @@ impl EventLoop {
             // The thread was not scheduled. Without the frames behind the first batch, expired
             // timers would retransmit data that has been acknowledged since.
             let is_late = promised.is_some_and(|at| now > at + LATE);
+            if let Some(at) = promised.filter(|_| is_late) {
+                tracing::debug!(by = ?(now - at), "the thread was scheduled late");
+            }
             for _ in 0..CATCH_UP {
                 if received < FULL_BATCH || !(is_late || host.is_flooded()) {
                     break;
@@ -336,9 +339,11 @@ where
     L: Limit,
 {
     if host.device_mut().is_gone() {
+        tracing::warn!("the device is gone");
         return false;
     }
     if host.device_mut().needs_reset() {
+        tracing::warn!("the device is reset; packets in it are dropped");
         host.reset_device(now);
     }
     true

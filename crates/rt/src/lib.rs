@@ -10,6 +10,7 @@ pub mod blocking;
 pub mod bridge;
 pub mod clock;
 pub mod handle;
+mod log;
 pub mod tokio_net;
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -17,6 +17,7 @@ use tautline_stack::Rejection;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tracing::debug;
 
 use crate::{Netstack, UdpIncoming};
 
@@ -127,10 +128,14 @@ pub(crate) async fn run<W: Upstream>(
 
 /// Connects upstream, answers the SYN, and copies both ways.
 async fn serve(upstream: &impl Upstream, limit: Duration, request: TcpRequest) {
-    let mut server = match timeout(limit, upstream.connect(request.local_addr())).await {
-        Ok(Ok(server)) => server,
-        Ok(Err(how)) => return request.reject(how),
-        Err(_) => return request.reject(Rejection::Silence),
+    let (client, to) = (request.peer_addr(), request.local_addr());
+    let connected = timeout(limit, upstream.connect(to)).await;
+    let mut server = match connected.unwrap_or(Err(Rejection::Silence)) {
+        Ok(server) => server,
+        Err(how) => {
+            debug!(%client, %to, ?how, "not connected upstream");
+            return request.reject(how);
+        }
     };
     // The client has given up.
     let Ok(mut stream) = request.accept().await else {

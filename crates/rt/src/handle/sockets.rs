@@ -13,6 +13,7 @@ use super::command::{Command, Connect};
 use super::connection::{self, Fate};
 use super::{Failure, Fixed, Rebuild, listener_host, udp_host};
 use crate::application::{Application, Next};
+use crate::log;
 
 /// Most commands per turn, so that a busy application does not starve the host's packets.
 const COMMANDS: usize = 256;
@@ -238,8 +239,14 @@ impl<B> Sockets<B> {
         };
         match fate {
             Fate::Open => return,
-            Fate::Close => host.close(id, now),
-            Fate::Reset => reset(id, host, now),
+            Fate::Close => {
+                log::released(host, id);
+                host.close(id, now);
+            }
+            Fate::Reset => {
+                log::released(host, id);
+                reset(id, host, now);
+            }
         }
         self.slots[id.index as usize] = None;
     }
