@@ -51,7 +51,7 @@ pub enum Failure {
     /// The connection ended before the transfer did.
     #[error("{0}")]
     Closed(CloseReason),
-    /// The peer says nothing any more.
+    /// The peer has become silent.
     #[error("the peer has been silent for {0:?} in the middle of the transfer")]
     Silent(Duration),
     /// The peer has never said anything.
@@ -84,7 +84,7 @@ pub enum Failure {
     },
     /// The received data cannot be written.
     #[error(
-        "cannot write what was received: {0}; the sender is told by a reset. Free space, or choose another --out"
+        "cannot write what was received: {0}; a reset notifies the sender. Free space, or choose another --out"
     )]
     Store(io::Error),
     /// No DHCP server has answered.

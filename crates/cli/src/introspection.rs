@@ -9,13 +9,12 @@ use tautline_stack::attribution::{Attribution, Cause};
 
 use crate::report::{micros, print_json};
 
-/// The connection and its waits.
+/// A connection, and the time its bytes waited, by cause.
 #[derive(Clone, Debug, Serialize)]
 struct Introspection {
     event: &'static str,
     /// The line in the manner of `ss -tin`.
     ss: String,
-    /// By cause.
     waited_for: BTreeMap<&'static str, Waits>,
 }
 
@@ -77,12 +76,12 @@ mod tests {
     use tautline_stack::TcpConfig;
 
     #[test]
-    fn every_cause_is_told_of_with_its_bytes() {
+    fn every_cause_is_reported_with_its_bytes() {
         let sender = TcpConfig {
             attribution: true,
             ..TcpConfig::default()
         };
-        let mut told = None;
+        let mut shown = None;
         let watched = Transfer {
             bytes: 100_000,
             sender,
@@ -94,19 +93,19 @@ mod tests {
                 && let (Some(info), Some(attribution)) =
                     (end.host.info(socket), end.host.attribution(socket))
             {
-                told = Some(serde_json::to_value(describe(&info, attribution)).expect("JSON"));
+                shown = Some(serde_json::to_value(describe(&info, attribution)).expect("JSON"));
             }
         });
         watched.expect("the transfer completes");
-        let told = told.expect("the connection was open");
+        let shown = shown.expect("the connection was open");
         assert!(
-            told["ss"]
+            shown["ss"]
                 .as_str()
                 .is_some_and(|line| line.contains(" cwnd:")),
-            "{told}"
+            "{shown}"
         );
         for cause in Cause::OF_BYTES {
-            let waits = &told["waited_for"][cause.name()];
+            let waits = &shown["waited_for"][cause.name()];
             assert!(waits["bytes"].as_u64() >= Some(100_000), "{cause}: {waits}");
             let in_buckets: u64 = waits["histogram"]
                 .as_array()

@@ -19,7 +19,7 @@ pub struct Receiving {
     listener: SocketId,
     sink: Sink,
     json: bool,
-    /// Longest the peer may say nothing.
+    /// Longest silence of the peer.
     patience: Duration,
     block: Vec<u8>,
     /// Bytes of the block that are filled.
@@ -38,7 +38,7 @@ enum Stage {
         reporter: Reporter,
         heard: Instant,
     },
-    /// All was received; what the sink keeps is being stored.
+    /// Everything was received; the sink is storing it.
     Storing {
         socket: SocketId,
         info: Box<TcpInfo>,
@@ -211,8 +211,8 @@ impl Receiving {
         Ok(())
     }
 
-    /// Stores a block, and confirms after the last. Between two blocks the host is served:
-    /// the sender asks whether we live.
+    /// Stores a block, and confirms after the last. Between two blocks the host runs and answers
+    /// the sender's keepalive probes.
     fn store<Q, D, T, L>(
         &mut self,
         host: &mut Host<Stats<Q>, D, T, L>,
@@ -252,7 +252,7 @@ impl Receiving {
         L: Limit,
     {
         if let Some(socket) = socket {
-            // Already over, or it is now.
+            // Fails if the connection is closed already.
             let _ = host.abort(socket);
         }
         self.stage = Stage::Failed(failure);

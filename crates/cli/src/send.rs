@@ -1,8 +1,8 @@
 //! [`Sending`]: connects, sends a source, closes its half and waits for the peer to close its own.
 //!
-//! The receiver's FIN confirms the transfer: ours closes its half only once it has stored everything,
-//! and resets the connection if it cannot. A kernel's program that does neither confirms that its
-//! kernel has received everything.
+//! The receiver's FIN confirms the transfer: ours closes its half only once it has stored
+//! everything, and resets the connection if it cannot. A kernel's program that does neither
+//! confirms that its kernel has received everything.
 
 use std::io;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ enum Stage {
     /// Data flows.
     Open {
         reporter: Reporter,
-        /// All of it was handed over.
+        /// All data and our FIN were passed to the host.
         ended: bool,
         /// Time until all data and our FIN were acknowledged.
         delivered: Option<Duration>,
@@ -53,8 +53,9 @@ enum Stage {
 }
 
 impl Sending {
-    /// Begins to connect, `local` being as in [`Host::connect_from`]. The transfer fails if the peer
-    /// is silent for `patience`; keepalive probes make it answer when it has nothing to acknowledge.
+    /// Begins to connect, `local` being as in [`Host::connect_from`]. The transfer fails if the
+    /// peer is silent for `patience`; keepalive probes make it answer when it has nothing to
+    /// acknowledge.
     ///
     /// # Errors
     /// If the connection cannot be opened.
@@ -172,7 +173,7 @@ impl Sending {
                 self.pump(host, now)
             }
             Event::Writable(_) => self.pump(host, now),
-            // Whatever it says is discarded; its FIN shows in the connection's state.
+            // The peer's data is discarded; its FIN shows in the connection's state.
             Event::Readable(socket) => {
                 while let Ok(Recv::Data(_)) = host.recv(socket, &mut [0; 1024]) {}
                 Ok(())
@@ -244,7 +245,7 @@ impl Sending {
         T: Tracer,
         L: Limit,
     {
-        // Already over, or it is now.
+        // Fails if the connection is closed already.
         let _ = host.abort(self.socket);
         self.stage = Stage::Failed(failure);
     }

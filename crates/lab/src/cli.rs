@@ -84,12 +84,12 @@ impl Library {
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExitStatus {
-    /// Every shape holds.
-    Well,
+    /// Every shape holds, or there was none to judge.
+    Holds,
     /// A shape does not hold.
-    Otherwise,
+    DoesNotHold,
     /// Some shapes could not be checked: their cells were not run. The others hold.
-    Partly,
+    NotAllJudged,
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -107,9 +107,9 @@ impl Cli {
             Command::Compare(compare) => compare.compare(),
         };
         match outcome {
-            Ok(ExitStatus::Well) => ExitCode::SUCCESS,
-            Ok(ExitStatus::Otherwise) => ExitCode::from(1),
-            Ok(ExitStatus::Partly) => ExitCode::from(3),
+            Ok(ExitStatus::Holds) => ExitCode::SUCCESS,
+            Ok(ExitStatus::DoesNotHold) => ExitCode::from(1),
+            Ok(ExitStatus::NotAllJudged) => ExitCode::from(3),
             Err(failure) => {
                 eprintln!("lab: {failure}");
                 ExitCode::from(2)

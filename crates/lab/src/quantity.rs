@@ -32,21 +32,21 @@ pub enum Quantity {
     PacingRate,
     /// Bytes below the socket, in qdisc and ring.
     TsqCharge,
-    /// The most of them that TCP Small Queues allows, in bytes.
+    /// Limit of TCP Small Queues on these bytes.
     TsqLimit,
-    /// From one program to the other, in ms, at the time of arrival.
+    /// One-way delay between the programs in ms, at the time of arrival.
     OneWay,
-    /// One page with all its objects, in ms, at the time it was complete.
+    /// Duration of the fetch of a page with all its objects in ms, at its end.
     Fetch,
-    /// Waiting in the qdisc, in packets.
+    /// Backlog of the qdisc in packets.
     Backlog,
-    /// Waiting in the qdisc, in bytes.
+    /// Backlog of the qdisc in bytes.
     BacklogBytes,
-    /// In the device's ring, in packets.
+    /// Occupancy of the device's ring in packets.
     Ring,
-    /// In the device's ring, in bytes.
+    /// Occupancy of the device's ring in bytes.
     RingBytes,
-    /// The limit on the latter, in bytes.
+    /// Limit of the device's ring in bytes.
     RingLimit,
     /// Packets that the qdisc dropped in a sample interval.
     Drops,
@@ -98,7 +98,7 @@ impl Quantity {
         self.row().1
     }
 
-    /// The unit its values are in; what an axis of a plot says in brackets.
+    /// Unit of its values, shown in brackets at a plot's axis.
     pub const fn unit(self) -> &'static str {
         self.row().2
     }
@@ -108,8 +108,7 @@ impl Quantity {
         matches!(self, Self::Goodput | Self::Drops | Self::Marks | Self::Sent)
     }
 
-    /// Whether a value counts what happened in a sample interval, so that all of them sum up to a
-    /// total.
+    /// Whether a value counts events of a sample interval, so that the values sum up to a total.
     pub const fn counts(self) -> bool {
         matches!(self, Self::Drops | Self::Marks | Self::Sent)
     }

@@ -1,5 +1,5 @@
-//! [`RowResult`]: a row of the papers with the numbers of its cells and a verdict for each shape;
-//! what `result.json` holds.
+//! [`RowResult`]: the content of `result.json`, a row of the papers with the numbers of its cells and
+//! a judgment of each shape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct RowResult {
     pub paper: String,
     /// The paper's finding, in our words.
     pub claim: String,
-    /// The world it was run in.
+    /// Where it was run.
     pub path: Backend,
     /// Names of the axes.
     pub axes: Vec<String>,
@@ -30,7 +30,7 @@ pub struct RowResult {
     pub table: Vec<String>,
     /// Differences from the paper, and the reasons.
     pub note: Option<String>,
-    /// Flent's test that the flows are, if they are one.
+    /// Flent's test with the same flows, if there is one.
     pub flent: Option<FlentTest>,
     /// Figures to draw; if empty, defaults that suit any row.
     pub figures: Vec<Figure>,
@@ -45,16 +45,16 @@ pub struct RowResult {
 /// One cell over its repetitions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
-    /// Which.
+    /// Its values of the axes.
     pub cell: Cell,
-    /// The seed of each repetition: its files are named by it. None: the cell was not run.
+    /// The seed of each repetition, which names its files. Empty if the cell was not run.
     pub seeds: Vec<u64>,
     /// Every number of the summaries.
     pub numbers: BTreeMap<String, Estimate>,
 }
 
 impl CellResult {
-    /// Whether there is anything of it.
+    /// Whether it has results.
     pub fn was_run(&self) -> bool {
         !self.seeds.is_empty()
     }
@@ -84,14 +84,14 @@ impl RowResult {
     }
 }
 
-/// Number of shapes that hold.
+/// Counts of a row's shapes by judgment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// So many do.
+    /// Shapes that hold.
     pub holds: usize,
-    /// Number of shapes that could not be checked: their cells were not run.
+    /// Shapes that could not be checked because their cells were not run.
     pub not_judged: usize,
-    /// All there are.
+    /// All shapes.
     pub all: usize,
 }
 
@@ -117,13 +117,13 @@ impl std::iter::Sum for Score {
     }
 }
 
-/// Whether a shape of the paper shows.
+/// A shape of the paper and its judgment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShapeResult {
     /// The shape.
     #[serde(flatten)]
     pub expected: Expected,
-    /// Whether it shows.
+    /// The judgment.
     pub judged: Judgment,
     /// The numbers that the expression names, in order of appearance.
     pub seen: Vec<ObservedNumber>,
@@ -133,9 +133,9 @@ pub struct ShapeResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgment {
-    /// It does.
+    /// The results show it.
     Holds,
-    /// It does not.
+    /// The results contradict it.
     DoesNotHold,
     /// The expression reads these cells, which were not run.
     NotRun(Vec<String>),
@@ -171,7 +171,7 @@ pub struct Anova {
     pub metric: String,
     /// The axis whose values are the groups.
     pub over: String,
-    /// The other axes' values, for which alone this is.
+    /// Values of the other axes: the analysis covers only these cells.
     pub at: Vec<(String, String)>,
     /// The groups with their means.
     pub groups: Vec<(String, f64)>,

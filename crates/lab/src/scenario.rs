@@ -55,7 +55,7 @@ pub struct Scenario {
 /// One combination of the axes' values.
 #[derive(Clone, Debug)]
 pub struct Variation {
-    /// Which.
+    /// Its values of the axes.
     pub cell: Cell,
     /// The file with these settings.
     pub document: Document,
@@ -64,17 +64,17 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// The variation of scenario `id` whose settings are `resolved`, without what judges it. No
-    /// file is read.
+    /// The variation of scenario `id` with the settings `resolved`, without shapes and figures.
+    /// Reads no file.
     ///
     /// # Errors
-    /// In words, with the key, if they are no settings.
+    /// A message with the key, if a setting is not valid.
     pub fn from_resolved(
         id: &str,
         cell: Cell,
         resolved: &serde_json::Value,
     ) -> Result<Self, String> {
-        let told = |fault: Fault| {
+        let message = |fault: Fault| {
             let key = fault.key.join(".");
             if key.is_empty() {
                 fault.message
@@ -83,19 +83,19 @@ impl Variation {
             }
         };
         let place = Position { file: 0, at: 0 };
-        let mut root = Node::of_canonical(resolved, place).map_err(told)?;
+        let mut root = Node::of_canonical(resolved, place).map_err(message)?;
         for (key, word) in [("id", id), ("title", id), ("paper", ""), ("claim", "")] {
             let word = Node {
                 value: node::Value::String(word.to_owned()),
                 place,
             };
-            root.set(key, place, &word).map_err(told)?;
+            root.set(key, place, &word).map_err(message)?;
         }
-        settle(&root, cell).map_err(told)
+        settle(&root, cell).map_err(message)
     }
 }
 
-/// A shape and where it is stated.
+/// A shape, and the line that states it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expected {
     /// In words.
@@ -115,8 +115,7 @@ impl Scenario {
     /// Reads the file `name` of `scenario_dir`.
     ///
     /// # Errors
-    /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot
-    /// be.
+    /// If it or a file it names cannot be read, has an unknown key or an invalid value.
     pub fn load(scenario_dir: &ScenarioDir, name: &str) -> Result<Self, ScenarioError> {
         Self::open(scenario_dir, name, |_, _| Ok(()))
     }
@@ -141,7 +140,7 @@ impl Scenario {
     }
 
     /// Like [`load`](Self::load), for a sweep: with more axes behind its own,
-    /// `[NAME:]KEY=VALUE,VALUE…` each, and without what judges or shows the row, which is for its
+    /// `[NAME:]KEY=VALUE,VALUE…` each, and without shapes and figures, which belong to the file's
     /// own cells.
     ///
     /// # Errors
@@ -319,7 +318,7 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
     for (axis, value) in chosen.iter().enumerate() {
         apply(&mut root, &axes[axis], axis, *value)?;
     }
-    let told = |fault: Fault| {
+    let in_cell = |fault: Fault| {
         if axes.is_empty() {
             fault
         } else {
@@ -329,11 +328,11 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
             }
         }
     };
-    copies::expand(&mut root).map_err(told)?;
-    settle(&root, cell.clone()).map_err(told)
+    copies::expand(&mut root).map_err(in_cell)?;
+    settle(&root, cell.clone()).map_err(in_cell)
 }
 
-/// The variation that `root` is, with its settings applied and its copies made.
+/// The variation of `root`, whose settings are applied and whose copies are made.
 fn settle(root: &Node, cell: Cell) -> Result<Variation, Fault> {
     let document: Document = read::read(root)?;
     check::document(root, &document)?;

@@ -3,7 +3,7 @@
 
 mod dips;
 mod estimate;
-mod ran;
+mod point_result;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ use crate::quantity::Quantity;
 use crate::recording::{Run, Series};
 
 pub(crate) use estimate::Estimate;
-pub(crate) use ran::PointResult;
+pub(crate) use point_result::PointResult;
 pub(crate) use statistics::{jain, percentile};
 
 use dips::dips;

@@ -45,15 +45,15 @@ const LAST_KIND_FOR_US: u32 = 2;
 const DROP: u32 = 0;
 const KEEP: u32 = u32::MAX;
 
-/// The program that takes `take`.
+/// The program that accepts the packets of `take`.
 pub(crate) fn program(take: &Take) -> Result<Vec<sock_filter>, OpenError> {
     let mut code = vec![
         load(BPF_B | BPF_ABS, HAD_VLAN_TAG),
         jump(BPF_JEQ, 0, 1, 0),
-        give_back(DROP),
+        ret(DROP),
     ];
     let Take::Addresses(addresses) = take else {
-        code.push(give_back(KEEP));
+        code.push(ret(KEEP));
         return Ok(code);
     };
     if addresses.len() > MAX_ADDRESSES {
@@ -71,7 +71,7 @@ pub(crate) fn program(take: &Take) -> Result<Vec<sock_filter>, OpenError> {
         jump(BPF_JEQ, IPV4, 3, 0),
         jump(BPF_JEQ, ARP, 4, 0),
         jump(BPF_JEQ, IPV6, 5, 0),
-        give_back(DROP),
+        ret(DROP),
         index(IPV4_DESTINATION),
         skip(9),
         index(ARP_TARGET),
@@ -93,10 +93,10 @@ fn compare_ipv4(addresses: &[IpAddr]) -> Vec<sock_filter> {
     let mut code = vec![load(BPF_W | BPF_IND, 0)];
     for address in addresses {
         if let IpAddr::V4(address) = address {
-            code.extend([jump(BPF_JEQ, address.to_bits(), 0, 1), give_back(KEEP)]);
+            code.extend([jump(BPF_JEQ, address.to_bits(), 0, 1), ret(KEEP)]);
         }
     }
-    code.push(give_back(DROP));
+    code.push(ret(DROP));
     code
 }
 
@@ -112,10 +112,10 @@ fn compare_ipv6(addresses: &[IpAddr]) -> Vec<sock_filter> {
                     jump(BPF_JEQ, u32::from_be_bytes(*word), 0, to_next),
                 ]);
             }
-            code.push(give_back(KEEP));
+            code.push(ret(KEEP));
         }
     }
-    code.push(give_back(DROP));
+    code.push(ret(DROP));
     code
 }
 
@@ -144,7 +144,7 @@ fn skip(count: u32) -> sock_filter {
     instruction(BPF_JMP | BPF_JA, 0, 0, count)
 }
 
-fn give_back(value: u32) -> sock_filter {
+fn ret(value: u32) -> sock_filter {
     instruction(BPF_RET | BPF_K, 0, 0, value)
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct WireSegment {
 /// A frame of the host.
 pub(crate) enum Sent {
     /// A request for the peer's hardware address, by ARP or neighbor discovery.
-    AddressQuestion,
+    AddressRequest,
     /// A TCP segment.
     Tcp(WireSegment),
     /// Anything else.
@@ -129,7 +129,7 @@ impl Ends {
     }
 
     /// The peer's answer to the question for its hardware address (RFC 826; RFC 4861 §4.4).
-    pub(crate) fn address_answer(&self) -> Vec<u8> {
+    pub(crate) fn address_reply(&self) -> Vec<u8> {
         match (self.peer, self.host) {
             (IpAddr::V4(peer), IpAddr::V4(host)) => {
                 let head = [0, 1, 8, 0, 6, 4, 0, 2];
@@ -222,7 +222,7 @@ fn icmpv6_type(kind: IcmpKind) -> Icmpv6Type {
 pub(crate) fn read(frame: &[u8]) -> Result<Sent, String> {
     let packet = SlicedPacket::from_ethernet(frame).map_err(|error| error.to_string())?;
     let ecn = match &packet.net {
-        Some(NetSlice::Arp(_)) => return Ok(Sent::AddressQuestion),
+        Some(NetSlice::Arp(_)) => return Ok(Sent::AddressRequest),
         Some(NetSlice::Ipv4(ip)) => {
             let header = ip.header().to_header();
             if header.calc_header_checksum() != header.header_checksum {
@@ -235,7 +235,7 @@ pub(crate) fn read(frame: &[u8]) -> Result<Sent, String> {
     };
     let tcp = match &packet.transport {
         Some(TransportSlice::Icmpv6(icmp)) if icmp.type_u8() == 135 => {
-            return Ok(Sent::AddressQuestion);
+            return Ok(Sent::AddressRequest);
         }
         Some(TransportSlice::Tcp(tcp)) => tcp,
         _ => return Ok(Sent::Other),

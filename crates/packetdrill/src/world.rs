@@ -143,8 +143,8 @@ impl World {
         let mut answered = false;
         while let Some(frame) = self.host.device_mut().sent.pop_front() {
             match wire::read(&frame)? {
-                Sent::AddressQuestion => {
-                    self.host.deliver(&self.ends.address_answer(), self.now);
+                Sent::AddressRequest => {
+                    self.host.deliver(&self.ends.address_reply(), self.now);
                     answered = true;
                 }
                 Sent::Tcp(segment) => self.left.push_back((self.elapsed(), segment)),

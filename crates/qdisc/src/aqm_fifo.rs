@@ -24,7 +24,7 @@ pub trait FifoAqm: Sized {
     /// changes.
     fn reconfigure(&mut self, old: &Self::Config, new: &Self::Config) -> Result<(), ConfigError>;
 
-    /// Packets that the FIFO holds at most.
+    /// Limit of the FIFO in packets.
     fn limit(config: &Self::Config) -> u32;
 
     /// Marks `packet`, which arrives at a queue that holds `held`, or names the reason to drop it.

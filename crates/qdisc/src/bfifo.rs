@@ -22,7 +22,7 @@ pub type Bfifo<P> = Fifo<P, Config>;
 /// Parameters of [`Bfifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes it holds at most. Default 1000 frames of 1514, the transmit queue of a Linux Ethernet
+    /// Limit in bytes. Default 1000 frames of 1514, the transmit queue of a Linux Ethernet
     /// device.
     pub limit: Bytes,
 }

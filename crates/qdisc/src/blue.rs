@@ -26,7 +26,7 @@ use crate::units;
 /// Parameters of [`Blue`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// Limit in packets. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub limit: u32,
     /// An arrival at a longer queue also counts as an overflow, which keeps the delay low and

@@ -88,12 +88,12 @@ pub struct Cake<P> {
     random: Random,
 }
 
-/// A packet and what it weighs on the link.
+/// A packet and its weight on the link.
 #[derive(Debug)]
 struct Weighed<P> {
     packet: P,
     weight: u32,
-    /// A TCP acknowledgment and nothing else; not looked for while there is no ACK filter.
+    /// A pure TCP acknowledgment; false without an ACK filter.
     pure_ack: bool,
 }
 
@@ -236,7 +236,7 @@ impl<P> Cake<P> {
 
 impl<P: Item> Cake<P> {
     /// Replaces the parameters. Packets above a lowered memory limit are dropped from the longest
-    /// queues; packets of tins that are no more join others. A new seed begins with the next
+    /// queues; packets of removed tins move to others. A new seed begins with the next
     /// instance.
     ///
     /// # Errors
@@ -262,25 +262,25 @@ impl<P: Item> Cake<P> {
             self.sizes.forget_lengths();
         }
         self.config = config;
-        let homeless = self.change_tins();
+        let displaced = self.change_tins();
         self.configure();
         self.tins
             .iter_mut()
             .for_each(|tin| tin.isolate(self.config.isolation));
-        for packet in homeless {
-            self.rehome(packet);
+        for packet in displaced {
+            self.reinsert(packet);
         }
         self.keep_memory(now, drops);
         Ok(())
     }
 
-    /// Makes the tins as many as they should be. Returns the packets of those that are no more.
+    /// Adds or removes tins as the configuration asks. Returns the packets of removed tins.
     fn change_tins(&mut self) -> Vec<Weighed<P>> {
         let count = self.config.tins.count();
-        let mut homeless = Vec::new();
+        let mut displaced = Vec::new();
         for tin in count..self.tins.len() {
             for flow in 0..FLOWS as FlowId {
-                homeless.extend(core::iter::from_fn(|| {
+                displaced.extend(core::iter::from_fn(|| {
                     self.take(FlowPosition { tin, flow })
                 }));
             }
@@ -289,12 +289,11 @@ impl<P: Item> Cake<P> {
         self.tins
             .extend((self.tins.len()..count).map(|tin| Tin::new(&self.config, tin)));
         self.current = self.current.min(count - 1);
-        homeless
+        displaced
     }
 
-    /// Puts a packet that has been in another tin where it belongs now. It keeps its time of
-    /// arrival, and is not counted again.
-    fn rehome(&mut self, mut item: Weighed<P>) {
+    /// Queues a packet of a removed tin. It keeps its time of arrival and is not counted again.
+    fn reinsert(&mut self, mut item: Weighed<P>) {
         let tin = self.tin_of(&mut item.packet);
         let hashes = Hashes::of(&item.packet, self.config.isolation, self.key);
         let place = FlowPosition {
@@ -347,7 +346,7 @@ impl<P: Item> Cake<P> {
         Some(item)
     }
 
-    /// Counts out a packet that has left a queue.
+    /// Subtracts a packet that has left a queue from every count.
     fn note_gone(&mut self, place: FlowPosition, item: &Weighed<P>) {
         let (len, tin) = (item.packet.len(), &mut self.tins[place.tin]);
         self.memory.used -= item.packet.memory();
@@ -358,7 +357,7 @@ impl<P: Item> Cake<P> {
         flow.pure_acks -= u32::from(item.pure_ack);
     }
 
-    /// Takes an arrived packet in.
+    /// Queues an arrived packet.
     fn arrive(&mut self, place: FlowPosition, mut packet: P, now: Instant) {
         packet.set_enqueued(now);
         let weight = self.sizes.weigh(self.config.overhead, &packet);
@@ -377,7 +376,8 @@ impl<P: Item> Cake<P> {
         );
     }
 
-    /// Takes an arrived packet in, in pieces if it is to be split and can be. Whether it was.
+    /// Queues an arrived packet, split into segments if configured and possible. Returns whether it
+    /// was split.
     fn arrive_split(
         &mut self,
         place: FlowPosition,

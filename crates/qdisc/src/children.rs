@@ -63,7 +63,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         Ok(at)
     }
 
-    /// Removes the one at `at`; its packets go to `drops`.
+    /// Removes the child at `at`; its packets go to `drops`.
     pub(crate) fn remove(&mut self, at: usize, drops: &mut Drops<P>) {
         self.with(at, drops, |queue, drops| flush(queue, drops));
         self.minors.remove(at);
@@ -74,7 +74,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         };
     }
 
-    /// Puts `queue` in the place of the one at `at`, whose packets go to `drops`.
+    /// Replaces the child at `at` by `queue`; its packets go to `drops`.
     pub(crate) fn replace(&mut self, at: usize, queue: Q, drops: &mut Drops<P>) {
         self.with(at, drops, |old, drops| {
             flush(old, drops);
@@ -121,12 +121,12 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.total
     }
 
-    /// The backlog of the one at `at` after the last call to it.
+    /// The backlog of the child at `at` after the last call to it.
     pub(crate) fn held(&self, at: usize) -> Backlog {
         self.children[at].common.backlog
     }
 
-    /// The one at `at`.
+    /// The child at `at`.
     pub(crate) fn child(&self, at: usize) -> &Q {
         &self.children[at].queue
     }
@@ -145,13 +145,13 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
             })
     }
 
-    /// Hands `packet` to the one at `at`.
+    /// Queues `packet` in the child at `at`.
     #[inline]
     pub(crate) fn enqueue(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {
         self.with(at, drops, |queue, drops| queue.enqueue(packet, now, drops));
     }
 
-    /// A packet of the one at `at`.
+    /// Takes a packet from the child at `at`.
     #[inline]
     pub(crate) fn dequeue(&mut self, at: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         let packet = self.with(at, drops, |queue, drops| queue.dequeue(now, drops))?;
@@ -161,7 +161,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         Some(packet)
     }
 
-    /// The length of the packet that the one at `at` would give next.
+    /// The length of the next packet of the child at `at`.
     #[inline]
     pub(crate) fn peek_len(
         &mut self,
@@ -172,7 +172,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.with(at, drops, |queue, drops| queue.peek_len(now, drops))
     }
 
-    /// Does `call` to the one at `at` and notes what it holds afterwards.
+    /// Calls `call` with the child at `at`, and records its backlog afterwards.
     #[inline]
     pub(crate) fn with<R>(
         &mut self,
@@ -194,7 +194,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         common.backlog = queue.backlog();
     }
 
-    /// The total, with what the one at `at` really holds.
+    /// The total with the present backlog of the child at `at`.
     #[inline]
     fn total_with(&self, at: usize) -> Backlog {
         let Child {

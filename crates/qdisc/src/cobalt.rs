@@ -26,7 +26,7 @@ use crate::queue::Queue;
 /// Parameters of [`Cobalt`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most; packets above it are dropped at the tail and reported to BLUE.
+    /// Limit in packets; packets above it are dropped at the tail and reported to BLUE.
     /// Default 1000 (ns-3).
     pub limit: u32,
     /// Parameters of the algorithm.

@@ -18,7 +18,7 @@ use crate::queue::Queue;
 /// Parameters of [`Codel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most; what is above is dropped at the tail, unseen by the algorithm.
+    /// Limit in packets; arrivals above it are dropped unseen by the algorithm.
     /// Default 1000 (Linux).
     pub limit: u32,
     /// Parameters of the algorithm.

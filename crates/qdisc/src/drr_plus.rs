@@ -51,13 +51,13 @@ impl fmt::Display for Emptied {
 /// The parameters that every fair queue has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Packets all queues hold at most.
+    /// Limit of all queues together in packets.
     pub(crate) limit: u32,
     /// Number of queues.
     pub(crate) flows: u32,
     /// Bytes a flow sends per turn.
     pub(crate) quantum: Bytes,
-    /// Memory all queues hold at most.
+    /// Memory limit of all queues together.
     pub(crate) memory_limit: Bytes,
     /// Moves flows to other queues; drawn if `None`.
     pub(crate) perturbation: Option<u64>,
@@ -357,6 +357,18 @@ impl<P: Item, S> FairQueue<P, S> {
 
 #[cfg(test)]
 impl<P, S> FairQueue<P, S> {
+    /// Flow hashes that fall into queues of their own.
+    pub(crate) fn hashes_apart<const N: usize>(&self) -> [u64; N] {
+        let mut taken = alloc::vec::Vec::new();
+        core::array::from_fn(|_| {
+            let hash = (0..)
+                .find(|&hash| !taken.contains(&self.queue_of(hash)))
+                .expect("enough queues");
+            taken.push(self.queue_of(hash));
+            hash
+        })
+    }
+
     /// The record of a flow.
     pub(crate) fn peek(&self, at: Index) -> &Flow<S> {
         &self.flows[at]

@@ -141,10 +141,10 @@ impl<P: Item, B: Bound> Qdisc<P> for Fifo<P, B> {
 /// Parameters of a [`Fifo`] bounded in packets and in bytes, whichever is reached first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// Limit in packets. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub packets: Option<u32>,
-    /// Bytes it holds at most. Default unlimited.
+    /// Limit in bytes. Default unlimited.
     pub bytes: Option<Bytes>,
     /// The packet dropped when it is full. Default the newcomer.
     pub victim: Victim,

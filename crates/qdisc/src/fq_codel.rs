@@ -47,13 +47,13 @@ impl fmt::Display for BacklogScope {
 /// Parameters of [`FqCodel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets all queues hold at most. Default 10240 (RFC 8290 §5.2).
+    /// Limit of all queues together in packets. Default 10240 (RFC 8290 §5.2).
     pub limit: u32,
     /// Number of queues, 1 to 65 536. Default 1024 (RFC 8290 §5.2).
     pub flows: u32,
     /// Bytes a flow sends per turn, 64 to 1 MiB. Default 1514, one Ethernet frame (RFC 8290 §5.2).
     pub quantum: Bytes,
-    /// Memory all queues hold at most. Default 32 MiB (Linux).
+    /// Memory limit of all queues together. Default 32 MiB (Linux).
     pub memory_limit: Bytes,
     /// Packets dropped at once from the fattest flow, at least 1. Default 64 (Linux).
     pub drop_batch: u32,

@@ -18,14 +18,14 @@ use crate::pie::{Aqm, Params, State, Stats, Verdict};
 /// Parameters of [`FqPie`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets all queues hold at most. Default 10240 (Linux).
+    /// Limit of all queues together in packets. Default 10240 (Linux).
     pub limit: u32,
     /// Number of queues, 1 to 65 536. Default 1024 (Linux).
     pub flows: u32,
     /// Bytes a flow sends per turn, 64 to 1 MiB. Default 1514, one Ethernet frame (Linux).
     pub quantum: Bytes,
-    /// Memory all queues hold at most. Default 32 MiB (Linux, which counts packets beyond it and
-    /// queues them all the same).
+    /// Memory limit of all queues together. Default 32 MiB (Linux, which counts packets beyond it
+    /// and queues them all the same).
     pub memory_limit: Bytes,
     /// PIE of every queue. Default as [`Params`].
     pub pie: Params,
@@ -52,8 +52,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Behaves like Linux's `fq_pie`, with a timer of 250 ticks per second, but for the memory limit,
-    /// which holds.
+    /// Behaves like Linux's `fq_pie`, with a timer of 250 ticks per second, but for the memory
+    /// limit, which holds.
     pub fn linux() -> Self {
         Self {
             pie: Params::linux(),

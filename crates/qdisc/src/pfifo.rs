@@ -22,7 +22,7 @@ pub type Pfifo<P> = Fifo<P, Config>;
 /// Parameters of [`Pfifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// Limit in packets. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub limit: u32,
 }

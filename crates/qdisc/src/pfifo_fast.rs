@@ -29,7 +29,7 @@ pub const fn priority_of_tos(tos: u8) -> u8 {
 /// Parameters of [`PfifoFast`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// Limit of each band in packets. Default 1000, the transmit queue length of a Linux Ethernet
     /// device.
     pub limit: u32,
     /// When the slot of a departed packet is free again. Default [`Places::AtOnce`].

@@ -23,7 +23,7 @@ pub type PfifoHeadDrop<P> = Fifo<P, Config>;
 /// Parameters of [`PfifoHeadDrop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most; with 0 the newcomer is dropped. Default 1000, the transmit queue
+    /// Limit in packets; with 0 the newcomer is dropped. Default 1000, the transmit queue
     /// length of a Linux Ethernet device.
     pub limit: u32,
 }

@@ -21,7 +21,7 @@ use crate::queue::Queue;
 /// Parameters of [`Pie`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most; what is above is dropped at the tail. Default 1000 (Linux).
+    /// Limit in packets; arrivals above it are dropped. Default 1000 (Linux).
     pub limit: u32,
     /// Parameters of the algorithm.
     pub pie: Params,

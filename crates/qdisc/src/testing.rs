@@ -1,7 +1,8 @@
-//! Helpers of the unit tests: [`Edit`] changes parameters of a running qdisc, [`by_mark`] makes
-//! rules.
+//! Helpers of the unit tests: [`Edit`] changes parameters of a running qdisc, [`put`] fills one,
+//! [`by_mark`] makes rules.
 
 use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
+use tautline_testkit::Probe;
 
 use crate::cake::{self, Cake};
 use crate::filter::{Filter, Filters, Masked, Matcher};
@@ -9,6 +10,21 @@ use crate::{
     AqmFifo, ClassId, DualPi2, FifoAqm, Fq, FqCodel, FqPie, Htb, Ledger, Netem, Red, Sfq, Tbf,
     dualpi2, fq, fq_codel, fq_pie, htb, netem, red, sfq, tbf,
 };
+
+/// Enqueues packets of one flow at time 0. Returns the drops.
+pub(crate) fn put(
+    queue: &mut impl Qdisc<Probe>,
+    flow: u64,
+    packets: usize,
+    len: u32,
+) -> Drops<Probe> {
+    let mut drops = Drops::new();
+    for _ in 0..packets {
+        let packet = Probe::new(flow as u32).flow(flow).sized(len);
+        queue.enqueue(packet, Instant::ZERO, &mut drops);
+    }
+    drops
+}
 
 /// A change of parameters, as a row of a table.
 pub(crate) type Change<C> = fn(&mut C);

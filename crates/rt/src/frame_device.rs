@@ -36,8 +36,8 @@ pub trait FrameIo: AsFd {
         None
     }
 
-    /// True if the kernel may refuse a packet of several segments as if its queue were full, and take
-    /// its segments one by one. Default: false.
+    /// True if the kernel may refuse a packet of several segments as if its queue were full, and
+    /// take its segments one by one. Default: false.
     fn refuses_segments(&self) -> bool {
         false
     }
@@ -88,7 +88,7 @@ const TRANSMIT_RING: usize = 256;
 pub struct Counters {
     /// Frames the kernel took, each packet of several segments counted once.
     pub transmitted: u64,
-    /// Frames the kernel refused for good, and which are lost.
+    /// Frames that the kernel refused for good; they are lost.
     pub refused: u64,
     /// Frames received, TCP segments that came as one counted once.
     pub received: u64,
@@ -103,7 +103,7 @@ struct Datagrams {
     len: usize,
     /// Bytes of payload in each.
     size: usize,
-    /// How many have been handed on.
+    /// Datagrams delivered so far.
     taken: usize,
 }
 
@@ -126,8 +126,8 @@ const REFUSALS: u32 = 8;
 /// Packets that are cut between two trials.
 const BETWEEN_TRIALS: u32 = 1024;
 
-/// Cuts packets for an interface that takes no packets of several segments, such as one whose TSO is
-/// off or was switched off by an XDP program on the veth peer.
+/// Cuts packets for an interface that takes no packets of several segments, such as one whose TSO
+/// is off or was switched off by an XDP program on the veth peer.
 #[derive(Debug, Default)]
 struct Cutter {
     /// Packets in a row that were refused whole and taken in segments.

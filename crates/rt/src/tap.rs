@@ -16,8 +16,8 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr}
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
 use crate::virtio::{header_of, unit_of};
 
-/// A TAP or TUN interface as a device. Unless it offloads, the kernel finishes checksums and cuts large
-/// packets before they get here.
+/// A TAP or TUN interface as a device. Unless it offloads, the kernel finishes checksums and cuts
+/// large packets before they get here.
 pub type Tap = FrameDevice<TapIo>;
 
 /// The descriptor of a TAP or TUN interface.
@@ -60,15 +60,15 @@ pub enum TapError {
         /// The requested name.
         interface: String,
     },
-    /// The name is taken by something that is not a TAP interface, or no interface can be named so.
+    /// The name belongs to an interface of another kind, or is not valid.
     #[error(
-        "`{interface}` is no TAP or TUN interface of that kind: `ip -d link show {interface}` says what it is; choose another name"
+        "`{interface}` is not a TAP or TUN interface of that kind: `ip -d link show {interface}` says what it is; choose another name"
     )]
     NotTap {
         /// The requested name.
         interface: String,
     },
-    /// Its packets do not fit our frames.
+    /// Its MTU exceeds our frames.
     #[error(
         "`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`"
     )]
@@ -102,8 +102,8 @@ impl Tap {
     }
 
     /// Like [`open`](Self::open), with segmentation offload in both directions: neither the kernel
-    /// nor a host with large frames in its pool ([`Pool::heap`](tautline_base::Pool::heap)) cuts its
-    /// packets into segments or sums their bytes.
+    /// nor a host with large frames in its pool ([`Pool::heap`](tautline_base::Pool::heap)) cuts
+    /// its packets into segments or sums their bytes.
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.

@@ -39,7 +39,7 @@ impl Waiter {
         }
     }
 
-    /// Waits until one of `devices` (two at most count) or `event_fd` is readable, or `time` has
+    /// Waits until one of `devices` (only the first two) or `event_fd` is readable, or `time` has
     /// passed; `None` waits without limit.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Waiter {
             Err(Errno::INTR) => return Ok(Readiness::default()),
             Err(error) => return Err(error.into()),
         }
-        let trouble = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let errors = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
         let mut ready = Readiness {
             woken: fds[0].revents().contains(PollFlags::IN),
             ..Readiness::default()
@@ -71,7 +71,7 @@ impl Waiter {
         for device in fds[1..watching].iter().map(PollFd::revents) {
             let readable = device.contains(PollFlags::IN);
             ready.device |= readable;
-            ready.failed |= device.intersects(trouble) && !readable;
+            ready.failed |= device.intersects(errors) && !readable;
         }
         Ok(ready)
     }

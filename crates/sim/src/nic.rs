@@ -5,8 +5,8 @@
 //! at its departure; the engine then calls [`SimNic::advance`], which passes the bytes to the wire.
 //! The packet returns to the host at the next interrupt, which is moderated ([`Coalesce`]).
 //!
-//! With [`NicConfig::tso`] a packet may have several segments. It takes one descriptor and completes
-//! once, with its last segment; each segment is a frame of its own on the wire.
+//! With [`NicConfig::tso`] a packet may have several segments. It takes one descriptor and
+//! completes once, with its last segment; each segment is a frame of its own on the wire.
 //!
 //! A NIC on a shared medium ([`SimNic::attach_to_medium`]) has no line rate: its frames leave when
 //! the [`medium`](crate::medium) takes them, and depart when they are acknowledged.
@@ -62,11 +62,11 @@ pub struct SimNic {
     stopped: bool,
     /// Packets put and not yet reaped.
     in_flight: usize,
-    /// Put, before the doorbell.
+    /// Put since the last doorbell.
     posted: VecDeque<Packet<HeapFrame>>,
-    /// Being sent; `left` segments of the first have left.
+    /// Being sent; `departed` segments of the first have left.
     sending: VecDeque<Packet<HeapFrame>>,
-    left: u16,
+    departed: u16,
     /// Departure times of the segments that have not left.
     departures: VecDeque<Instant>,
     /// Sent; the first `announced` of them may be reaped.
@@ -106,7 +106,7 @@ impl SimNic {
             in_flight: 0,
             posted: VecDeque::with_capacity(config.tx_ring),
             sending: VecDeque::with_capacity(config.tx_ring),
-            left: 0,
+            departed: 0,
             departures: VecDeque::with_capacity(config.tx_ring),
             sent: VecDeque::with_capacity(config.tx_ring),
             announced: 0,
@@ -123,8 +123,8 @@ impl SimNic {
         })
     }
 
-    /// Leaves deferred parts of frames unwritten ([`Device::completes`]) from now on: only hosts with
-    /// such NICs read them.
+    /// Leaves deferred parts of frames unwritten ([`Device::completes`]) from now on: only hosts
+    /// with such NICs read them.
     pub(crate) fn leave_unwritten(&mut self) {
         self.unread = true;
     }
@@ -148,7 +148,7 @@ impl SimNic {
             let segments = packet.segments();
             let frame = match segments {
                 1 => Departing::Packet(packet),
-                _ => Departing::Segment(segment(packet, self.left, &mut self.scratch)),
+                _ => Departing::Segment(segment(packet, self.departed, &mut self.scratch)),
             };
             self.stats.tx_frames += 1;
             self.stats.tx_bytes += match &frame {
@@ -156,11 +156,11 @@ impl SimNic {
                 Departing::Segment(bytes) => bytes.len() as u64,
             };
             wire(frame, departs);
-            self.left += 1;
-            if self.left < segments {
+            self.departed += 1;
+            if self.departed < segments {
                 continue;
             }
-            self.left = 0;
+            self.departed = 0;
             self.stats.tx_packets += 1;
             self.sent.extend(self.sending.pop_front());
             self.gather(departs);
@@ -406,7 +406,7 @@ impl Device for SimNic {
         lost.extend(self.sent.drain(..));
         lost.extend(self.sending.drain(..));
         self.departures.clear();
-        self.left = 0;
+        self.departed = 0;
         if let Some(shared) = &mut self.shared {
             shared.reset(lost);
         }

@@ -2,9 +2,9 @@
 //! behavior of RFC 1122 §2.3.2) or neighbor discovery (RFC 4861 §7.2, §7.3).
 //!
 //! The cache is bounded, and an unsolicited claim does not replace a trusted entry. A stale entry
-//! stays in use while it is verified, so a transfer does not pause. RFC 4861's states map to
-//! [`Entry::Asked`] (INCOMPLETE) and [`Entry::Known`]: REACHABLE is fresh, STALE is not, in PROBE a
-//! new request has been sent. DELAY is not implemented: it would only postpone the request.
+//! stays in use while it is verified, so a transfer does not pause. RFC 4861's states other than
+//! INCOMPLETE are one, [`Entry::Resolved`]: REACHABLE is fresh, STALE is not, in PROBE a new
+//! request has been sent. DELAY is not implemented: it would only postpone the request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use crate::wire::Mac;
 /// Most addresses kept.
 const CAPACITY: usize = 512;
 /// Time between requests.
-const ASK_INTERVAL: Duration = Duration::from_secs(1);
+const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests before resolution fails.
 const ATTEMPTS: u32 = 3;
 /// Time for which an answer is trusted without a new request.
@@ -48,12 +48,12 @@ struct FreshNeighbor {
 #[derive(Debug)]
 enum Entry {
     /// Requested, not answered yet; these connections wait.
-    Asked {
+    Incomplete {
         attempts: u32,
         at: Instant,
         waiting: Vec<SocketId>,
     },
-    Known {
+    Resolved {
         mac: Mac,
         since: Instant,
         asked: Option<Instant>,
@@ -79,12 +79,12 @@ pub(crate) struct Timeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// A request for our address.
-    Question,
-    /// A solicited answer.
-    Answer,
+    Request,
+    /// A solicited reply.
+    Reply,
     /// An unsolicited message, or one that does not override other entries. It does not prove
     /// that the neighbor is reachable.
-    Announcement,
+    Unsolicited,
 }
 
 /// The result of a lookup.
@@ -125,14 +125,14 @@ impl NeighborCache {
     ) -> Lookup {
         self.last = None;
         match self.entries.get_mut(&address) {
-            Some(Entry::Known {
+            Some(Entry::Resolved {
                 mac,
                 since,
                 asked,
                 doubted,
             }) => {
                 let stale = (*doubted || now - *since > FRESH)
-                    && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
+                    && asked.is_none_or(|at| now - at >= REQUEST_INTERVAL);
                 if stale {
                     *asked = Some(now);
                 } else if !*doubted && now - *since <= FRESH {
@@ -147,7 +147,7 @@ impl NeighborCache {
                     ask: stale,
                 }
             }
-            Some(Entry::Asked { waiting, .. }) => {
+            Some(Entry::Incomplete { waiting, .. }) => {
                 waiting.extend(socket.filter(|socket| !waiting.contains(socket)));
                 Lookup {
                     mac: None,
@@ -172,7 +172,7 @@ impl NeighborCache {
         self.pending += 1;
         self.entries.insert(
             address,
-            Entry::Asked {
+            Entry::Incomplete {
                 attempts: 1,
                 at: now,
                 waiting: socket.into_iter().collect(),
@@ -183,7 +183,7 @@ impl NeighborCache {
 
     /// Whether the hardware address of `address` is known.
     pub(crate) fn knows(&self, address: IpAddr) -> bool {
-        matches!(self.entries.get(&address), Some(Entry::Known { .. }))
+        matches!(self.entries.get(&address), Some(Entry::Resolved { .. }))
     }
 
     /// Handles the claim that `address` is at `mac`. Returns the connections that waited for it.
@@ -202,7 +202,7 @@ impl NeighborCache {
             return Vec::new();
         }
         self.last = None;
-        let fresh = Entry::Known {
+        let fresh = Entry::Resolved {
             mac,
             since: now,
             asked: None,
@@ -210,15 +210,15 @@ impl NeighborCache {
         };
         let room = self.entries.len() < CAPACITY;
         match self.entries.get_mut(&address) {
-            Some(entry @ Entry::Asked { .. }) => {
-                let Entry::Asked { waiting, .. } = std::mem::replace(entry, fresh) else {
+            Some(entry @ Entry::Incomplete { .. }) => {
+                let Entry::Incomplete { waiting, .. } = std::mem::replace(entry, fresh) else {
                     return Vec::new();
                 };
                 self.pending -= 1;
                 return [waiting, std::mem::take(&mut self.crowded)].concat();
             }
-            Some(entry @ Entry::Known { .. }) => {
-                let Entry::Known {
+            Some(entry @ Entry::Resolved { .. }) => {
+                let Entry::Resolved {
                     mac: trusted,
                     asked,
                     doubted,
@@ -228,13 +228,13 @@ impl NeighborCache {
                     return Vec::new();
                 };
                 match claim {
-                    Claim::Announcement if *trusted == mac => {}
+                    Claim::Unsolicited if *trusted == mac => {}
                     _ if *trusted == mac => *entry = fresh,
-                    Claim::Answer if asked.is_some() => *entry = fresh,
+                    Claim::Reply if asked.is_some() => *entry = fresh,
                     _ => *doubted = true,
                 }
             }
-            None if room && claim == Claim::Question => {
+            None if room && claim == Claim::Request => {
                 self.entries.insert(address, fresh);
             }
             None => {}
@@ -248,8 +248,8 @@ impl NeighborCache {
             return None;
         }
         let asked = |entry: &Entry| match entry {
-            Entry::Asked { at, .. } => Some(*at + ASK_INTERVAL),
-            Entry::Known { .. } => None,
+            Entry::Incomplete { at, .. } => Some(*at + REQUEST_INTERVAL),
+            Entry::Resolved { .. } => None,
         };
         self.entries.values().filter_map(asked).min()
     }
@@ -262,7 +262,7 @@ impl NeighborCache {
         }
         let pending = &mut self.pending;
         self.entries.retain(|address, entry| {
-            let Entry::Asked {
+            let Entry::Incomplete {
                 attempts,
                 at,
                 waiting,
@@ -270,7 +270,7 @@ impl NeighborCache {
             else {
                 return true;
             };
-            if *at + ASK_INTERVAL > now {
+            if *at + REQUEST_INTERVAL > now {
                 return true;
             }
             if *attempts >= ATTEMPTS {
@@ -303,8 +303,8 @@ impl NeighborCache {
     /// Frees an entry: removes the oldest answer. Returns false if no entry has an answer.
     fn evict_oldest_answer(&mut self) -> bool {
         let since = |entry: &Entry| match entry {
-            Entry::Known { since, .. } => Some(*since),
-            Entry::Asked { .. } => None,
+            Entry::Resolved { since, .. } => Some(*since),
+            Entry::Incomplete { .. } => None,
         };
         let answers = self
             .entries
@@ -374,8 +374,8 @@ mod tests {
     fn a_trusted_entry_is_not_overturned() {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
-        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
-        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::ZERO);
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::ZERO);
+        neighbors.learn(PEER, THIEF, Claim::Reply, Instant::ZERO);
         // The claim raises doubt. Asked for, the owner defends its address ...
         assert_eq!(
             neighbors.lookup(PEER, WAITS, Instant::ZERO),
@@ -384,7 +384,7 @@ mod tests {
                 ask: true
             }
         );
-        neighbors.learn(PEER, MAC, Claim::Answer, Instant::ZERO);
+        neighbors.learn(PEER, MAC, Claim::Reply, Instant::ZERO);
         assert_eq!(
             neighbors.lookup(PEER, WAITS, Instant::ZERO),
             Lookup {
@@ -393,9 +393,9 @@ mod tests {
             }
         );
         // ... or a new owner answers, as after a change of NICs.
-        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        neighbors.learn(PEER, THIEF, Claim::Reply, Instant::from_secs(9));
         assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).ask);
-        neighbors.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        neighbors.learn(PEER, THIEF, Claim::Reply, Instant::from_secs(9));
         assert_eq!(
             neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).mac,
             Some(THIEF)
@@ -406,9 +406,9 @@ mod tests {
     fn while_we_ask_neither_a_question_nor_an_announcement_is_an_answer() {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
-        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::ZERO);
         assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).ask);
-        for claim in [Claim::Question, Claim::Announcement] {
+        for claim in [Claim::Request, Claim::Unsolicited] {
             neighbors.learn(PEER, THIEF, claim, Instant::from_secs(90));
             assert_eq!(
                 neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).mac,
@@ -416,18 +416,18 @@ mod tests {
             );
         }
         // Nor does an announcement make an old entry young.
-        neighbors.learn(PEER, MAC, Claim::Announcement, Instant::from_secs(91));
+        neighbors.learn(PEER, MAC, Claim::Unsolicited, Instant::from_secs(91));
         assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(92)).ask);
     }
 
     #[test]
     fn who_is_not_known_is_remembered_only_for_a_question() {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
-        for claim in [Claim::Answer, Claim::Announcement] {
+        for claim in [Claim::Reply, Claim::Unsolicited] {
             neighbors.learn(PEER, MAC, claim, Instant::ZERO);
         }
         assert!(neighbors.entries.is_empty());
-        neighbors.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::ZERO);
         assert_eq!(neighbors.lookup(PEER, WAITS, Instant::ZERO).mac, Some(MAC));
     }
 
@@ -436,7 +436,7 @@ mod tests {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
         neighbors.lookup(PEER, WAITS, Instant::ZERO);
         assert_eq!(
-            neighbors.learn(PEER, MAC, Claim::Answer, Instant::ZERO),
+            neighbors.learn(PEER, MAC, Claim::Reply, Instant::ZERO),
             [SOCKET]
         );
         assert_eq!(
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn the_last_neighbor_is_cached_while_its_entry_is_fresh() {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
-        neighbors.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
         assert_eq!(
             neighbors.last(&PEER, Instant::from_secs(1)),
             None,
@@ -492,12 +492,12 @@ mod tests {
         neighbors.learn(
             PEER,
             EthernetAddress([2, 0, 0, 0, 0, 66]),
-            Claim::Answer,
+            Claim::Reply,
             Instant::from_secs(2),
         );
         assert_eq!(neighbors.last(&PEER, Instant::from_secs(2)), None);
         assert_eq!(look(&mut neighbors, 3), None, "it is doubted");
-        neighbors.learn(PEER, MAC, Claim::Answer, Instant::from_secs(3));
+        neighbors.learn(PEER, MAC, Claim::Reply, Instant::from_secs(3));
         assert_eq!(look(&mut neighbors, 62), Some(MAC));
     }
 

@@ -146,7 +146,7 @@ pub enum CloseReason {
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recv {
-    /// So many bytes were read.
+    /// Number of bytes read.
     Data(usize),
     /// Nothing is there now; a `Readable` event follows.
     Empty,
@@ -193,7 +193,8 @@ pub enum SocketOption {
     /// (`TCP_CONGESTION`).
     Congestion(Factory),
     /// True: only full segments leave, so that a message written in parts fills them. What is left
-    /// leaves when it is false again, with a FIN, or after 200 ms without data in flight (`TCP_CORK`).
+    /// leaves when it is false again, with a FIN, or after 200 ms without data in flight
+    /// (`TCP_CORK`).
     Cork(bool),
     /// Probes of an idle peer, or `None` (`SO_KEEPALIVE`).
     Keepalive(Option<Keepalive>),
@@ -210,10 +211,10 @@ pub enum SocketOption {
     Nodelay(bool),
     /// See [`TcpConfig::notsent_lowat`](crate::TcpConfig::notsent_lowat) (`TCP_NOTSENT_LOWAT`).
     NotsentLowat(Option<Bytes>),
-    /// Size of the receive buffer, at least 1152 bytes (Linux `SOCK_MIN_RCVBUF` of payload), which no
-    /// longer follows what is read (`SO_RCVBUF`; also `TCP_WINDOW_CLAMP`, because the buffer is what
-    /// bounds the window). The scale of the handshake limits the window as before, and what was
-    /// offered stays offered.
+    /// Size of the receive buffer, at least 1152 bytes (Linux `SOCK_MIN_RCVBUF` of payload), which
+    /// no longer follows what is read (`SO_RCVBUF`; also `TCP_WINDOW_CLAMP`, because the buffer is
+    /// what bounds the window). The scale of the handshake limits the window as before, and what
+    /// was offered stays offered.
     ReceiveBuffer(Bytes),
     /// Size of the send buffer, at least 2304 bytes (Linux `SOCK_MIN_SNDBUF` of payload), which no
     /// longer follows the congestion window (`SO_SNDBUF`). Written data stays.
@@ -246,8 +247,8 @@ impl SocketOption {
 ///
 /// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address;
 /// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. A connection
-/// goes to the most specific listener: the address before the family before the port alone, and all of
-/// these before a listener on [`every_port`](Self::every_port).
+/// goes to the most specific listener: the address before the family before the port alone, and all
+/// of these before a listener on [`every_port`](Self::every_port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenAt {
     address: SocketAddr,

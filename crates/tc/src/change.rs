@@ -12,7 +12,7 @@ use crate::words::{ParseError, Problem, Word, Words, joined};
 
 const CHANGE: &str = "change: qdiscs, classes and filters are added when a tree is built";
 const WHAT: &str = "qdisc or class, or options of the root";
-const KIND: &str = "the kind of what is to be changed";
+const KIND: &str = "the kind of the qdisc or class to change";
 const CLASSID: &str = "classid CLASS, e.g. classid 1:10";
 
 /// Changes `root` and what is below it, by commands as `tc` takes them:
@@ -267,7 +267,7 @@ mod tests {
             ),
             (
                 "qdisc change parent 1:1 codel",
-                "`codel` does not fit here: give the kind of what is to be changed",
+                "`codel` does not fit here: give the kind of the qdisc or class to change",
                 "codel",
             ),
             (

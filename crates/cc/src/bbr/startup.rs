@@ -7,14 +7,14 @@ use super::Params;
 /// Whether sending faster still raises the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FullPipe {
-    /// It does, or too few round trips have shown the contrary.
+    /// It still does, or too few round trips have shown the contrary.
     Growing {
         /// Bandwidth that a round trip must exceed by the factor of the threshold.
         level: Rate,
         /// Consecutive round trips that did not.
         stalled: u32,
     },
-    /// It does not. Final: PROBE_BW finds later growth of the path.
+    /// It no longer does. Final: PROBE_BW finds later growth of the path.
     Reached,
 }
 

@@ -4,7 +4,7 @@
 use tautline_base::{Bytes, Instant};
 
 use super::bounds::inflight_at_loss;
-use super::undo::Left;
+use super::undo::Interrupted;
 use super::{Bbr3, State, scale};
 use crate::controller::{Congestion, Loss};
 
@@ -53,7 +53,7 @@ impl Bbr3 {
             self.bounds.longterm = Some(held.max(floor).max(self.min_window()));
         }
         if matches!(self.state, State::Up(_)) {
-            self.undo.leave(Left::Up);
+            self.undo.interrupt(Interrupted::Up);
             self.enter_down(now);
         }
     }

@@ -1,6 +1,6 @@
 //! Startup: an exponential search for the bandwidth, draft-ietf-ccwg-bbr "Startup".
 
-use super::undo::Left;
+use super::undo::Interrupted;
 use super::{Bbr3, State};
 use crate::controller::{Ack, CongestionState};
 
@@ -32,7 +32,7 @@ impl Bbr3 {
 
     /// Congestion, not a plateau, has shown the limit of the path.
     pub(super) fn pipe_overflows(&mut self) {
-        self.undo.leave(Left::Startup);
+        self.undo.interrupt(Interrupted::Startup);
         self.full_pipe.set();
         self.bounds.longterm = Some(
             self.bdp(self.bandwidth.bw, 1.0)

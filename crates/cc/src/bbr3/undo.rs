@@ -10,9 +10,9 @@ use tautline_base::Bytes;
 use super::bounds::{Bounds, looser};
 use super::{Bbr3, State};
 
-/// A state that a loss ended.
+/// A state that a loss interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum Interrupted {
     Startup,
     Up,
 }
@@ -30,14 +30,14 @@ pub(super) struct Undo {
 #[derive(Clone, Copy, Debug)]
 struct Saved {
     bounds: Bounds,
-    left: Option<Left>,
+    interrupted: Option<Interrupted>,
 }
 
 impl Undo {
-    /// Records the state that a loss ended.
-    pub(super) fn leave(&mut self, left: Left) {
+    /// Records the state that a loss interrupts.
+    pub(super) fn interrupt(&mut self, state: Interrupted) {
         if let Some(saved) = &mut self.saved {
-            saved.left = Some(left);
+            saved.interrupted = Some(state);
         }
     }
 
@@ -53,7 +53,7 @@ impl Bbr3 {
         self.save_cwnd();
         self.undo.saved = Some(Saved {
             bounds: self.bounds,
-            left: None,
+            interrupted: None,
         });
     }
 
@@ -86,14 +86,14 @@ impl Bbr3 {
         );
         self.bounds.longterm = looser(self.bounds.longterm, saved.bounds.longterm);
         let in_probe_rtt = matches!(self.state, State::ProbeRtt(_));
-        match saved.left {
-            Some(Left::Startup) => {
+        match saved.interrupted {
+            Some(Interrupted::Startup) => {
                 self.full_pipe.reached = false;
                 if !in_probe_rtt {
                     self.state = State::Startup;
                 }
             }
-            Some(Left::Up) if !in_probe_rtt => self.enter_refill(),
+            Some(Interrupted::Up) if !in_probe_rtt => self.enter_refill(),
             _ => {}
         }
     }

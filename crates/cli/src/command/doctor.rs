@@ -61,11 +61,11 @@ impl Doctor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
-    /// It works.
+    /// Works.
     Ok,
-    /// It works, with a caveat.
+    /// Works with a caveat.
     Note,
-    /// It does not work.
+    /// Does not work.
     Missing,
 }
 

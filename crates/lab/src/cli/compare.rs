@@ -67,7 +67,7 @@ impl Compare {
                     .into(),
             ),
         }
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 
     fn rows(&self, one: &RowResult, other: &RowResult) {
@@ -208,7 +208,7 @@ fn read(path: &Path) -> Result<Input, Failure> {
 
 fn row(directory: &Path) -> Result<RowResult, Failure> {
     let file = directory.join("result.json");
-    let told = |error: String| format!("{}: {error}", file.display());
-    let bytes = fs::read(&file).map_err(|error| told(error.to_string()))?;
-    Ok(serde_json::from_slice(&bytes).map_err(|error| told(error.to_string()))?)
+    let named = |error: String| format!("{}: {error}", file.display());
+    let bytes = fs::read(&file).map_err(|error| named(error.to_string()))?;
+    Ok(serde_json::from_slice(&bytes).map_err(|error| named(error.to_string()))?)
 }

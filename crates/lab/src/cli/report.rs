@@ -40,7 +40,7 @@ impl Report {
             gallery::write(&sheets, &all.collect::<Result<Vec<_>, _>>()?, directory)?;
             say!("{}", directory.join("README.md").display());
         }
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 }
 

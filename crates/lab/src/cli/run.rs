@@ -319,8 +319,8 @@ fn conclude(rows: &[RowResult]) -> ExitStatus {
             holds,
             not_judged,
             all,
-        } if holds + not_judged < all => ExitStatus::Otherwise,
-        Score { not_judged: 0, .. } => ExitStatus::Well,
-        _ => ExitStatus::Partly,
+        } if holds + not_judged < all => ExitStatus::DoesNotHold,
+        Score { not_judged: 0, .. } => ExitStatus::Holds,
+        _ => ExitStatus::NotAllJudged,
     }
 }

@@ -33,7 +33,7 @@ impl Show {
         }
         if let Some(other) = &header.elsewhere {
             say!("\nneeds {}: {}", other.needs, other.command);
-            return Ok(ExitStatus::Well);
+            return Ok(ExitStatus::Holds);
         }
         say!(
             "\nparameters{}",
@@ -70,7 +70,7 @@ impl Show {
                 shape.check.trim().replace('\n', "\n    ")
             );
         }
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 }
 

@@ -135,7 +135,7 @@ impl PlanArgs {
             BufWriter::new(io::stdout().lock()),
         ))?;
         eprintln!("{} points", points.len());
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 }
 
@@ -224,7 +224,7 @@ impl RunArgs {
         eprintln!("{all} points: {} run before, {done} run now", before);
         clustered?;
         match failed {
-            0 => Ok(ExitStatus::Well),
+            0 => Ok(ExitStatus::Holds),
             failed => Err(format!("{failed} points failed").into()),
         }
     }
@@ -296,7 +296,7 @@ impl MergeArgs {
             results.points(out)
         };
         piped(written.map_err(io::Error::from))?;
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 }
 

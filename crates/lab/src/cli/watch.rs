@@ -1,4 +1,4 @@
-//! `lab watch`: a run in virtual time on the terminal, as fast as one likes to look.
+//! `lab watch`: a run in virtual time on the terminal, at a chosen speed.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,7 +14,7 @@ use crate::run::sim;
 use crate::select::select;
 
 /// Interval between redraws.
-const PICTURE: Duration = Duration::from_millis(100);
+const REDRAW: Duration = Duration::from_millis(100);
 
 /// Arguments of `lab watch`.
 #[derive(Args, Debug)]
@@ -70,15 +70,16 @@ impl Watch {
         let (quit, quits) = channel();
         let title = format!("{} {} seed {}", point.scenario, point.cell, point.seed);
         let screen = Screen::open(View::new(title), move || {
-            // Nobody listens any more at the end.
+            // At the end the receiver is gone.
             let _ = quit.send(());
         })?;
-        let screen = screen
-            .ok_or("lab watch draws on a terminal: `lab run --csv` writes what is to be seen")?;
+        let screen = screen.ok_or(
+            "lab watch needs a terminal; `lab run --csv` writes the same samples to files",
+        )?;
         let clock = Clock::start();
         let begun = clock.now();
         let mut over = false;
-        sim::watch(point, PICTURE.mul_f64(self.speed), |snapshot| {
+        sim::watch(point, REDRAW.mul_f64(self.speed), |snapshot| {
             let due = begun + snapshot.at.div_f64(self.speed);
             screen.show(snapshot);
             over = quits.recv_timeout(due - clock.now()) != Err(RecvTimeoutError::Timeout);
@@ -92,6 +93,6 @@ impl Watch {
             // The last frame stays on screen until a key is pressed.
             let _ = quits.recv();
         }
-        Ok(ExitStatus::Well)
+        Ok(ExitStatus::Holds)
     }
 }

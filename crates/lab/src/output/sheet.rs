@@ -49,16 +49,10 @@ pub(crate) struct RenderedFigure {
 pub(crate) enum ReportError {
     /// A file cannot be read or written.
     #[error("{}: {error}", file.display())]
-    File {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
+    File { file: PathBuf, error: io::Error },
     /// A file holds something else.
     #[error("{}: {error}; remove it and run the row again", file.display())]
     Content {
-        /// Which.
         file: PathBuf,
         error: serde_json::Error,
     },

@@ -88,6 +88,13 @@ struct Ends {
     called: Flow,
 }
 
+impl Ends {
+    /// Address and port of the server.
+    fn remote(&self) -> SocketAddr {
+        SocketAddr::new(self.server, self.port)
+    }
+}
+
 /// Adds the applications of both ends of a flow.
 fn add(
     programs: &mut [Applications<'static>],
@@ -97,7 +104,7 @@ fn add(
     rng: &mut Pcg32,
 ) -> Result<(), ConfigError> {
     let when = when(flow, rng);
-    let remote = SocketAddr::new(ends.server, ends.port);
+    let remote = ends.remote();
     match flow.kind {
         FlowKind::Tcp => upload(programs, flow, when, ends, defaults)?,
         FlowKind::Ping => {
@@ -144,26 +151,19 @@ fn upload(
     ends: Ends,
     defaults: &Tcp,
 ) -> Result<(), ConfigError> {
-    let Ends {
-        from,
-        to,
-        server,
-        port,
-        called,
-    } = ends;
-    let remote = SocketAddr::new(server, port);
+    let remote = ends.remote();
     let tcp = Arc::new(tcp(&flow.tcp, defaults));
-    let default = UploadConfig::new(called.clone(), remote);
-    programs[from].upload(UploadConfig {
+    let default = UploadConfig::new(ends.called.clone(), remote);
+    programs[ends.from].upload(UploadConfig {
         when,
         bytes: flow.size.map(|size| size.0),
         message: flow.message.map_or(default.message, |size| size.0),
         tcp: Arc::clone(&tcp),
         ..default
     })?;
-    programs[to].sink(SinkConfig {
+    programs[ends.to].sink(SinkConfig {
         tcp,
-        ..SinkConfig::new(called, port)
+        ..SinkConfig::new(ends.called, ends.port)
     })?;
     Ok(())
 }
@@ -175,18 +175,11 @@ fn web(
     ends: Ends,
     defaults: &Tcp,
 ) -> Result<(), ConfigError> {
-    let Ends {
-        from,
-        to,
-        server,
-        port,
-        called,
-    } = ends;
-    let remote = SocketAddr::new(server, port);
+    let remote = ends.remote();
     let tcp = Arc::new(without_nagle(flow, defaults));
     let total = flow.size.map_or(Bytes::new(1), |size| size.0);
-    let default = WebConfig::new(called.clone(), remote);
-    programs[from].web(WebConfig {
+    let default = WebConfig::new(ends.called.clone(), remote);
+    programs[ends.from].web(WebConfig {
         when,
         page: Page::falling(flow.objects.unwrap_or(1), total),
         connections: flow.connections.unwrap_or(default.connections),
@@ -194,9 +187,9 @@ fn web(
         tcp: Arc::clone(&tcp),
         ..default
     })?;
-    programs[to].web_server(WebServerConfig {
+    programs[ends.to].web_server(WebServerConfig {
         tcp,
-        ..WebServerConfig::new(called, port)
+        ..WebServerConfig::new(ends.called, ends.port)
     })?;
     Ok(())
 }

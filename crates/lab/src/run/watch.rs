@@ -1,5 +1,5 @@
-//! [`Sampler`]: writes down what is to be seen of a run, in either world: ports and connections
-//! sample by sample, applications at the end.
+//! [`Sampler`]: records a run in virtual or real time: ports and connections sample by sample,
+//! applications at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Nothing seen of a run that begins at `origin`.
+    /// An empty recording of a run that begins at `origin`.
     pub(super) fn new(origin: Instant, sample: Duration) -> Self {
         Self {
             origin,

@@ -41,7 +41,7 @@ pub struct Document {
     /// Other rows, or figures of the papers, that this shows too.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The paper's number. Default `own`, for an experiment of one's own.
+    /// The paper's number. Default `own`, for an experiment that no paper describes.
     #[serde(default = "own")]
     pub paper: String,
     /// The paper's finding in our words, with its numbers. Default none.
@@ -92,7 +92,7 @@ pub struct Document {
     /// Figures to draw.
     #[serde(default)]
     pub figure: Vec<Figure>,
-    /// Flent's test that the flows are.
+    /// Flent's test with the same flows.
     pub flent: Option<FlentTest>,
 }
 
@@ -160,9 +160,9 @@ pub struct AxisValue {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// In words.
+    /// The finding in words.
     pub says: String,
-    /// As an expression.
+    /// The finding as an expression.
     pub check: String,
     /// The paper's numbers, by the expressions for ours.
     #[serde(default)]
@@ -173,7 +173,7 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variance {
-    /// The number compared, one of each repetition; or a quantity, all values of which are.
+    /// The number compared, one per repetition; or a quantity, whose single values are compared.
     pub metric: String,
     /// The axis whose values are the groups.
     pub over: String,

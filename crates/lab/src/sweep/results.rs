@@ -112,11 +112,11 @@ impl Book {
     /// # Errors
     /// If it cannot be read or written, or holds what is no result.
     pub fn open(path: &Name, shard: Shard) -> Result<Self, Box<dyn std::error::Error>> {
-        let told = |path: &Name, error: io::Error| format!("{}: {error}", path.display());
-        fs::create_dir_all(path).map_err(|error| told(path, error))?;
+        let named = |path: &Name, error: io::Error| format!("{}: {error}", path.display());
+        fs::create_dir_all(path).map_err(|error| named(path, error))?;
         let mut finished = BTreeSet::new();
-        for file in files(path).map_err(|error| told(path, error))? {
-            let text = fs::read_to_string(&file).map_err(|error| told(&file, error))?;
+        for file in files(path).map_err(|error| named(path, error))? {
+            let text = fs::read_to_string(&file).map_err(|error| named(&file, error))?;
             finished.extend(
                 read(&text, &file.display().to_string())?
                     .into_iter()
@@ -127,7 +127,7 @@ impl Book {
             (_, 1) => "results.jsonl".to_owned(),
             (index, count) => format!("results-{index}-of-{count}.jsonl"),
         });
-        let file = open(&own).map_err(|error| told(&own, error))?;
+        let file = open(&own).map_err(|error| named(&own, error))?;
         Ok(Self { file, finished })
     }
 

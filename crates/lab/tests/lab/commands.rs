@@ -203,7 +203,7 @@ fn results_are_compared() {
 fn watching_needs_a_terminal_and_a_cell_that_there_is() {
     let home = directory(SMALL);
     for (words, why) in [
-        (&["watch", "S-1"][..], "draws on a terminal"),
+        (&["watch", "S-1"][..], "needs a terminal"),
         (
             &["watch", "S-1", "--cell", "nothing"],
             "S-1 has no cell `nothing`",

@@ -12,10 +12,9 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::GatewayConfig;
 use crate::relay::{Associate, Association, Upstream};
 
-/// Port of DNS servers.
-const DOMAIN: u16 = 53;
-/// Translated destinations that an association remembers.
-const REMEMBERED: usize = 256;
+const DNS_PORT: u16 = 53;
+/// Most translated destinations of an association.
+const MOST_TRANSLATED: usize = 256;
 
 pub(super) struct Direct(GatewayConfig);
 
@@ -25,15 +24,16 @@ impl Direct {
     }
 }
 
-/// The destination of a socket for what a sandbox sends to `to`. The host's own network is closed to
-/// it, but for the name server and, if allowed, the loopback address behind the gateway's.
+/// The destination of our socket in place of `to`, which a sandbox named. A sandbox does not reach
+/// the host's own network, except the name server and, if allowed, the loopback address through the
+/// gateway's.
 fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejection> {
     let IpAddr::V4(ip) = to.ip() else {
         return Err(Rejection::Prohibited);
     };
     let subnet = config.subnet;
     if ip == subnet.resolver() {
-        let resolver = config.resolver.filter(|_| to.port() == DOMAIN);
+        let resolver = config.resolver.filter(|_| to.port() == DNS_PORT);
         return resolver.ok_or(Rejection::Reset);
     }
     if ip == subnet.gateway() {
@@ -100,7 +100,7 @@ impl Association for DirectAssociation {
         };
         if target != to {
             let mut translated = self.translated();
-            if translated.len() < REMEMBERED || translated.contains_key(&target) {
+            if translated.len() < MOST_TRANSLATED || translated.contains_key(&target) {
                 translated.insert(target, to);
             }
         }

@@ -1,4 +1,5 @@
-//! A client of HTTP proxies: the method CONNECT (RFC 9110 §9.3.6) with basic authentication (RFC 7617).
+//! A client of HTTP proxies: the method CONNECT (RFC 9110 §9.3.6) with basic authentication (RFC
+//! 7617).
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,7 +11,7 @@ use tokio::net::TcpStream;
 /// Longest header of an answer in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// A server, and how to log in. It passes connections on, but no datagrams.
+/// An HTTP proxy and its credentials. It forwards connections, not datagrams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpProxy {
     server: SocketAddr,
@@ -45,7 +46,7 @@ impl HttpError {
 }
 
 impl HttpProxy {
-    /// A server that needs no login.
+    /// A proxy without credentials.
     pub fn new(server: SocketAddr) -> Self {
         Self {
             server,
@@ -53,7 +54,7 @@ impl HttpProxy {
         }
     }
 
-    /// Logs in by name, which has no colon, and password.
+    /// Sets the credentials; `name` has no colon.
     #[must_use]
     pub fn login(mut self, name: &str, password: &str) -> Self {
         self.login = Some(format!("{name}:{password}"));

@@ -36,7 +36,7 @@ pub(super) enum Phase {
 /// The lists of a tin, in the order in which they are usually served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rotation {
-    /// Flows that became active lately.
+    /// Flows that became active recently.
     New,
     /// The others.
     Old,

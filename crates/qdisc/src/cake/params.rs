@@ -108,7 +108,7 @@ pub struct Config {
     pub rtt: Duration,
     /// Overhead of a packet on the link. Default none.
     pub overhead: Overhead,
-    /// Memory that all queues hold at most; `None` is four intervals at the rate of the link,
+    /// Memory limit of all queues together; `None` is four intervals at the rate of the link,
     /// between 4 MiB and 10 240 full frames. Default none.
     pub memory_limit: Option<Bytes>,
     /// Bits of a packet's mark that name its tin, counted from 1 in the order shown; 0 for no tin.
@@ -248,7 +248,7 @@ impl Config {
         }
     }
 
-    /// Memory that all queues hold at most while the link has this rate, zero for unlimited.
+    /// Memory limit of all queues together while the link has this rate, zero for unlimited.
     pub(super) fn memory_limit(&self, rate: Rate) -> Bytes {
         self.memory_limit.unwrap_or_else(|| {
             let four_intervals = rate * self.rtt.saturating_mul(4);

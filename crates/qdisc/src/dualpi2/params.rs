@@ -67,10 +67,10 @@ impl Identifier {
 /// Parameters of [`DualPi2`](crate::DualPi2). `Default` is Linux's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets both queues hold at most. Default 10 000 (Linux).
+    /// Limit of both queues together in packets. Default 10 000 (Linux).
     pub limit: u32,
-    /// Memory both queues hold at most. Default none given: twice as much as `limit` full packets
-    /// (Linux).
+    /// Memory limit of both queues together. Default none given: twice as much as `limit` full
+    /// packets (Linux).
     pub memory_limit: Option<Bytes>,
     /// The delay that the classic queue is steered for. Default 15 ms (RFC 9332).
     pub target: Duration,

@@ -52,7 +52,7 @@ pub enum BeyondHorizon {
 /// Parameters of [`Fq`](super::Fq). Defaults are those of Linux for an MTU of 1514 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets each band holds at most, or all flows together if there are no bands. Default 10
+    /// Limit of each band in packets, or all flows together if there are no bands. Default 10
     /// 000.
     pub limit: u32,
     /// Packets of one flow held at most. Default 100.

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::codel::CeThreshold;
 use crate::drr_plus::{Flow, List};
-use crate::testing::{Change, Edit};
+use crate::testing::{Change, Edit, put};
 use std::string::String;
 use tautline_testkit::{Probe, ids};
 
@@ -25,27 +25,8 @@ fn ms(millis: u64) -> Instant {
 /// An fq_codel and `N` flow hashes that fall into queues of their own.
 fn with_flows<const N: usize>(config: Config) -> (FqCodel<Probe>, [u64; N]) {
     let queue = FqCodel::new(config).expect("valid");
-    let mut taken = Vec::new();
-    let hashes = core::array::from_fn(|_| {
-        let hash = (0..)
-            .find(|&hash| !taken.contains(&queue.queues.queue_of(hash)))
-            .expect("enough queues");
-        taken.push(queue.queues.queue_of(hash));
-        hash
-    });
+    let hashes = queue.queues.hashes_apart();
     (queue, hashes)
-}
-
-fn put(queue: &mut FqCodel<Probe>, flow: u64, packets: usize, len: u32) -> Drops<Probe> {
-    let mut drops = Drops::new();
-    for _ in 0..packets {
-        queue.enqueue(
-            Probe::new(flow as u32).flow(flow).sized(len),
-            Instant::ZERO,
-            &mut drops,
-        );
-    }
-    drops
 }
 
 impl FqCodel<Probe> {

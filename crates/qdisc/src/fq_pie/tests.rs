@@ -1,12 +1,10 @@
 //! fq_pie against `net/sched/sch_fq_pie.c`: fq_codel's turns, a PIE for each flow, limits that
 //! hold.
 
-use std::vec::Vec;
-
 use super::*;
 use crate::ledger::Ledger;
 use crate::pie::Law;
-use crate::testing::{Change, Edit};
+use crate::testing::{Change, Edit, put};
 use std::string::String;
 use tautline_testkit::{Probe, ids};
 
@@ -17,27 +15,8 @@ fn ms(millis: u64) -> Instant {
 /// An fq_pie and `N` flow hashes that fall into queues of their own.
 fn with_flows<const N: usize>(config: Config) -> (FqPie<Probe>, [u64; N]) {
     let queue = FqPie::new(config).expect("valid");
-    let mut taken = Vec::new();
-    let hashes = core::array::from_fn(|_| {
-        let hash = (0..)
-            .find(|&hash| !taken.contains(&queue.queues.queue_of(hash)))
-            .expect("enough queues");
-        taken.push(queue.queues.queue_of(hash));
-        hash
-    });
+    let hashes = queue.queues.hashes_apart();
     (queue, hashes)
-}
-
-fn put(queue: &mut FqPie<Probe>, flow: u64, packets: usize, len: u32) -> Drops<Probe> {
-    let mut drops = Drops::new();
-    for _ in 0..packets {
-        queue.enqueue(
-            Probe::new(flow as u32).flow(flow).sized(len),
-            Instant::ZERO,
-            &mut drops,
-        );
-    }
-    drops
 }
 
 impl FqPie<Probe> {

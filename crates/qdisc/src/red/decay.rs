@@ -1,5 +1,4 @@
-//! [`Decay`]: how RED's average falls while the queue is empty and nothing arrives that could
-//! update it.
+//! [`Decay`]: the decay of RED's average while the queue is empty and no arrival updates it.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -14,12 +13,12 @@ pub enum IdleDecay {
     /// at `bandwidth` (Floyd and Jacobson 1993). The default.
     #[default]
     Exact,
-    /// As Linux's table of shifts does. It is computed in ticks of 64 ns and read in microseconds,
-    /// so the average falls 15.6 times too slowly; it also takes a natural logarithm for a binary
+    /// By Linux's table of shifts, which is computed in ticks of 64 ns and read in microseconds,
+    /// so the average falls 15.6 times too slowly. It also takes a natural logarithm for a binary
     /// one, which makes it slower still.
     Linux,
-    /// Not at all: the first packet after a pause finds the average as the last one left it. So it
-    /// is in Linux below a TBF or an HTB, which never ask an empty RED for a packet, and so never
+    /// Not at all: the first packet after a pause finds the average as the last one left it. This
+    /// is Linux's behavior below a TBF or an HTB, which never ask an empty RED for a packet, and so never
     /// let it see that it is idle.
     Never,
 }
@@ -44,14 +43,13 @@ pub(super) enum Decay {
         cell_log: u32,
         shifts: Box<[u8; 256]>,
     },
-    /// Nothing.
+    /// The average stays.
     Never,
 }
 
 impl Decay {
-    /// The decay of an average of weight 2⁻ʷ, when a packet of
-    /// `avpkt` takes its time at `bandwidth`. `None` if Linux's table cannot span the time this
-    /// takes.
+    /// The decay of an average of weight 2⁻ʷ by packets of `avpkt` at `bandwidth`. `None` if Linux's
+    /// table cannot span the time that it takes.
     pub(super) fn new(kind: IdleDecay, wlog: u32, avpkt: Bytes, bandwidth: Rate) -> Option<Self> {
         let nats = -libm::log1p(-libm::exp2(-f64::from(wlog)));
         let nanos = avpkt.get() as f64 / bandwidth.as_bytes_per_sec() as f64 * 1e9;
@@ -133,7 +131,7 @@ mod tests {
     #[test]
     fn linux_table_is_the_one_measured() {
         let Decay::Linux { cell_log, shifts } = decay(IdleDecay::Linux) else {
-            panic!("asked for Linux'")
+            panic!("a Linux table")
         };
         assert_eq!(
             (

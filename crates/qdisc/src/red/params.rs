@@ -147,7 +147,7 @@ fn weight_log(min: Bytes, burst: u32, avpkt: Bytes) -> Option<u32> {
 /// Parameters of [`Red`](super::Red).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Bytes it holds at most. Default 400 000, of `tc`'s manual: Linux has no default.
+    /// Limit in bytes. Default 400 000, of `tc`'s manual: Linux has no default.
     pub limit: Bytes,
     /// The average and the probability.
     pub red: Params,

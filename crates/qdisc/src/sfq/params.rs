@@ -10,11 +10,11 @@ use crate::units;
 /// Parameters of [`Sfq`](super::Sfq).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets all flows hold at most, at least 1. Default 127 (Linux).
+    /// Limit of all flows together in packets, at least 1. Default 127 (Linux).
     pub limit: u32,
     /// Bytes a flow sends per turn, 64 to 1 MiB. Default 1514, one Ethernet frame (Linux).
     pub quantum: Bytes,
-    /// Packets a flow holds at most, 1 to 127. Default 127 (Linux).
+    /// Limit of a flow in packets, 1 to 127. Default 127 (Linux).
     pub depth: u32,
     /// Drop the oldest packet of a flow instead of the newest, so that its sender learns of it
     /// sooner. Default off (Linux).

@@ -19,6 +19,7 @@ use super::{Failure, StackHandle};
 
 /// Most datagrams between the threads, in each direction.
 const DATAGRAMS: usize = 512;
+
 /// A datagram socket. Dropping it frees the port; datagrams that were sent still leave.
 ///
 /// It has the methods and semantics of tokio's `UdpSocket`: all of them take `&self`, so tasks may
@@ -56,12 +57,12 @@ impl UdpSocket {
         Self::bind_at(stack, Some(local.into()), udp).await
     }
 
-    /// A socket for what is sent to any address and port of the host that no other socket has;
+    /// A socket for datagrams to any address and port of the host that no other socket is bound to;
     /// [`recv_between`](Self::recv_between) and [`send_between`](Self::send_between) name both ends
     /// of each datagram.
     ///
     /// # Errors
-    /// [`Failure`]: there is one, or the host is gone.
+    /// [`Failure`]: such a socket exists already, or the host is gone.
     pub async fn bind_everywhere(stack: &StackHandle, udp: UdpConfig) -> io::Result<Self> {
         Self::bind_at(stack, None, udp).await
     }
@@ -165,8 +166,8 @@ impl UdpSocket {
     /// Sends a datagram to `to`. It is never fragmented, so it must fit into one packet.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; the error of an earlier datagram;
-    /// [`Failure::HostGone`].
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; the error of an earlier
+    /// datagram; [`Failure::HostGone`].
     pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         let to = to.into();
         self.socket.writer.wait(|| self.put(data, Some(to))).await
@@ -231,8 +232,8 @@ impl UdpSocket {
         would_block(self.put_with(data, options))
     }
 
-    /// Receives a datagram, truncated to `out`, with both ends and its ECN field. Wakes the last task
-    /// that called.
+    /// Receives a datagram, truncated to `out`, with both ends and its ECN field. Wakes the last
+    /// task that called.
     pub fn poll_recv_datagram(
         &self,
         context: &mut Context<'_>,

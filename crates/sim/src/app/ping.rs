@@ -9,6 +9,7 @@ use tautline_stack::Event;
 use super::outstanding::Outstanding;
 use super::{AppError, Application, Applications, Context, Flow, Sample, When};
 use crate::config_error::ConfigError;
+use crate::link::earliest;
 
 /// Maximum size of the data. Without jumbo frames the MTU is a tighter bound.
 const LONGEST: u64 = u16::MAX as u64;
@@ -166,10 +167,7 @@ impl Application for Ping {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.next_at
-            .into_iter()
-            .chain(self.waiting.expires_at())
-            .min()
+        earliest(self.next_at, self.waiting.expires_at())
     }
 
     fn is_done(&self) -> bool {

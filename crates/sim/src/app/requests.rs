@@ -14,6 +14,7 @@ use super::service::{DatagramService, anywhere};
 use super::traffic::{read_stamp, stamp};
 use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
 use crate::config_error::ConfigError;
+use crate::link::earliest;
 
 /// Maximum payload of a datagram.
 const LONGEST: usize = 65_507;
@@ -262,10 +263,7 @@ impl Application for Client {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.next_at
-            .into_iter()
-            .chain(self.waiting.expires_at())
-            .min()
+        earliest(self.next_at, self.waiting.expires_at())
     }
 
     fn is_done(&self) -> bool {

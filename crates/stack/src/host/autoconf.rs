@@ -56,7 +56,7 @@ pub(super) fn on_router<Q, D, T, L>(
     host.transport.mtu = mtu;
     for option in message.options() {
         if let RouterOption::Source(mac) = option {
-            host.learn(ends.source, mac, Claim::Question, now);
+            host.learn(ends.source, mac, Claim::Request, now);
         }
     }
 }

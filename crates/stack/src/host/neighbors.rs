@@ -34,9 +34,9 @@ where
             return;
         }
         let claim = if is_request {
-            Claim::Question
+            Claim::Request
         } else {
-            Claim::Answer
+            Claim::Reply
         };
         self.learn(sender, sender_mac, claim, now);
         if is_request && sender_mac.is_unicast() {
@@ -80,7 +80,7 @@ where
                 let mac = sender.unwrap_or(from);
                 self.interface.advertise(target, ends.source, mac, now);
                 if let Some(mac) = sender {
-                    self.learn(ends.source, mac, Claim::Question, now);
+                    self.learn(ends.source, mac, Claim::Request, now);
                 }
             }
             ndisc::Message::Advertisement {
@@ -92,9 +92,9 @@ where
                 && is_to(ALL_NODES) =>
             {
                 let claim = if solicited && replace {
-                    Claim::Answer
+                    Claim::Reply
                 } else {
-                    Claim::Announcement
+                    Claim::Unsolicited
                 };
                 self.learn(target.into(), mac, claim, now);
             }

@@ -96,8 +96,7 @@ impl<C: Parameters> Options for C {
 }
 
 /// One row of the table of `C`. [`value!`], [`optional!`], [`choice!`], [`switch!`], [`flag!`],
-/// [`preset!`], [`custom!`] and
-/// [`part!`] make them.
+/// [`preset!`], [`custom!`] and [`part!`] make them.
 pub(crate) enum Parameter<C> {
     /// A parameter.
     One {
@@ -105,7 +104,7 @@ pub(crate) enum Parameter<C> {
         words: &'static [&'static str],
         /// The values that may follow, in error messages: `PACKETS`.
         values: &'static [&'static str],
-        /// Sets it, as the option says and the values that follow.
+        /// Sets it from the option and the values that follow.
         set: fn(&mut C, Word<'_>, &mut Words<'_>) -> Result<(), ParseError>,
         /// Its word and its value; `None` if it is not shown.
         show: fn(&C) -> Option<(&'static str, Value)>,

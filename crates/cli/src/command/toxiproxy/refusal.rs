@@ -1,4 +1,4 @@
-//! [`Refusal`]: why a request fails, in toxiproxy's words.
+//! [`Refusal`]: error responses with toxiproxy's status codes and messages.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::http::{JSON, Reply};
 
-/// Why a request is refused, in toxiproxy's words.
+/// An error response; serialized as toxiproxy does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Refusal {
     pub(super) error: Cow<'static, str>,
@@ -30,7 +30,7 @@ impl Refusal {
         Self { error, status }
     }
 
-    /// The content of a request cannot be parsed.
+    /// The body of the request cannot be parsed.
     pub(super) fn bad_body(why: impl std::fmt::Display) -> Self {
         let error = format!("bad request body: {why}").into();
         Self { error, status: 400 }
@@ -42,13 +42,13 @@ impl Refusal {
         Self { error, status: 400 }
     }
 
-    /// The system refuses.
+    /// The operating system refused.
     pub(super) fn failed(why: String) -> Self {
         let error = why.into();
         Self { error, status: 500 }
     }
 
-    /// The answer that says so.
+    /// The response.
     pub(super) fn reply(&self) -> Reply {
         let body = serde_json::to_string(self).unwrap_or_default();
         Reply::new(status(self.status), JSON, body)

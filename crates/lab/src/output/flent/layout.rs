@@ -11,9 +11,9 @@ pub(super) struct Layout {
 /// The flows of one direction.
 #[derive(Clone, Copy)]
 pub(super) enum Flows {
-    /// These.
+    /// Flows of these names.
     Named(&'static [&'static str]),
-    /// So many, by this name and a number.
+    /// A fixed number of flows, each named by this word and its number.
     Numbered(&'static str, usize),
     /// As many as there are; a parameter of the test gives their number.
     Any(&'static str),

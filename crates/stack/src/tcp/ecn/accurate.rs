@@ -34,11 +34,11 @@ struct Arrived {
     /// Marked packets (r.cep).
     packets: u64,
     /// The same when an acknowledgment last left.
-    told: u64,
+    reported: u64,
     /// Bytes of payload by codepoint (r.e0b, r.ceb, r.e1b).
     bytes: ByteCounts,
     /// The same when an option last left.
-    told_bytes: ByteCounts,
+    reported_bytes: ByteCounts,
     /// The last packet was marked.
     last_marked: bool,
     /// Codepoint of the peer's SYN-ACK, until a bare acknowledgment has reported it.
@@ -102,9 +102,9 @@ impl Accurate {
     pub(super) fn new() -> Self {
         let arrived = Arrived {
             packets: FIRST_COUNT,
-            told: FIRST_COUNT,
+            reported: FIRST_COUNT,
             bytes: FIRST_BYTES,
-            told_bytes: FIRST_BYTES,
+            reported_bytes: FIRST_BYTES,
             last_marked: false,
             reflect: None,
             counted_syn_ack: false,
@@ -175,13 +175,13 @@ impl Accurate {
         let changed = marked && !arrived.last_marked;
         arrived.last_marked = marked;
         arrived.packets += if marked { packets } else { 0 };
-        let untold = arrived.packets - arrived.told;
+        let unreported = arrived.packets - arrived.reported;
         let enough = if data > 0 || owes {
             FORCES_ACK
         } else {
             FORCES_ACK_OF_ACKS
         };
-        if marked && ((changed && data > 0) || untold >= enough) {
+        if marked && ((changed && data > 0) || unreported >= enough) {
             AckUrgency::Now
         } else {
             AckUrgency::None
@@ -210,13 +210,15 @@ impl Accurate {
     /// last reported; all of them with the first acknowledgment (RFC 9768 §3.2.3.3).
     pub(super) fn option(&self) -> Option<EchoedBytes> {
         let Arrived {
-            bytes, told_bytes, ..
+            bytes,
+            reported_bytes,
+            ..
         } = &self.arrived;
         if self.arrived.reflect.is_some() {
             return Some(self.all_bytes());
         }
         let changed = |count: u64, first: u64| (count != first).then_some(count as u32);
-        (bytes != told_bytes).then(|| EchoedBytes {
+        (bytes != reported_bytes).then(|| EchoedBytes {
             ect0: changed(bytes.ect0, FIRST_BYTES.ect0),
             ce: changed(bytes.ce, FIRST_BYTES.ce),
             ect1: changed(bytes.ect1, FIRST_BYTES.ect1),
@@ -225,9 +227,9 @@ impl Accurate {
 
     /// A segment with these flags left, and with the option if `with_option`.
     pub(super) fn sent(&mut self, with_option: bool) {
-        self.arrived.told = self.arrived.packets;
+        self.arrived.reported = self.arrived.packets;
         if with_option {
-            self.arrived.told_bytes = self.arrived.bytes;
+            self.arrived.reported_bytes = self.arrived.bytes;
         }
     }
 
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_syn_ack_is_told_of_in_the_first_bare_acknowledgment_and_counts_once() {
+    fn the_first_bare_acknowledgment_reports_the_syn_ack_which_counts_once() {
         let mut client = Accurate::new();
         client.on_syn_ack(Ecn::Ce);
         client.on_syn_ack(Ecn::Ce);
@@ -470,13 +472,13 @@ mod tests {
         /// With the option, however many are acknowledged at once, the count is exact when packets
         /// are full.
         #[test]
-        fn with_the_option_stretches_of_any_length_are_told_exactly(
+        fn with_the_option_stretches_of_any_length_are_reported_exactly(
             marks in prop::collection::vec(prop::bool::ANY, 1..400),
             stretch in prop::collection::vec(1usize..60, 400),
         ) {
             let (mut receiver, mut sender) = (Accurate::new(), Accurate::new());
             sender.on_first_option(Some(receiver.all_bytes()));
-            let (mut marked, mut told, mut rest) = (0, 0, &marks[..]);
+            let (mut marked, mut reported, mut rest) = (0, 0, &marks[..]);
             for take in stretch {
                 let (now, later) = rest.split_at(take.min(rest.len()));
                 rest = later;
@@ -486,8 +488,8 @@ mod tests {
                 }
                 let heard = sender.on_acknowledgment(receiver.flags(true), receiver.option(), newly(now.len() as u64));
                 receiver.sent_pure_ack();
-                told += heard.bytes.get();
-                prop_assert_eq!((sender.echoed.packets - FIRST_COUNT, told), (marked, 1000 * marked));
+                reported += heard.bytes.get();
+                prop_assert_eq!((sender.echoed.packets - FIRST_COUNT, reported), (marked, 1000 * marked));
             }
         }
     }

@@ -43,7 +43,7 @@ pub(in crate::tcp) struct Numbers {
 }
 
 impl Numbers {
-    /// A seed for random choices of the connection. Only who sees its segments can know it.
+    /// A seed for random choices of the connection, known only to those who see its segments.
     pub(in crate::tcp) fn seed(&self) -> u64 {
         u64::from(self.isn) << 32 | u64::from(self.timestamp_offset)
     }
@@ -109,7 +109,7 @@ pub(in crate::tcp) struct Flight {
     pub(in crate::tcp) path: PathMtu,
     /// Timeouts since the peer last acknowledged anything new.
     timeouts: u32,
-    /// Since when nothing has been in flight.
+    /// When the flight became empty.
     idle_since: Option<Instant>,
     /// The qdisc refused a segment. Nothing is sent until it may have room again: a completion of
     /// ours, an acknowledgment or a timeout.
@@ -120,7 +120,7 @@ pub(in crate::tcp) struct Flight {
 }
 
 impl Flight {
-    /// Nothing is sent. `link`: MTU of this host's link.
+    /// An empty flight. `link`: MTU of this host's link.
     pub(super) fn new(
         numbers: Numbers,
         tuple: &Tuple,
@@ -159,8 +159,8 @@ impl Flight {
         self.start_controller();
     }
 
-    /// A path on which opening took more than one repetition is entered with one segment (RFC 6928
-    /// §2, Linux).
+    /// Starts the controller: with one segment if the SYN was retransmitted more than once (RFC
+    /// 6928 §2, Linux).
     fn start_controller(&mut self) {
         let mut with = self.numbers.controller(self.mss, &self.config);
         if self.una() == 0 && self.timeouts > 1 {
@@ -173,7 +173,7 @@ impl Flight {
         &self.config
     }
 
-    /// The configuration changed.
+    /// Replaces the configuration.
     pub(in crate::tcp) fn configure(&mut self, config: Arc<TcpConfig>) {
         self.config = config;
     }
@@ -185,7 +185,7 @@ impl Flight {
         }
     }
 
-    /// The SYN-ACK left as a cookie: nothing is recorded of it.
+    /// Skips the sequence number of a SYN-ACK that was sent as a cookie and is not recorded.
     pub(in crate::tcp) fn syn_ack_left(&mut self) {
         self.segments.skip(1);
     }
@@ -224,7 +224,7 @@ impl Flight {
         seq::from_wire(self.numbers.isn, self.una(), wire)
     }
 
-    /// The peer's closed window, not the path, explains the timeouts.
+    /// Clears the count of timeouts: the peer's closed window explains them, not the path.
     pub(in crate::tcp::send) fn forgive_timeouts(&mut self) {
         self.timeouts = 0;
     }

@@ -38,7 +38,7 @@ pub(in crate::tcp) struct PathMtu {
     /// MTU of this host's link.
     link: u32,
     /// Smallest MTU that routers reported.
-    told: u32,
+    reported: u32,
     /// Smaller reports are ignored.
     floor: u32,
     /// Network and TCP headers of a data segment, options included.
@@ -82,7 +82,7 @@ impl PathMtu {
         let link = u32::try_from(link).unwrap_or(u32::MAX);
         Self {
             link,
-            told: link,
+            reported: link,
             floor: if tuple.local.is_ipv4() {
                 IPV4_FLOOR
             } else {
@@ -119,8 +119,9 @@ impl PathMtu {
 
     /// Longest packet to send.
     pub(super) fn longest(&self) -> usize {
-        let told = self.told as usize;
-        self.search().map_or(told, |search| told.min(search.proven))
+        let reported = self.reported as usize;
+        self.search()
+            .map_or(reported, |search| reported.min(search.proven))
     }
 
     /// Most payload of a segment; `None` before the handshake.
@@ -168,7 +169,7 @@ impl PathMtu {
         let settled = *self.probing().settled.get_or_insert(now);
         if now - settled >= AGAIN {
             let longest = self.link().min(most as usize + self.headers());
-            self.told = self.link;
+            self.reported = self.link;
             let probing = self.probing();
             probing.settled = None;
             probing.search = Some(Search {
@@ -207,7 +208,7 @@ impl PathMtu {
         if claimed < self.floor || bytes >= sent {
             return false;
         }
-        self.told = self.told.min(claimed);
+        self.reported = self.reported.min(claimed);
         if let Some(search) = self.probing.as_mut().and_then(|p| p.search.as_mut()) {
             search.unfit = search.unfit.min(bytes + 1);
             search.proven = search.proven.min(bytes);
@@ -313,7 +314,7 @@ impl Flight {
     }
 
     /// Segments are as long as the path now carries; longer ones in flight are cut and sent again.
-    /// It does not indicate congestion (RFC 1191 §6.5, RFC 4821 §7.5).
+    /// This loss does not indicate congestion (RFC 1191 §6.5, RFC 4821 §7.5).
     pub(super) fn use_path_mtu(&mut self) {
         if let Some(mss) = self.path.segment() {
             self.mss = mss;
@@ -321,8 +322,8 @@ impl Flight {
         }
     }
 
-    /// New segments carry `most` bytes at most, options included (`TCP_MAXSEG`); those in flight stay
-    /// whole.
+    /// New segments carry `most` bytes at most, options included (`TCP_MAXSEG`); those in flight
+    /// stay whole.
     pub(in crate::tcp) fn clamp_mss(&mut self, most: u16, tuple: &Tuple) {
         self.path.clamp(most, tuple.headers_len());
         self.mss = self.path.segment().unwrap_or(self.mss);
