@@ -327,13 +327,13 @@ impl<P: Item, S> FairQueue<P, S> {
     ) -> Option<P> {
         loop {
             let (at, list) = self.turn()?;
-            let deficit = self.flows[at].deficit;
-            if deficit <= 0 {
+            let flow = &mut self.flows[at];
+            if flow.deficit <= 0 {
                 if list == List::Old && self.old_flows.back() == Some(at) {
                     // No other flow has a turn before it can send again.
-                    self.flows[at].deficit += self.quantum * (-deficit / self.quantum + 1);
+                    flow.deficit += self.quantum * (-flow.deficit / self.quantum + 1);
                 } else {
-                    self.flows[at].deficit += self.quantum;
+                    flow.deficit += self.quantum;
                     self.move_head(list, List::Old);
                     continue;
                 }
