@@ -84,7 +84,7 @@ impl Library {
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExitStatus {
-    /// Every shape holds, or there was none to judge.
+    /// Every shape holds; also the status of commands that judge no shapes.
     Holds,
     /// A shape does not hold.
     DoesNotHold,

@@ -1,4 +1,4 @@
-//! `lab watch`: a run in virtual time on the terminal, at a chosen speed.
+//! `lab watch`: shows a run in virtual time on the terminal, in slow motion if asked.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, channel};
