@@ -253,7 +253,7 @@ mod tests {
             message(rustix::io::Errno::BUSY.raw_os_error()).contains("in use by another process")
         );
         assert!(
-            message(rustix::io::Errno::INVAL.raw_os_error()).contains("no TAP or TUN interface")
+            message(rustix::io::Errno::INVAL.raw_os_error()).contains("not a TAP or TUN interface")
         );
     }
 }
