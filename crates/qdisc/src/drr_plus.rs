@@ -100,8 +100,10 @@ pub(crate) struct FairQueue<P, S> {
     old_flows: Chain,
     packets: Slab<P>,
     held: Account,
-    /// Packets that a parent has dequeued to learn their length: none or one.
-    pub(crate) peeked: usize,
+    /// A parent has dequeued a packet to learn its length.
+    peeked: bool,
+    /// Packets that the limit allows beside that one.
+    room: usize,
     new_flow_count: u64,
 }
 
@@ -137,7 +139,8 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
             old_flows: Chain::default(),
             packets: Slab::with_capacity(FIRST_CAPACITY.min(shape.limit as usize)),
             held: Account::default(),
-            peeked: 0,
+            peeked: false,
+            room: shape.limit as usize,
             new_flow_count: 0,
             shape,
         })
@@ -154,7 +157,14 @@ impl<P, S> FairQueue<P, S> {
         check_secret("perturbation", shape.perturbation, self.key)?;
         self.quantum = shape.quantum();
         self.shape = shape;
+        self.set_peeked(self.peeked);
         Ok(())
+    }
+
+    /// Notes whether a parent has dequeued a packet to learn its length: it counts in the limit.
+    pub(crate) fn set_peeked(&mut self, peeked: bool) {
+        self.peeked = peeked;
+        self.room = (self.shape.limit as usize).saturating_sub(usize::from(peeked));
     }
 
     /// The queue of a flow: the mixed hash scaled to the number of queues, which is fair for any
@@ -187,25 +197,19 @@ impl<P, S> FairQueue<P, S> {
         self.held.memory
     }
 
-    /// Packets that the limit allows here beside the one that a parent holds.
-    #[inline]
-    fn room(&self) -> usize {
-        (self.shape.limit as usize).saturating_sub(self.peeked)
-    }
-
     /// The exceeded limit, if any.
     #[inline]
     pub(crate) fn exceeded(&self) -> Option<DropReason> {
         if self.held.memory > self.shape.memory_limit {
             return Some(DropReason::Memory);
         }
-        (self.held.backlog.packets > self.room()).then_some(DropReason::Overlimit)
+        (self.held.backlog.packets > self.room).then_some(DropReason::Overlimit)
     }
 
     /// The limit that another packet of `memory` bytes would exceed.
     #[inline]
     pub(crate) fn refuses(&self, memory: Bytes) -> Option<DropReason> {
-        if self.held.backlog.packets >= self.room() {
+        if self.held.backlog.packets >= self.room {
             return Some(DropReason::Overlimit);
         }
         (memory > self.shape.memory_limit.saturating_sub(self.held.memory))
@@ -329,8 +333,8 @@ impl<P: Item, S> FairQueue<P, S> {
             let (at, list) = self.turn()?;
             let flow = &mut self.flows[at];
             if flow.deficit <= 0 {
-                if list == List::Old && self.old_flows.back() == Some(at) {
-                    // No other flow has a turn before it can send again.
+                if self.old_flows.back() == Some(at) {
+                    // It is the only old flow, so none has a turn before it can send again.
                     flow.deficit += self.quantum * (-flow.deficit / self.quantum + 1);
                 } else {
                     flow.deficit += self.quantum;

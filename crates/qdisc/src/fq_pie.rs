@@ -207,6 +207,6 @@ impl<P: Item> Qdisc<P> for FqPie<P> {
     }
 
     fn set_peeked(&mut self, peeked: bool) {
-        self.queues.peeked = usize::from(peeked);
+        self.queues.set_peeked(peeked);
     }
 }
