@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::coop::poll_proceed;
 
 use crate::handle::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
@@ -26,6 +26,21 @@ impl AsyncRead for OwnedReadHalf {
         turn.made_progress();
         buffer.advance(count?);
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Received bytes are read where they are, without a buffer or a copy. Only the half has it: as a method
+/// of [`TcpStream`], `AsyncBufReadExt::split` would hide [`TcpStream::split`].
+impl AsyncBufRead for OwnedReadHalf {
+    fn poll_fill_buf(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let turn = ready!(poll_proceed(context));
+        let filled = ready!(self.get_mut().poll_fill(context));
+        turn.made_progress();
+        Poll::Ready(filled)
+    }
+
+    fn consume(self: Pin<&mut Self>, count: usize) {
+        Self::consume(self.get_mut(), count);
     }
 }
 

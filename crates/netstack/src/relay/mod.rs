@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tautline_rt::TcpRequest;
 use tautline_stack::Rejection;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncWriteExt, BufReader, copy_buf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
@@ -141,10 +141,32 @@ async fn serve(upstream: &impl Upstream, limit: Duration, request: TcpRequest) {
     let Ok(mut stream) = request.accept().await else {
         return;
     };
-    if copy_bidirectional(&mut stream, &mut server).await.is_err() {
+    if copy_both(&mut stream, &mut server).await.is_err() {
         // One end was reset: so is the other. Dropping `server` with unread data resets it.
         stream.abort();
     }
+}
+
+/// Copies both ways until both ends have closed their sending halves; each end learns of the other's.
+/// The client's bytes go to the server's socket from where the stack has put them.
+async fn copy_both(client: &mut tautline_rt::TcpStream, server: &mut TcpStream) -> io::Result<()> {
+    /// As much as the stack hands over at once.
+    const BUFFER: usize = 16 << 10;
+    let (mut from_client, mut to_client) = client.split();
+    let (from_server, mut to_server) = server.split();
+    let up = async {
+        copy_buf(&mut from_client, &mut to_server).await?;
+        to_server.shutdown().await
+    };
+    let down = async {
+        copy_buf(
+            &mut BufReader::with_capacity(BUFFER, from_server),
+            &mut to_client,
+        )
+        .await?;
+        to_client.shutdown().await
+    };
+    tokio::try_join!(up, down).map(|_| ())
 }
 
 /// Ends a task with its owner.

@@ -109,6 +109,30 @@ impl OwnedReadHalf {
         socket.reader.poll(context, || peek(ring, socket, out))
     }
 
+    /// Like [`TcpStream::poll_fill`].
+    pub fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let Self { ring, socket } = self;
+        let ring = own(ring);
+        let filled = socket.reader.poll(context, || {
+            // Asked before the bytes: the end is declared after the last of them.
+            let end = socket.receive_end();
+            if ring.chunk().is_empty() {
+                return end.map(|end| socket.report(end));
+            }
+            Some(Ok(()))
+        });
+        filled.map_ok(|()| ring.chunk())
+    }
+
+    /// Like [`TcpStream::consume`].
+    pub fn consume(&mut self, count: usize) {
+        let Self { ring, socket } = self;
+        let ring = own(ring);
+        let count = count.min(ring.chunk().len());
+        ring.consume(count);
+        offer_room(ring, socket);
+    }
+
     /// Like [`TcpStream::poll_read_ready`].
     pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.reader.poll(context, || self.is_readable())

@@ -243,6 +243,17 @@ impl TcpStream {
         self.read.poll_recv(context, out)
     }
 
+    /// Received bytes where they are: [`consume`](Self::consume) removes those that were used. None mean
+    /// the end of the stream. Wakes the last task that called.
+    pub fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        self.read.poll_fill(context)
+    }
+
+    /// Removes `count` bytes of those that [`poll_fill`](Self::poll_fill) returned.
+    pub fn consume(&mut self, count: usize) {
+        self.read.consume(count);
+    }
+
     /// Writes a part of `data` to the send ring; the host's thread sends it.
     pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.write.poll_send(context, data)

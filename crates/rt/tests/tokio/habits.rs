@@ -12,7 +12,7 @@ use tautline_cc::{Algorithm, Factory};
 use tautline_rt::handle::{Config, Failure};
 use tautline_rt::{Interest, TcpListener, TcpStream};
 use tautline_stack::{CloseReason, Keepalive, SocketOption};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
 
 use super::world::{SERVER, World, config, noise};
@@ -21,6 +21,40 @@ use super::world::{SERVER, World, config, noise};
 async fn pair(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
     let (client, accepted) = tokio::join!(world.connect(), listener.accept());
     (client, accepted.expect("accepted").0)
+}
+
+/// As tokio's `AsyncBufRead` is used: by lines, and to copy without a buffer in between.
+#[test]
+fn received_bytes_are_read_where_they_are() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, server) = pair(world, &listener).await;
+        let sent = noise(300_000);
+        let sending = async {
+            client.write_all(b"first\nsecond\n").await.expect("open");
+            client.write_all(&sent).await.expect("open");
+            client.shutdown().await.expect("shutting down cannot fail");
+        };
+        let receiving = async {
+            let (mut read, _write) = server.into_split();
+            let mut line = String::new();
+            for expected in ["first\n", "second\n"] {
+                line.clear();
+                read.read_line(&mut line).await.expect("text");
+                assert_eq!(line, expected);
+            }
+            // A part is left for the next call.
+            let begin = read.fill_buf().await.expect("open")[..2].to_vec();
+            read.consume(1);
+            assert_eq!(read.fill_buf().await.expect("open")[0], begin[1]);
+            let mut rest = Vec::new();
+            let copied = tokio::io::copy_buf(&mut read, &mut rest).await;
+            assert_eq!(copied.expect("closed in order"), sent.len() as u64 - 1);
+            assert!(rest == sent[1..]);
+            assert!(read.fill_buf().await.expect("the end").is_empty());
+        };
+        tokio::join!(sending, receiving);
+    });
 }
 
 #[test]
