@@ -104,6 +104,22 @@ impl Chunks {
         }
     }
 
+    /// The bytes of `range`, counted from the first one held, if they are in one place, and owned.
+    #[inline]
+    pub(crate) fn in_one_piece(&self, range: Range<usize>) -> Option<&[u8]> {
+        let (at, end) = (range.start as u64, range.end as u64);
+        let (at, end) = (self.span.start + at, self.span.start + end);
+        let first = self.chunks.partition_point(|chunk| chunk.end <= at);
+        let chunk = self.chunks.get(first).filter(|chunk| end <= chunk.end)?;
+        match &chunk.source {
+            Source::Owned(bytes) => {
+                let from_end = (chunk.end - at) as usize;
+                Some(&bytes[bytes.len() - from_end..][..range.len()])
+            }
+            Source::Copied(_) => None,
+        }
+    }
+
     /// The bytes of `range`, counted from the first one held, in parts. A part may be empty.
     pub(crate) fn parts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         let end = self.span.start + range.end.min(self.len()) as u64;

@@ -266,9 +266,14 @@ where
         connection: &Connection,
         plan: &Plan,
         packet: &Packet<D::Frame>,
+        now: Instant,
     ) -> Option<(Train, Template)> {
         let is_offloaded = self.port.ring().device().tso().is_some();
         let train = Train::behind(connection, plan).filter(|_| !is_offloaded)?;
+        // A template pays only if a segment follows.
+        if !train.continues(connection, now) {
+            return None;
+        }
         let Tuple { local, remote, .. } = connection.tuple;
         let link = link_len(self.medium, self.config.vlan);
         let payload = plan.payload();

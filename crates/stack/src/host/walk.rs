@@ -141,7 +141,7 @@ where
         let packet = self
             .interface
             .commit_segment(connection, &plan, mac, frame, now);
-        let train = (self.interface).train_behind(connection, &plan, &packet);
+        let train = (self.interface).train_behind(connection, &plan, &packet, now);
         self.enqueue(packet, now);
         let mut born = 1;
         // The drop of the first may have changed the connection, but the train notices.

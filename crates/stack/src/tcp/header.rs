@@ -138,7 +138,6 @@ impl HeaderBuilder<'_> {
             Kind::EarlierAck(earlier) => earlier.next,
             _ => self.receiver.next(),
         };
-        let mss = self.tuple.own_mss(flight.path.link(), self.config);
         let agreed = self.negotiated;
         // Not again: a middlebox may have dropped the first for it (RFC 7413 §4.1.3.1).
         let fast_open = if syn && plan.kind == Kind::New {
@@ -156,7 +155,7 @@ impl HeaderBuilder<'_> {
             window,
             window_scale: (syn && agreed.map_or(offers.window_scaling, |agreed| agreed.scaling))
                 .then_some(self.own_scale),
-            mss: syn.then_some(mss),
+            mss: syn.then(|| self.tuple.own_mss(flight.path.link(), self.config)),
             sack_permitted: syn && agreed.map_or(offers.sack, |agreed| agreed.sack),
             sack: match agreed {
                 Some(agreed) if self.sack_space > 0 && agreed.sack => self.sack_blocks(agreed),

@@ -33,11 +33,12 @@ struct Storage {
 impl Pages {
     /// Writes `bytes` at `offset`, which has not been released.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
-        let mut bytes = bytes;
-        for (number, within) in split(offset..offset + bytes.len() as u64) {
-            let (head, rest) = bytes.split_at(within.len());
-            self.page_mut(number)[within].copy_from_slice(head);
-            bytes = rest;
+        let (mut at, mut bytes) = (offset, bytes);
+        while !bytes.is_empty() {
+            let place = &mut self.page_mut(at / PAGE)[(at % PAGE) as usize..];
+            let (head, rest) = bytes.split_at(place.len().min(bytes.len()));
+            place[..head.len()].copy_from_slice(head);
+            (at, bytes) = (at + head.len() as u64, rest);
         }
     }
 
