@@ -151,7 +151,7 @@ fn run(case: &Case, attribution: bool) -> Run {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn trains_are_what_single_segments_are(case in case()) {
