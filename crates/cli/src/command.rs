@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`send`], [`receive`] | a transfer over this stack |
 //! | [`middlebox`] | a qdisc in each direction between two interfaces |
-//! | `link` | a program behind an emulated link |
+//! | [`link`] | a program behind an emulated link |
 //! | `iperf3` | measurements by iperf3's protocol |
 //! | `netperf`, `netserver` | measurements with netperf's command line |
 //! | [`gateway`] | a network for sandboxes, without root |
@@ -21,7 +21,7 @@ mod doctor;
 mod extcap;
 pub mod gateway;
 mod iperf3;
-mod link;
+pub mod link;
 pub mod middlebox;
 mod netperf;
 mod paperwork;
@@ -53,7 +53,7 @@ enum Command {
     Middlebox(middlebox::MiddleboxArgs),
     Ctl(ctl::Ctl),
     Top(top::Top),
-    Link(link::LinkArgs),
+    Link(Box<link::LinkArgs>),
     Iperf3(Box<iperf3::Iperf3>),
     Netperf(Box<netperf::Netperf>),
     Netserver(Box<netperf::server::Netserver>),

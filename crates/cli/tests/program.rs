@@ -210,6 +210,8 @@ END
 RUST_LOG=tautline_rt=debug,tautline_netstack=debug \
     "$0" link --delay 5ms --internet --pcapng one.pcapng -- bash -ec '. ./command' "$0" 2> log
 "$0" link --delay 5ms --internet -- "$0" link --delay 5ms -- "$0" iperf3 -c 192.0.2.1 -n 300K -J > nested.json
+ln -s "$0" mm-delay; ln -s "$0" mm-link; seq 1 1000 > trace
+./mm-delay 5 ./mm-link trace trace "$0" iperf3 -c 10.77.0.2 -n 300K -J > mahimahi.json
 "$0" link --internet -- cat /etc/resolv.conf > resolver
 if "$0" link --delay 5ms -- ping -c 1 -W 1 192.0.2.1 > /dev/null; then exit 1; fi
 "#;
@@ -224,7 +226,7 @@ fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
         return;
     };
     assert!(output.status.success(), "{output:?}");
-    for name in ["alone.json", "nested.json"] {
+    for name in ["alone.json", "nested.json", "mahimahi.json"] {
         let text = std::fs::read_to_string(at(name)).expect(name);
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let bytes = report["end"]["sum_received"]["bytes"].as_u64();

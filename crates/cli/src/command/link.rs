@@ -13,6 +13,7 @@
 //! the process that was started.
 
 mod internet;
+pub mod mahimahi;
 mod namespace;
 mod options;
 mod scenario;

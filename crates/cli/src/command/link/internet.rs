@@ -52,6 +52,8 @@ async fn serve() -> Result<ExitCode, Failure> {
         let config = GatewayConfig {
             subnet: subnet(),
             resolver: rendezvous::resolver(None),
+            // COMMAND has the rights of the user outside.
+            host_loopback: true,
             behind: Some(Cidr::new(FIRST, LINKS)),
             ..GatewayConfig::default()
         };

@@ -24,8 +24,9 @@ Examples:
   tautline link --scenario 'drop-rate --delay=15ms --bandwidth=10Mbps --queue=25 --rate_to_client=5 --burst_to_client=3' -- ./client
   tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
 COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
-network is reachable without --internet. With it COMMAND is 10.77.0.15 and reaches what this machine reaches over IPv4; its TCP \
-connections end at the far end, which sends with tautline's TCP, and echo requests are answered there. COMMAND appears to run as root, with the rights of the user who started it.
+network is reachable without --internet. With it COMMAND is 10.77.0.15 and reaches what this machine reaches over IPv4, and the \
+machine's own 127.0.0.1 as 10.77.0.2; its TCP connections end at the far end, which sends with tautline's TCP, and echo requests are \
+answered there. The program also answers to mahimahi's names mm-delay, mm-loss and mm-link by symbolic links. COMMAND appears to run as root, with the rights of the user who started it.
 Exit status: that of COMMAND; 125 if the link fails.";
 
 /// Bytes of 20 full packets.
@@ -47,6 +48,12 @@ pub(in crate::command) struct LinkArgs {
     /// Loss probability in each direction, after the queue, e.g. 1%
     #[arg(long, default_value = "0%")]
     loss: Percent,
+    /// The same, from COMMAND only
+    #[arg(long, value_name = "LOSS")]
+    up_loss: Option<Percent>,
+    /// The same, toward COMMAND only
+    #[arg(long, value_name = "LOSS")]
+    down_loss: Option<Percent>,
     /// Delivery opportunities in each direction, in mahimahi's format: the milliseconds at which 1500 bytes leave
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -60,7 +67,7 @@ pub(in crate::command) struct LinkArgs {
     #[arg(long, value_enum)]
     preset: Option<Preset>,
     /// A scenario of the QUIC network simulator: simple-p2p, drop-rate, corrupt-rate or blackhole
-    #[arg(long, value_name = "WORDS", conflicts_with_all = ["down", "up", "delay", "loss", "trace", "down_trace", "up_trace", "preset"])]
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["down", "up", "delay", "loss", "up_loss", "down_loss", "trace", "down_trace", "up_trace", "preset"])]
     scenario: Option<Scenario>,
     /// A shell command that runs at the far end for as long as COMMAND
     #[arg(long, value_name = "COMMAND")]
@@ -100,7 +107,11 @@ impl LinkArgs {
             .map(|delay| delay.0)
             .or_else(|| figures.map(|figures| figures.rtt / 2))
             .unwrap_or_default();
-        let path = |option, words: &Option<String>, trace: &Option<PathBuf>, kbit: Option<u32>| {
+        let path = |option,
+                    words: &Option<String>,
+                    trace: &Option<PathBuf>,
+                    loss: Option<Percent>,
+                    kbit: Option<u32>| {
             let queue = words.clone().unwrap_or_else(|| shaped(kbit));
             build::<tautline_base::Packet<HeapFrame>>(&queue)
                 .map_err(|error| Unusable::new(option, &queue, error.to_string()))?;
@@ -112,14 +123,14 @@ impl LinkArgs {
                     .map(|file| read(file))
                     .transpose()?,
                 delay,
-                loss: self.loss.0,
+                loss: loss.unwrap_or(self.loss).0,
                 ..PathConfig::default()
             })
         };
         let (up, down) = (figures.map(|of| of.up_kbit), figures.map(|of| of.down_kbit));
         Ok((
-            path("up", &self.up, &self.up_trace, up)?,
-            path("down", &self.down, &self.down_trace, down)?,
+            path("up", &self.up, &self.up_trace, self.up_loss, up)?,
+            path("down", &self.down, &self.down_trace, self.down_loss, down)?,
         ))
     }
 }
@@ -244,6 +255,8 @@ mod tests {
         );
         assert_eq!((down.loss, up.loss), (1.0, 1.0));
         assert!(down.queue.contains("12000kbit"));
+        let (up, down) = paths("--loss 1% --up-loss 5%").expect("fits");
+        assert_eq!((down.loss, up.loss), (1.0, 5.0));
     }
 
     #[test]

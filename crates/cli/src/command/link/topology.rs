@@ -21,6 +21,10 @@ use crate::failure::Failure;
 const LEVEL: &str = "TAUTLINE_LINK";
 /// Environment variable with the address of the outermost link's far end.
 const SERVER: &str = "TAUTLINE_SERVER";
+/// Mahimahi's name for the same.
+const BASE: &str = "MAHIMAHI_BASE";
+/// The address of the first link's far end.
+const FAR: &str = "10.77.0.2";
 /// Links that may be nested.
 const LEVELS: u8 = 16;
 /// Wait for a server's socket: 2 s at most.
@@ -174,7 +178,8 @@ impl Topology {
             Command::new(program)
                 .args(arguments)
                 .env(LEVEL, (self.level + 1).to_string())
-                .env(SERVER, "10.77.0.2")
+                .env(SERVER, FAR)
+                .env(BASE, FAR)
                 .spawn()
         })
     }
