@@ -180,18 +180,21 @@ fn links_nest_and_add_their_delays() {
         "--",
         "ping",
         "-c",
-        "1",
+        "5",
+        "-i",
+        "0.2",
         "10.77.0.2",
     ];
     let Some(output) = link(&[&["--delay", "20ms", "--"][..], &inner].concat()) else {
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout);
-    let time = text
-        .split("time=")
-        .nth(1)
-        .and_then(|rest| rest.split(' ').next());
-    let time: f64 = time.and_then(|time| time.parse().ok()).expect("a reply");
+    let times = text.split("time=").skip(1).map(|rest| {
+        let time = rest.split(' ').next().and_then(|time| time.parse().ok());
+        time.expect("a time")
+    });
+    // The fastest: the machine may be busy.
+    let time = times.reduce(f64::min).expect("a reply");
     assert!((60.0..200.0).contains(&time), "{text}");
 }
 
