@@ -198,9 +198,10 @@ impl Pair {
 
     /// It lets go of the socket: what was not read is lost.
     pub fn close(&mut self, side: usize, at: u8) {
-        let now = self.now;
-        self.with_end(side, at, |host, end, _| {
-            end.is_aborted |= end.ended.is_none();
+        let (now, is_attacked) = (self.now, self.is_attacked);
+        self.with_end(side, at, |host, end, side| {
+            let discards = end.take(host, side, 1, is_attacked) > 0;
+            end.is_aborted |= discards || end.ended.is_none();
             end.is_closed = true;
             host.close(end.socket, now);
         });
@@ -449,7 +450,10 @@ impl Pair {
                 assert!(reader.read <= writer.written, "bytes from nowhere");
                 let in_order = |end: &End| end.ended == Some(CloseReason::Finished);
                 if in_order(near) && in_order(far) && !near.is_aborted && !far.is_aborted {
-                    assert_eq!(reader.read, writer.written, "bytes lost in good order");
+                    assert_eq!(
+                        reader.read, writer.written,
+                        "bytes lost in good order: {reader:?}, {writer:?}"
+                    );
                 }
             }
         }
