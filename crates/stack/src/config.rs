@@ -172,6 +172,12 @@ pub struct TcpConfig {
     /// round trip; at or above `receive_buffer`, it is that from the beginning. Default 64 KiB
     /// (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
     pub receive_start: Bytes,
+    /// Percent of the bytes unread and received out of order that are taken off the window, which
+    /// then lies above the next byte expected. Default 0: the window lies above the bytes read, and
+    /// keeps a place for each. Linux takes off half the memory of their buffers (`tcp_space` in
+    /// `__tcp_select_window`), [`LINUX_RECEIVE_CHARGE`](Self::LINUX_RECEIVE_CHARGE): a receiver with
+    /// holes stops its peer early.
+    pub receive_charge: u8,
     /// Most payload of a segment, in both directions (Linux `TCP_MAXSEG`); also what our SYN
     /// announces. Less than 88 bytes count as 88 (Linux `TCP_MIN_MSS`). Default none: what the MTU
     /// leaves.
@@ -265,6 +271,10 @@ impl TcpConfig {
     pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
     /// Initial size of a send buffer in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
+    /// Linux's [`receive_charge`](Self::receive_charge): half (`tcp_adv_win_scale` 1) of the 1527
+    /// bytes that each full Ethernet segment of 1448 takes once Linux has joined their buffers
+    /// (`tcp_try_coalesce`).
+    pub const LINUX_RECEIVE_CHARGE: u8 = 53;
 
     /// The shift that lets the 16 bits of a window express the whole receive buffer.
     pub(crate) fn window_scale(&self) -> u8 {
@@ -292,6 +302,7 @@ impl Default for TcpConfig {
             send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
             receive_start: Bytes::kib(64),
+            receive_charge: 0,
             max_segment: None,
             max_pacing_rate: None,
             negotiation: Negotiation::default(),

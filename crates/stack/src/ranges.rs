@@ -80,6 +80,14 @@ impl RangeSet {
         self.ranges.len()
     }
 
+    /// Number of offsets in all ranges, which it counts one by one.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.ranges
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum()
+    }
+
     /// Memory held, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.ranges.capacity() * size_of::<Range<u64>>()

@@ -53,6 +53,7 @@ pub(crate) fn record<R: Record>(
     let recorder = if watched.is_empty() {
         run_to_end(point.seed, &topology, programs, recorder, times, &mut watch)?
     } else {
+        let names: Vec<_> = watched.values().cloned().collect();
         let segments = Segments::new(watched);
         let seen = Rc::clone(&segments.seen);
         let (recorder, _) = run_to_end(
@@ -63,6 +64,9 @@ pub(crate) fn record<R: Record>(
             times,
             &mut watch,
         )?;
+        for name in &names {
+            watch.discard_one_way(name);
+        }
         seen.borrow()
             .iter()
             .for_each(|(name, sample)| watch.one_way(name, *sample));

@@ -62,7 +62,7 @@ pub(super) fn traffic(
             } else {
                 Flow::numbered(&flow.name, number as u32 + 1)
             };
-            if flow.kind == FlowKind::Tcp && flow.one_way {
+            if flow.one_way {
                 watched.insert(port, called.to_string());
             }
             let ends = Ends {

@@ -121,6 +121,11 @@ impl Sampler {
         }
     }
 
+    /// Discards what the application of the flow called `name` measured of one-way delays.
+    pub(super) fn discard_one_way(&mut self, name: &str) {
+        self.points.remove(&(Quantity::OneWay, name.to_owned()));
+    }
+
     /// Data of the flow called `name` was in flight.
     pub(super) fn one_way(&mut self, name: &str, sample: Sample) {
         self.note(

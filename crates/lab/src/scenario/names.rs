@@ -27,7 +27,7 @@ impl Names {
         };
         for flow in document.flow.iter().filter(|flow| flow.count != Some(0)) {
             add(of_flow(flow.kind), &flow.name);
-            if flow.one_way {
+            if flow.one_way && flow.kind == FlowKind::Tcp {
                 add(&[Quantity::OneWay], &flow.name);
             }
         }

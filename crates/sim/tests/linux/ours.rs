@@ -181,6 +181,9 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,
         send_overhead: SEND_OVERHEAD,
+        // Half of `tcp_rmem[2]`, as with `tcp_adv_win_scale` 1.
+        receive_buffer: Bytes::mib(3),
+        receive_charge: TcpConfig::LINUX_RECEIVE_CHARGE,
         loss_recovery: LossRecovery::linux(),
         ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()

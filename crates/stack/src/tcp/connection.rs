@@ -195,7 +195,8 @@ impl Connection {
             host_memory: HostMemory::default(),
             state,
             negotiated: None,
-            receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
+            receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get())
+                .charging(config.receive_charge),
             ecn: Ecn::new(config.ecn, send.flight.congestion.controller().ecn()),
             liveness: Liveness::new(send.flight.numbers().seed()),
             send,

@@ -65,6 +65,8 @@ pub(super) struct Receiver {
     /// Offset we acknowledged last.
     acknowledged: u64,
     reader: Reader,
+    /// [`TcpConfig::receive_charge`](crate::TcpConfig::receive_charge).
+    charge: u8,
     /// In the host's queue of receivers to examine when memory overflows.
     pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
@@ -118,7 +120,34 @@ impl Receiver {
             acknowledged: 0,
             is_listed: false,
             reader: Reader::Waits,
+            charge: 0,
             totals: ReceiveTotals::default(),
+        }
+    }
+
+    /// Takes `percent` of the bytes unread and out of order off the window.
+    pub(super) fn charging(self, percent: u8) -> Self {
+        Self {
+            charge: percent,
+            ..self
+        }
+    }
+
+    /// The part of the buffer that data which the application has not read takes off the window.
+    fn charged(&self) -> u64 {
+        if self.charge == 0 {
+            return 0;
+        }
+        let held = self.next.saturating_sub(self.read) + self.ahead.bytes();
+        held * u64::from(self.charge) / 100
+    }
+
+    /// The offset above which the window lies.
+    fn window_base(&self) -> u64 {
+        if self.charge == 0 {
+            self.read
+        } else {
+            self.next
         }
     }
 
@@ -227,7 +256,7 @@ impl Receiver {
     /// Changes the size of the buffer. A window that was offered stays.
     pub(super) fn set_capacity(&mut self, capacity: u64) {
         self.window.capacity = capacity;
-        self.window.shrink(self.read);
+        self.window.shrink(self.window_base());
     }
 
     /// `len` bytes arrive: the buffer follows what the application reads of the peer's segments of
@@ -279,7 +308,8 @@ impl Receiver {
         let in_order = offset <= self.next;
         let crowds = self.crowds(&range);
         self.keep_until = deadline + KEEP;
-        if self.window.open_by(payload.len() as u64, size) {
+        let charged = self.charged();
+        if self.window.open_by(payload.len() as u64, size, charged) {
             self.acks.acknowledge_next();
         }
         if !range.is_empty() && (in_order || self.ahead.len() < MAX_RANGES) {
@@ -321,7 +351,8 @@ impl Receiver {
     #[inline]
     pub(super) fn accept_next(&mut self, (payload, size): (&[u8], u64), deadline: Instant) -> bool {
         self.keep_until = deadline + KEEP;
-        if self.window.open_by(payload.len() as u64, size) {
+        let charged = self.charged();
+        if self.window.open_by(payload.len() as u64, size, charged) {
             self.acks.acknowledge_next();
         }
         self.bytes.write(self.next, payload);
@@ -422,8 +453,8 @@ impl Receiver {
 
     /// The window to advertise now, in units of `1 << scale` bytes, of at most `share` bytes.
     pub(super) fn advertise(&mut self, scale: u8, share: Option<ReceiveShare>) -> u16 {
-        let at = (self.read, self.next);
-        self.window.advertise(at, scale, share)
+        let at = (self.window_base(), self.next);
+        self.window.advertise(at, scale, (share, self.charged()))
     }
 
     /// Copies the next bytes, which stay.
@@ -442,7 +473,7 @@ impl Receiver {
     /// The application has read `count` bytes, at most all.
     pub(super) fn consume(&mut self, count: usize) {
         self.read += count.min(self.readable()) as u64;
-        self.window.shrink(self.read);
+        self.window.shrink(self.window_base());
         self.bytes.release_below(self.read);
     }
 
@@ -488,8 +519,12 @@ impl Receiver {
 
     /// The application has read: an acknowledgment tells the peer if that opened the window far.
     pub(super) fn announce_window(&mut self, scale: u8, share: Option<ReceiveShare>) {
-        let at = (self.readable() as u64, self.next);
-        if self.window.has_reopened(at, scale, share) && !self.finished() {
+        let unread = match self.charge {
+            0 => self.readable() as u64,
+            _ => 0,
+        };
+        let bounds = (share, self.charged());
+        if self.window.has_reopened((unread, self.next), scale, bounds) && !self.finished() {
             self.acks.allow_answers();
             self.acks.owe_now();
         }

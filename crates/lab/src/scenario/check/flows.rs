@@ -1,6 +1,6 @@
 //! Flows: between hosts that exist, with the keys of their kind, within the time of the run.
 
-use super::super::document::{Document, Flow, FlowKind};
+use super::super::document::{Document, Flow, FlowKind, Over};
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
 use super::network::is_host;
@@ -29,7 +29,7 @@ const fn keys(
         FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
         FlowKind::Onoff => (
             "onoff",
-            &["over", "rate", "size", "tos", "on", "off", "tcp"],
+            &["over", "rate", "size", "tos", "on", "off", "one_way", "tcp"],
             &["rate", "size", "on", "off"],
         ),
         FlowKind::Web => (
@@ -52,6 +52,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
         ends(subject, flow, number)?;
         only_its_keys(subject, flow, number)?;
         amounts(subject, flow, number)?;
+        one_way(subject, flow, number)?;
         tcp(subject, &flow.tcp, &at("tcp"))?;
     }
     Ok(())
@@ -110,6 +111,16 @@ fn only_its_keys(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<()
         )?;
     }
     Ok(())
+}
+
+/// Only segments have a delay of their own beside the message's.
+fn one_way(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
+    let segments = flow.kind == FlowKind::Tcp || flow.over == Some(Over::Tcp);
+    subject.require(
+        !flow.one_way || segments,
+        &[Key("flow"), Number(number), Key("one_way")],
+        "only a flow over tcp has segments: add `over = \"tcp\"`",
+    )
 }
 
 fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {

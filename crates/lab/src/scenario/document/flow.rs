@@ -47,8 +47,8 @@ pub struct Flow {
     pub objects: Option<usize>,
     /// Connections that fetch them side by side. Default 6, as browsers have.
     pub connections: Option<usize>,
-    /// Of a TCP stream: how long each segment took, from its birth in one host to its arrival at
-    /// the other, is measured too. Costs time.
+    /// Measures how long each segment of a TCP connection took, from its birth in one host to its
+    /// arrival at the other; for messages in place of their own one-way delay. Costs time.
     #[serde(default)]
     pub one_way: bool,
     /// TCP of this flow.

@@ -266,7 +266,7 @@ fn has_reopened(receiver: &Receiver) -> bool {
     let unread = receiver.readable() as u64;
     receiver
         .window
-        .has_reopened((unread, receiver.next()), 0, None)
+        .has_reopened((unread, receiver.next()), 0, (None, 0))
 }
 
 #[test]
@@ -365,4 +365,24 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         fast.window.size, 32_000,
         "two segments for each that arrives"
     );
+}
+
+#[test]
+fn held_data_is_taken_off_the_window_where_it_is_charged() {
+    let edges = |charge: u8| {
+        let mut receiver = receiver(10_000).charging(charge);
+        receiver.advertise(0, None);
+        let mut edges = vec![receiver.edge()];
+        // Two segments behind a hole; the one before it; the one in it. All is read at once.
+        for offset in [2001, 3001, 1, 1001] {
+            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, None));
+            while receiver.read(&mut [0; 9000]) > 0 {}
+            receiver.advertise(0, None);
+            edges.push(receiver.edge());
+        }
+        edges
+    };
+    assert_eq!(edges(0), [10_001, 10_001, 10_001, 11_001, 14_001]);
+    // Half of 2000 bytes: the data behind the hole takes the room that became free.
+    assert_eq!(edges(50), [10_001, 10_001, 10_001, 10_001, 14_001]);
 }

@@ -75,10 +75,14 @@ impl ReceiveWindow {
         }
     }
 
-    /// Bytes beyond what the application has read that may be offered now: no more than `share`, if
-    /// the host's memory is scarce.
-    fn offer(&self, share: Option<ReceiveShare>) -> u64 {
-        share.map_or(self.size, |share| self.size.min(share.bytes()))
+    /// Bytes that may be offered now: no more than `share`, if the host's memory is scarce, nor than
+    /// what `charged` bytes leave of the buffer.
+    fn offer(&self, share: Option<ReceiveShare>, charged: u64) -> u64 {
+        let free = match charged {
+            0 => self.size,
+            charged => self.size.min(self.capacity.saturating_sub(charged)),
+        };
+        share.map_or(free, |share| free.min(share.bytes()))
     }
 
     /// The round trip as the receiver sees it; `None` before it is known.
@@ -86,8 +90,9 @@ impl ReceiveWindow {
         self.sizing.as_ref().and_then(|sizing| sizing.rtt())
     }
 
-    /// The window to advertise, in units of `1 << scale` bytes, when the application has read up to
-    /// `read` and everything below `next` has arrived.
+    /// The window to advertise, in units of `1 << scale` bytes, when it lies above `read`, up to which
+    /// the application has read, and everything below `next` has arrived; `charged` bytes of the
+    /// buffer are taken off.
     ///
     /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where
     /// rounding down would, but never past the first unit beyond the buffer: else it would creep
@@ -98,12 +103,12 @@ impl ReceiveWindow {
         &mut self,
         (read, next): (u64, u64),
         scale: u8,
-        share: Option<ReceiveShare>,
+        (share, charged): (Option<ReceiveShare>, u64),
     ) -> u16 {
         // In units, rounded up.
         let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
         let kept = self.edge.min(read + self.size);
-        let end = (read + self.offer(share)).max(next).max(kept);
+        let end = (read + self.offer(share, charged)).max(next).max(kept);
         let promised = self.edge.max(next);
         let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.size / 2);
         let offered = if worthwhile { (end - next) >> scale } else { 0 };
@@ -120,18 +125,20 @@ impl ReceiveWindow {
         &self,
         (unread, next): (u64, u64),
         scale: u8,
-        share: Option<ReceiveShare>,
+        (share, charged): (Option<ReceiveShare>, u64),
     ) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
-        let free = self.offer(share).saturating_sub(unread).min(expressible);
+        let offer = self.offer(share, charged);
+        let free = offer.saturating_sub(unread).min(expressible);
         let usable = self.edge.saturating_sub(next);
         let gain = free.saturating_sub(usable);
         gain >= (2 * self.peer_segment).min(self.size / 2).max(1) && free >= 2 * usable
     }
 
     /// `len` bytes arrive in segments of `size`. True if the window opens: then the peer is in slow
-    /// start, and needs each step at once (Linux `tcp_grow_window`).
-    pub(super) fn open_by(&mut self, len: u64, size: u64) -> bool {
+    /// start, and needs each step at once (Linux `tcp_grow_window`). `charged` bytes of the buffer
+    /// are taken.
+    pub(super) fn open_by(&mut self, len: u64, size: u64, charged: u64) -> bool {
         self.peer_segment = self.peer_segment.max(size);
         if len * 2 <= self.peer_segment {
             return false;
@@ -143,7 +150,8 @@ impl ReceiveWindow {
             len / self.peer_segment
         };
         let before = self.size;
-        let wider = (before + 2 * self.peer_segment * segments).min(self.capacity);
+        let room = self.capacity.saturating_sub(charged);
+        let wider = (before + 2 * self.peer_segment * segments).min(room);
         self.size = before.max(wider);
         self.size > before
     }
@@ -241,7 +249,8 @@ mod tests {
             peer_segment,
             ..ReceiveWindow::new(size)
         };
-        let offered = next + (u64::from(window.advertise((READ, next), scale, share)) << scale);
+        let offered =
+            next + (u64::from(window.advertise((READ, next), scale, (share, 0))) << scale);
         let shared = share.map_or(size, |share| size.min(share.bytes()));
         let most = (READ + shared).max(next).max(edge.min(end));
         let what = format!("scale {scale}, size {size}, {share:?}, unread {unread}, edge {edge}");
