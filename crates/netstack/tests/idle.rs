@@ -70,8 +70,8 @@ fn bytes_per_end(
     Ok(usize::try_from(held.bytes_current).expect("it grew") / (2 * MANY))
 }
 
-#[test]
-fn an_idle_connection_has_no_buffers() -> std::io::Result<()> {
+/// Bytes of each end of an idle connection: fresh, and after a request and an answer.
+fn idle_connections() -> std::io::Result<(usize, usize)> {
     // The stacks run on this thread, whose allocations are counted.
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
@@ -85,15 +85,26 @@ fn an_idle_connection_has_no_buffers() -> std::io::Result<()> {
         sleep(SETTLED).await;
         std::io::Result::Ok(())
     })?;
-    let mut fresh = bytes_per_end(&runtime, open(MANY, &stacks, &mut ends))?;
-    // On a busy machine more buffers for all connections are in use than before: they are counted once.
-    for _ in 0..2 {
-        if fresh > IDLE {
-            fresh = bytes_per_end(&runtime, open(MANY, &stacks, &mut ends))?;
+    let fresh = bytes_per_end(&runtime, open(MANY, &stacks, &mut ends))?;
+    let used = fresh + bytes_per_end(&runtime, talk(&mut ends[MANY..]))?;
+    Ok((fresh, used))
+}
+
+/// The least of three measurements: on a busy machine buffers of the stack, which are counted, may
+/// grow during one.
+#[test]
+fn an_idle_connection_has_no_buffers() -> std::io::Result<()> {
+    let mut least = usize::MAX;
+    for _ in 0..3 {
+        let (fresh, used) = idle_connections()?;
+        println!(
+            "each end of an idle connection: {fresh} bytes, {used} after a request and an answer"
+        );
+        least = least.min(fresh.max(used));
+        if least <= IDLE {
+            break;
         }
     }
-    let used = fresh + bytes_per_end(&runtime, talk(&mut ends[MANY..]))?;
-    println!("each end of an idle connection: {fresh} bytes, {used} after a request and an answer");
-    assert!(fresh.max(used) <= IDLE, "{fresh} and {used} bytes");
+    assert!(least <= IDLE, "{least} bytes");
     Ok(())
 }
