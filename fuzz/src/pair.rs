@@ -268,8 +268,9 @@ impl Pair {
     pub fn step_back(&mut self, time: Duration) {
         let before =
             Instant::from_nanos(self.now.as_nanos().saturating_sub(time.as_nanos() as u64));
-        for host in &mut self.hosts {
-            let _ = host.poll(before);
+        for side in 0..2 {
+            let _ = self.hosts[side].poll(before);
+            self.collect(side);
         }
     }
 
