@@ -79,6 +79,8 @@ pub struct Pair {
     /// The newest frame for each side.
     newest: [Vec<u8>; 2],
     is_attacked: bool,
+    /// Frames with a flipped bit. A second flip could undo what the first did to the checksum.
+    flipped: Vec<Vec<u8>>,
 }
 
 /// The byte at `offset` of the stream that `side` sends on the connection of `port`.
@@ -132,6 +134,7 @@ impl Pair {
             fruitless: 0,
             newest: [Vec::new(), Vec::new()],
             is_attacked: false,
+            flipped: Vec::new(),
         }
     }
 
@@ -240,9 +243,11 @@ impl Pair {
                 self.wire.push_front((self.now, side, frame));
                 return;
             }
+            Fault::Flip(_) if self.flipped.contains(&frame) => {}
             Fault::Flip(bit) => {
                 let at = usize::from(bit) % (8 * frame.len());
                 frame[at / 8] ^= 1 << (at % 8);
+                self.flipped.push(frame.clone());
             }
             Fault::Cut(len) => frame.truncate(usize::from(len).min(frame.len())),
         }
