@@ -102,7 +102,7 @@ fn reply(connection: &Connection, (held, owed): (usize, Acknowledgment)) -> Repl
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::num::NonZeroU32;
     use std::sync::Arc;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     /// A passive open, complete.
-    fn opened(now: Instant, config: TcpConfig) -> Connection {
+    pub(in crate::tcp) fn opened(now: Instant, config: TcpConfig) -> Connection {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let opening = Opening {
             id: SocketId {
@@ -231,6 +231,31 @@ mod tests {
             connection.send.stream,
             connection.next_deadline(),
         )
+    }
+
+    /// The ordinary path would do the same, only slower: this one must be taken.
+    #[test]
+    fn data_in_order_is_predicted_and_nothing_else() {
+        let now = Instant::from_secs(1);
+        let mut connection = opened(now, TcpConfig::default());
+        let data = [0x5a; 1000];
+        for number in 0..4 {
+            let next = seq::to_wire(PEER_ISN, connection.receiver.next());
+            let at = |seq| segment(seq, OWN_ISN.wrapping_add(1), now, &data);
+            let fin = Segment {
+                fin: true,
+                ..at(next)
+            };
+            for (arriving, expected) in [
+                (at(next), true),
+                (at(next.wrapping_add(1)), false),
+                (fin, false),
+            ] {
+                let predicted = NextData::predicted(&connection, &arriving, now);
+                assert_eq!(predicted.is_some(), expected, "{number}: {arriving:?}");
+            }
+            connection.on_segment(&at(next), now);
+        }
     }
 
     proptest! {

@@ -113,3 +113,39 @@ impl Train {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TcpConfig;
+    use crate::tcp::prediction::tests::opened;
+    use crate::tcp::{AppData, Boundary};
+
+    /// Segments planned one by one would be the same, only slower: the train must leave.
+    #[test]
+    fn full_segments_of_one_instant_are_a_train_up_to_the_last() {
+        let now = Instant::from_secs(1);
+        let config = TcpConfig {
+            pacing: Pacing::Off,
+            ..TcpConfig::default()
+        };
+        let mut connection = opened(now, config);
+        let data = AppData::Zeros(5 * connection.send.flight.mss() as usize);
+        let written = connection.write(data, Boundary::None, now);
+        written.expect("there is room");
+        let plan = connection.plan(None, now).expect("the window is open");
+        connection.commit(&plan, now);
+        let train = Train::behind(&connection, &plan).expect("full segments follow");
+        let mut count = 0;
+        while train.continues(&connection, now) {
+            train.commit_next(&mut connection, now);
+            count += 1;
+        }
+        train.end(&mut connection, count, now);
+        // The last segment is pushed.
+        assert_eq!(count, 3);
+        let plan = connection.plan(None, now).expect("the last");
+        connection.commit(&plan, now);
+        assert!(Train::behind(&connection, &plan).is_none());
+    }
+}
