@@ -2,6 +2,7 @@
 //! deterministic driver (`drive`).
 
 pub mod accecn;
+pub mod control_requests;
 pub mod frame_to_host;
 pub mod headers;
 pub mod ip;
@@ -25,8 +26,11 @@ use arbitrary::{Arbitrary, Unstructured};
 pub type Target = fn(&[u8]) -> bool;
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, Target); 15] = [
     ("accecn", |data| structured(data, accecn::run)),
+    ("control_requests", |data| {
+        structured(data, control_requests::run)
+    }),
     ("frame_to_host", |data| structured(data, frame_to_host::run)),
     ("headers", |data| structured(data, headers::run)),
     ("ip", |data| structured(data, ip::run)),

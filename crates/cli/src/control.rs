@@ -8,29 +8,33 @@
 //! {"command":"replace","way":"to_left","words":"cake bandwidth 20mbit"}
 //! {"command":"capture","points":"leaving","snaplen":128}
 //! ```
+//! A middlebox with several pairs of interfaces shows all of them; the other requests name one, as
+//! `"pair":"lan"`.
+//!
 //! After the answer to `capture` the server writes pcapng until the client hangs up.
 //!
-//! The threads that serve clients touch no packet: they send each request to the thread that forwards
-//! and wait for its answer.
+//! The threads that serve clients touch no packet: they send each request to the thread that forwards,
+//! one for each pair, and wait for its answer.
 
 mod bridge;
 mod capture;
 mod client;
 mod http;
 mod metrics;
+mod packet_log;
 pub mod registry;
 mod request;
 mod state;
 mod talkers;
 
 use std::fs::remove_file;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -44,6 +48,7 @@ use request::write_line;
 pub use bridge::{Observer, handle, pictures};
 pub use capture::{Feed, PacketTap, Points, Taps, Wanted};
 pub use client::{ask, capture};
+pub use packet_log::PacketLog;
 pub use request::{Answer, Request, Way};
 pub use state::State;
 pub use talkers::{Talkers, TopTalkers};
@@ -63,12 +68,33 @@ struct Pending {
     reply: Sender<Answer>,
 }
 
-/// The end of the control socket at the thread that forwards.
+/// The end of the control socket at the thread that forwards a pair.
 #[derive(Default)]
 pub struct Control {
     requests: Option<Receiver<Pending>>,
+    forwarder: Arc<OnceLock<Forwarder>>,
+    /// Removed with the last pair.
+    _doors: Option<Arc<OpenDoors>>,
+}
+
+/// The socket and its name in the registry, which are removed on drop.
+struct OpenDoors {
     socket: Option<PathBuf>,
-    registration: Option<Registration>,
+    _registration: Option<Registration>,
+}
+
+/// A thread that forwards, as clients see it.
+struct Pair {
+    /// Empty if the middlebox has one pair only.
+    name: String,
+    requests: Sender<Pending>,
+    forwarder: Arc<OnceLock<Forwarder>>,
+}
+
+/// The wake-up of a thread that forwards, and its clock.
+struct Forwarder {
+    wake: Arc<EventFd>,
+    feed: Feed,
 }
 
 /// Where clients come from.
@@ -81,17 +107,29 @@ pub struct Doors<'a> {
 }
 
 impl Control {
-    /// Listens at `doors`. `wake` wakes the thread that forwards, `feed` describes it to captures.
+    /// Listens at `doors` for requests to one thread. The registry calls it `registered`, if given.
     ///
     /// # Errors
     /// If another program listens there, or the system refuses.
-    pub fn listen(doors: Doors<'_>, wake: &Arc<EventFd>, feed: Feed) -> Result<Self, Failure> {
+    pub fn listen(doors: Doors<'_>, registered: Option<&str>) -> Result<Self, Failure> {
+        let mut controls = Self::listen_for(doors, &[""], registered)?;
+        Ok(controls.pop().unwrap_or_default())
+    }
+
+    /// Listens at `doors` for requests to a thread for each of `pairs`, in their order. The registry
+    /// calls the socket `registered`, if given.
+    ///
+    /// # Errors
+    /// If another program listens there, or the system refuses.
+    pub fn listen_for(
+        doors: Doors<'_>,
+        pairs: &[&str],
+        registered: Option<&str>,
+    ) -> Result<Vec<Self>, Failure> {
         let Doors { socket, http } = doors;
-        let (sender, requests) = channel();
+        let (pairs, ends): (Vec<_>, Vec<_>) = pairs.iter().map(|name| Pair::new(name)).unzip();
         let client = Client {
-            requests: sender,
-            wake: Arc::clone(wake),
-            feed,
+            pairs: pairs.into(),
         };
         if let Some(path) = socket {
             let listener = bind(path).map_err(Failure::file(path))?;
@@ -108,19 +146,24 @@ impl Control {
             let site = http::Site { client, token };
             std::thread::spawn(move || site.serve(&listener));
         }
-        Ok(Self {
-            requests: Some(requests),
+        let registration = socket.zip(registered);
+        let doors = Arc::new(OpenDoors {
             socket: socket.map(Path::to_owned),
-            registration: None,
-        })
+            _registration: registration.and_then(|(socket, name)| Registration::new(name, socket)),
+        });
+        let controls = ends.into_iter().map(|control| Self {
+            _doors: Some(Arc::clone(&doors)),
+            ..control
+        });
+        Ok(controls.collect())
     }
 
-    /// Lets [`registry::running`] find the socket as `name`.
-    #[must_use]
-    pub fn registered(mut self, name: &str) -> Self {
-        let socket = self.socket.as_deref();
-        self.registration = socket.and_then(|socket| Registration::new(name, socket));
-        self
+    /// The calling thread serves the requests from now on. `wake` wakes it, `feed` describes it to
+    /// captures.
+    pub fn attach(&self, wake: &Arc<EventFd>, feed: Feed) {
+        let wake = Arc::clone(wake);
+        let first = self.forwarder.set(Forwarder { wake, feed });
+        debug_assert!(first.is_ok(), "one thread serves a pair");
     }
 
     /// Answers every request that has come; captures begin at `taps`.
@@ -137,7 +180,7 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for OpenDoors {
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
             let _already_removed = remove_file(socket);
@@ -145,60 +188,131 @@ impl Drop for Control {
     }
 }
 
+impl Pair {
+    /// A pair and its end at the thread that will forward.
+    fn new(name: &str) -> (Self, Control) {
+        let (requests, received) = channel();
+        let control = Control {
+            requests: Some(received),
+            ..Control::default()
+        };
+        let pair = Self {
+            name: name.to_owned(),
+            requests,
+            forwarder: Arc::clone(&control.forwarder),
+        };
+        (pair, control)
+    }
+
+    /// The answer of the thread, unless it has ended.
+    fn hand_over(&self, work: Work) -> Option<Answer> {
+        let (reply, answer) = channel();
+        self.requests.send(Pending { work, reply }).ok()?;
+        // A thread that attaches itself later finds the request then.
+        if let Some(forwarder) = self.forwarder.get() {
+            forwarder.wake.signal();
+        }
+        answer.recv().ok()
+    }
+}
+
 /// The end of a client's thread.
 #[derive(Clone)]
 struct Client {
-    requests: Sender<Pending>,
-    wake: Arc<EventFd>,
-    feed: Feed,
+    pairs: Arc<[Pair]>,
 }
 
 impl Client {
+    /// The answer of the pair that a request names, or of all pairs that run.
     fn ask(&self, request: Request) -> Answer {
-        self.hand_over(Work::Request(request))
+        if request != Request::Show {
+            let pair = self.pair(request.pair());
+            return pair.map_or_else(
+                |why| Answer::of(Err(why)),
+                |pair| pair.hand_over(Work::Request(request)).unwrap_or_else(ended),
+            );
+        }
+        let shown = self.pairs.iter().filter_map(|pair| {
+            let mut answer = pair.hand_over(Work::Request(Request::Show))?;
+            for port in &mut answer.ports {
+                port.pair.clone_from(&pair.name);
+            }
+            Some(answer)
+        });
+        let both = shown.reduce(|mut all, answer| {
+            all.ports.extend(answer.ports);
+            all
+        });
+        both.unwrap_or_else(ended)
     }
 
-    fn hand_over(&self, work: Work) -> Answer {
-        let (reply, answer) = channel();
-        let ended = || Answer::of(Err("the middlebox has ended".to_owned()));
-        if self.requests.send(Pending { work, reply }).is_err() {
-            return ended();
-        }
-        self.wake.signal();
-        answer.recv().unwrap_or_else(|_| ended())
+    /// The pair of that name; without one the only pair.
+    fn pair(&self, name: Option<&str>) -> Result<&Pair, String> {
+        let found = match (name, &*self.pairs) {
+            (None, [only]) => Some(only),
+            _ => self.pairs.iter().find(|pair| Some(&*pair.name) == name),
+        };
+        found.ok_or_else(|| {
+            let names: Vec<_> = self.pairs.iter().map(|pair| &*pair.name).collect();
+            match names.as_slice() {
+                [""] => "there is one pair only; name none".to_owned(),
+                names => format!("name one of the pairs: {}", names.join(", ")),
+            }
+        })
     }
 
     fn converse(&self, stream: &UnixStream) -> io::Result<()> {
-        let mut reader = BufReader::new(stream);
-        loop {
-            let mut line = Vec::new();
-            reader.by_ref().take(LINE).read_until(b'\n', &mut line)?;
-            if line.is_empty() {
-                return Ok(());
-            }
-            if !line.ends_with(b"\n") {
-                return Ok(());
-            }
-            let answer = match serde_json::from_slice(&line) {
-                Ok(Request::Capture(wanted)) => return self.capture(stream, wanted),
-                Ok(request) => self.ask(request),
-                Err(error) => Answer::of(Err(error.to_string())),
-            };
-            write_line(stream, &answer)?;
-        }
+        let capture = answer_lines(BufReader::new(stream), stream, |request| self.ask(request))?;
+        capture.map_or(Ok(()), |wanted| self.capture(stream, &wanted))
     }
 
-    fn capture(&self, stream: &UnixStream, wanted: Wanted) -> io::Result<()> {
+    fn capture(&self, stream: &UnixStream, wanted: &Wanted) -> io::Result<()> {
+        let pair = match self.pair(wanted.pair.as_deref()) {
+            Ok(pair) => pair,
+            Err(why) => return write_line(stream, &Answer::of(Err(why))),
+        };
         let (subscription, records) = Subscription::new(wanted);
-        let answer = self.hand_over(Work::Capture(subscription));
+        let answer = pair.hand_over(Work::Capture(subscription));
+        let answer = answer.unwrap_or_else(ended);
         write_line(stream, &answer)?;
-        match answer.error {
-            Some(_) => Ok(()),
-            None => {
+        // A thread that has answered is attached.
+        match pair.forwarder.get().filter(|_| answer.error.is_none()) {
+            None => Ok(()),
+            Some(Forwarder { feed, .. }) => {
                 let has_hung_up = || capture::has_hung_up(stream);
-                capture::write(stream, records, wanted, &self.feed, has_hung_up)
+                capture::write(stream, records, wanted.snaplen, feed, has_hung_up)
             }
         }
+    }
+}
+
+/// The answer to a request for threads that have ended.
+fn ended() -> Answer {
+    Answer::of(Err("the middlebox has ended".to_owned()))
+}
+
+/// Answers the requests in `lines` until they end, one is longer than 64 KiB, or one asks for a capture,
+/// which is returned.
+///
+/// # Errors
+/// Those of the streams.
+pub fn answer_lines(
+    mut lines: impl BufRead,
+    mut out: impl Write,
+    mut answer: impl FnMut(Request) -> Answer,
+) -> io::Result<Option<Wanted>> {
+    loop {
+        let mut line = Vec::new();
+        lines.by_ref().take(LINE).read_until(b'\n', &mut line)?;
+        if !line.ends_with(b"\n") {
+            return Ok(None);
+        }
+        let answer = match serde_json::from_slice(&line) {
+            Ok(Request::Capture(wanted)) => return Ok(Some(wanted)),
+            Ok(request) => answer(request),
+            Err(error) => Answer::of(Err(error.to_string())),
+        };
+        write_line(&mut out, &answer)?;
     }
 }
 

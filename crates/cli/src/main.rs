@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use tautline_cli::args::parse_from;
 use tautline_cli::command::Tautline;
-use tautline_cli::command::link::mahimahi;
+use tautline_cli::command::link::{comcast, mahimahi};
 use tautline_cli::log;
 
 /// Names that a link of this program may have, and the commands they stand for.
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|word| Path::new(word).file_name());
     let name = name.and_then(|name| name.to_str()).unwrap_or_default();
-    if let Some(link) = mahimahi::translated(name, &words[words.len().min(1)..]) {
+    let others = &words[words.len().min(1)..];
+    let link = mahimahi::translated(name, others).or_else(|| comcast::translated(name, others));
+    if let Some(link) = link {
         let why = link.map_or_else(|why| why, become_link);
         eprintln!("{name}: {why}");
         return ExitCode::from(2);

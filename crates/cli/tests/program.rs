@@ -2,7 +2,9 @@
 
 mod namespace;
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use namespace::unshared;
 
@@ -214,7 +216,7 @@ RUST_LOG=tautline_rt=debug,tautline_netstack=debug \
     "$0" link --delay 5ms --internet --pcapng one.pcapng -- bash -ec '. ./command' "$0" 2> log
 "$0" link --delay 5ms --internet -- "$0" link --delay 5ms -- "$0" iperf3 -c 192.0.2.1 -n 300K -J > nested.json
 ln -s "$0" mm-delay; ln -s "$0" mm-link; seq 1 1000 > trace
-./mm-delay 5 ./mm-link trace trace "$0" iperf3 -c 10.77.0.2 -n 300K -J > mahimahi.json
+./mm-delay 5 ./mm-link --uplink-log=up.log trace trace "$0" iperf3 -c 10.77.0.2 -n 300K -J > mahimahi.json
 "$0" link --internet -- cat /etc/resolv.conf > resolver
 if "$0" link --delay 5ms -- ping -c 1 -W 1 192.0.2.1 > /dev/null; then exit 1; fi
 "#;
@@ -245,9 +247,59 @@ fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
     }
     let resolver = std::fs::read_to_string(at("resolver")).expect("written");
     assert_eq!(resolver, "nameserver 10.77.0.3\n");
+    let logged = std::fs::read_to_string(at("up.log")).expect("written");
+    let count = |event: &str| {
+        let events = logged.lines().filter(|line| !line.starts_with('#'));
+        events
+            .filter(|line| line.split(' ').nth(1) == Some(event))
+            .count()
+    };
+    let (arrived, left) = (count("+"), count("-"));
+    assert!(arrived >= 200 && count("#") >= left, "{logged}");
+    assert!(left <= arrived && left + 5 >= arrived, "{logged}");
     let capture = std::fs::read(at("one.pcapng")).expect("written");
     assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
     assert!(capture.len() > 300 << 10, "{} bytes", capture.len());
+}
+
+/// Runs in the place of `unshare`: says that it has begun, and ends when a signal arrives.
+const UNSHARE: &str = "#!/bin/sh
+trap 'exit 7' TERM
+: > \"$BEGUN\"
+while :; do sleep 0.05; done
+";
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of another program has no event"
+)]
+fn a_signal_ends_a_link_that_has_no_interface_yet() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let unshare = directory.path().join("unshare");
+    std::fs::write(&unshare, UNSHARE).expect("written");
+    let executable = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(&unshare, executable).expect("ours");
+    let begun = directory.path().join("begun");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let link = Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .args(["link", "--internet", "--", "true"])
+        .env("PATH", format!("{}:{path}", directory.path().display()))
+        .env("BEGUN", &begun)
+        .spawn();
+    let mut link = link.expect("the program starts");
+    for _ in 0..1000 {
+        if begun.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = link.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("kill").success());
+    // The child's status: the signal went on to it.
+    let status = link.wait().expect("it ends");
+    assert_eq!(status.code(), Some(7), "{status:?}");
 }
 
 /// Options come from a file, the command line prevails, and a running middlebox is shown and changed.
@@ -276,6 +328,36 @@ tautline ctl --socket control replace to_right 'tbf rate 20mbit burst 5kb latenc
 ! "$0" middlebox --config box.toml --control ./control 2> busy || exit 1
 grep -q 'another program listens' busy
 tautline ctl --socket control show
+kill $box; wait $box
+ip link add box2 type veth peer name box3
+for interface in box2 box3; do ip link set $interface up; done
+cat > pairs.toml <<'END'
+device = "packet"
+frames = 256
+control = "./control"
+[[pair]]
+name = "lan"
+left = "box0"
+right = "box1"
+[[pair]]
+name = "wan"
+left = "box2"
+right = "box3"
+END
+"$0" middlebox --config pairs.toml > pairs.log 2>&1 &
+box=$!
+for _ in $(seq 100); do [ -S control ] && break; sleep 0.05; done
+tautline ctl --socket control --pair wan replace to_left cake
+! tautline ctl --socket control replace to_left cake 2> which || exit 1
+grep -q 'lan, wan' which
+tautline ctl --socket control show > pairs
+ip link del box2
+for _ in $(seq 100); do grep -q 'middlebox: pair wan:' pairs.log && break; sleep 0.05; done
+tautline ctl --socket control show > lan
+kill $box
+! wait $box || exit 1
+trap - EXIT
+grep -q '1 of 2 pairs failed' pairs.log
 "#;
 
 #[test]
@@ -298,6 +380,32 @@ fn a_running_middlebox_is_shown_and_changed() {
     };
     assert!(find("box1").contains("\"tbf\"") && find("box1").contains("fq_codel"));
     assert!(find("box0").contains("\"target\":10"), "{text}");
+
+    let pairs = std::fs::read_to_string(directory.path().join("pairs")).expect("written");
+    let with = |words: [&str; 2]| {
+        let lines = pairs.lines();
+        lines
+            .filter(|line| words.iter().all(|word| line.contains(word)))
+            .count()
+    };
+    assert_eq!(
+        with(["\"pair\":\"lan\"", "\"kind\":\"fq_codel\""]),
+        2,
+        "{pairs}"
+    );
+    assert_eq!(
+        with(["\"pair\":\"wan\"", "\"kind\":\"fq_codel\""]),
+        1,
+        "{pairs}"
+    );
+    assert_eq!(
+        with(["\"pair\":\"wan\"", "\"kind\":\"cake\""]),
+        1,
+        "{pairs}"
+    );
+    let lan = std::fs::read_to_string(directory.path().join("lan")).expect("written");
+    assert_eq!(lan.lines().count(), 2, "{lan}");
+    assert!(!lan.contains("wan"), "{lan}");
 }
 
 #[test]

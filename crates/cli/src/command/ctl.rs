@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::check::Unusable;
-use crate::control::{Points, Request, Wanted, Way, ask, capture};
+use crate::control::{Points, Request, State, Wanted, Way, ask, capture};
 use crate::failure::Failure;
 use crate::report::print_json;
 
@@ -26,6 +26,9 @@ pub(super) struct Ctl {
     /// Path given to the middlebox as --control
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
+    /// Pair of interfaces, for a middlebox with several
+    #[arg(long, value_name = "NAME")]
+    pair: Option<String>,
     #[command(subcommand)]
     action: Action,
 }
@@ -67,30 +70,37 @@ impl Ctl {
         let request = match &self.action {
             Action::Show => Request::Show,
             Action::Change(Words { way, words }) => Request::Change {
+                pair: self.pair.clone(),
                 way: *way,
                 words: words.join(" "),
             },
             Action::Replace(Words { way, words }) => Request::Replace {
+                pair: self.pair.clone(),
                 way: *way,
                 words: words.join(" "),
             },
             Action::Capture(Capture { points, snaplen }) => {
-                return self.capture(Wanted {
+                return self.capture(&Wanted {
+                    pair: self.pair.clone(),
                     points: *points,
                     snaplen: *snaplen,
                 });
             }
         };
         let answer = ask(&self.socket, &request).map_err(Failure::file(&self.socket))?;
-        for port in &answer.ports {
-            print_json(port);
+        let is_wanted = |port: &&State| self.pair.as_ref().is_none_or(|pair| *pair == port.pair);
+        let mut ports = answer.ports.iter().filter(is_wanted).peekable();
+        if ports.peek().is_none() && !answer.ports.is_empty() {
+            let pair = self.pair.as_deref().unwrap_or_default();
+            return Err(Unusable::new("pair", pair, "no pair has that name").into());
         }
+        ports.for_each(print_json);
         answer
             .error
             .map_or(Ok(()), |why| Err(Failure::Refused(why)))
     }
 
-    fn capture(&self, wanted: Wanted) -> Result<(), Failure> {
+    fn capture(&self, wanted: &Wanted) -> Result<(), Failure> {
         let out = io::stdout();
         if out.is_terminal() {
             let problem = "it writes pcapng to standard output; redirect that to a file";

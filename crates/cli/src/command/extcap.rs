@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 
 use crate::check::Unusable;
 use crate::control::registry::{Running, running};
-use crate::control::{Points, Wanted, capture};
+use crate::control::{Points, State, Wanted, capture};
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -103,12 +103,17 @@ impl Extcap {
 
     fn capture(&self) -> Result<(), Failure> {
         let name = self.extcap_interface.as_deref().unwrap_or_default();
-        let found = running().into_iter().find(|running| value(running) == name);
-        let Some(Running { socket, .. }) = found else {
+        let all = running();
+        let found = all
+            .iter()
+            .flat_map(bridges)
+            .find(|bridge| bridge.value() == name);
+        let Some(Bridge { running, pair, .. }) = found else {
             let problem = "no running middlebox or link of this user has that name";
             return Err(Unusable::new("extcap-interface", name, problem).into());
         };
         let wanted = Wanted {
+            pair: Some(pair.to_owned()).filter(|pair| !pair.is_empty()),
             points: self.points,
             snaplen: self.snaplen,
         };
@@ -118,21 +123,50 @@ impl Extcap {
             .create(true)
             .truncate(true)
             .open(path);
-        capture(&socket, wanted, &mut fifo.map_err(Failure::file(path))?)
+        capture(
+            &running.socket,
+            &wanted,
+            &mut fifo.map_err(Failure::file(path))?,
+        )
     }
 }
 
-/// The name that Wireshark uses.
-fn value(running: &Running) -> String {
-    plain(&format!("tautline-{}", running.name))
+/// A pair of interfaces, or a link.
+struct Bridge<'a> {
+    running: &'a Running,
+    /// Empty if the process has one pair only.
+    pair: &'a str,
+    ports: &'a [State],
+}
+
+/// The pairs of a process; one without ports if it shows none.
+fn bridges(running: &Running) -> impl Iterator<Item = Bridge<'_>> {
+    let pairs = running.ports.chunk_by(|one, next| one.pair == next.pair);
+    let pairs = pairs.chain(running.ports.is_empty().then_some(&[][..]));
+    pairs.map(move |ports| Bridge {
+        running,
+        pair: ports.first().map_or("", |port| &port.pair),
+        ports,
+    })
+}
+
+impl Bridge<'_> {
+    /// The name that Wireshark uses.
+    fn value(&self) -> String {
+        let name = &self.running.name;
+        plain(&match self.pair {
+            "" => format!("tautline-{name}"),
+            pair => format!("tautline-{name}-{pair}"),
+        })
+    }
 }
 
 fn interfaces(all: &[Running]) -> String {
     let (version, help) = (env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_REPOSITORY"));
     let mut text = format!("extcap {{version={version}}}{{help={help}}}\n");
-    for running in all {
-        let display = match running.ports.as_slice() {
-            [right, left] if running.name.starts_with("link-") => {
+    for bridge in all.iter().flat_map(bridges) {
+        let display = match bridge.ports {
+            [right, left] if bridge.running.name.starts_with("link-") => {
                 format!("tautline link: up {}, down {}", right.kind, left.kind)
             }
             [right, left] => {
@@ -143,7 +177,7 @@ fn interfaces(all: &[Running]) -> String {
             }
             _ => "tautline".to_owned(),
         };
-        let (value, display) = (value(running), plain(&display));
+        let (value, display) = (bridge.value(), plain(&display));
         text.push_str(&format!(
             "interface {{value={value}}}{{display={display}}}\n"
         ));
@@ -184,6 +218,32 @@ fn options() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_pair_of_a_middlebox_is_an_interface() {
+        let port = |pair: &str, interface: &str| State {
+            pair: pair.to_owned(),
+            interface: interface.to_owned(),
+            ..State::default()
+        };
+        let running = Running {
+            name: "box".to_owned(),
+            socket: PathBuf::new(),
+            ports: vec![
+                port("lan", "b"),
+                port("lan", "a"),
+                port("wan", "d"),
+                port("wan", "c"),
+            ],
+        };
+        let text = interfaces(&[running]);
+        for line in [
+            "interface {value=tautline-box-lan}{display=tautline middlebox a <-> b}",
+            "interface {value=tautline-box-wan}{display=tautline middlebox c <-> d}",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+    }
 
     #[test]
     fn sentences_of_the_grammar_keep_their_shape() {

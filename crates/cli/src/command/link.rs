@@ -12,6 +12,7 @@
 //! With `--internet` the interface `m1` is a TAP interface whose other side is a gateway outside, in
 //! the process that was started.
 
+pub mod comcast;
 mod internet;
 pub mod mahimahi;
 mod namespace;
@@ -23,7 +24,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::thread::JoinHandle;
 
@@ -39,11 +40,11 @@ use tautline_rt::{Clock, EventLoop, Forwarder, Idle, Progress, stop_on_signals, 
 use tautline_tc::{DynQdisc, Inspect, Report};
 
 use crate::control::{
-    Answer, Control, Doors, Feed, Observer, Request, Talkers, Taps, handle, registry,
+    Answer, Control, Doors, Feed, Observer, PacketLog, Request, Talkers, Taps, handle, registry,
 };
 use crate::failure::Failure;
 use crate::path::PathConfig;
-use crate::report::{micros, rounded};
+use crate::report::{micros, rounded, wall_clock};
 use topology::Topology;
 
 pub(super) use namespace::ip;
@@ -121,7 +122,9 @@ fn control(event_loop: &EventLoop, feed: Feed) -> Control {
         socket: Some(&socket),
         http: None,
     };
-    Control::listen(doors, &event_loop.event_fd(), feed).unwrap_or_default()
+    let control = Control::listen(doors, None).unwrap_or_default();
+    control.attach(&event_loop.event_fd(), feed);
+    control
 }
 
 impl Forwarder for Link {
@@ -225,7 +228,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
 }
 
 /// A file, and the thread that writes to it.
-type Recording<'a> = (&'a Path, JoinHandle<io::Result<()>>);
+type Recording = (PathBuf, JoinHandle<io::Result<()>>);
 
 /// The process group of `--serve`, terminated on drop.
 struct Server(Child);
@@ -266,7 +269,7 @@ impl LinkArgs {
         let topology = Topology::make(outer, self.outside.as_deref())?;
         let event_loop = EventLoop::new(Clock::start(), Idle::Sleep)?;
         let mut link = Link::open(&up, &down, &event_loop)?;
-        let recording = self.start_recording(&link)?;
+        let recordings = self.start_recordings(&link, [&up, &down])?;
         stop_on_signals(event_loop.stopper())?;
         let server = self.start_server(&topology)?;
         let begun = event_loop.clock().now();
@@ -284,23 +287,39 @@ impl LinkArgs {
         for line in link.summary(seconds) {
             line.print(self.json);
         }
-        // The recording ends with the last tap.
+        // The recordings end with the last tap.
         drop(link);
-        if let Some((path, thread)) = recording {
+        for (path, thread) in recordings {
             let written = thread.join();
-            let written = written.map_err(|_| io::Error::other("the capture failed"))?;
+            let written = written.map_err(|_| io::Error::other("the recording failed"))?;
             written.map_err(Failure::file(path))?;
         }
         Ok(exit_code(status))
     }
 
-    fn start_recording(&self, link: &Link) -> Result<Option<Recording<'_>>, Failure> {
-        let Some(path) = &self.pcapng else {
-            return Ok(None);
-        };
-        let file = File::create(path).map_err(Failure::file(path))?;
-        let thread = link.taps.record(file, link.feed.clone());
-        Ok(Some((path, thread.map_err(io::Error::other)?)))
+    /// Starts the capture and the logs of `paths`, up and down, that the options ask for.
+    fn start_recordings(
+        &self,
+        link: &Link,
+        paths: [&PathConfig; 2],
+    ) -> Result<Vec<Recording>, Failure> {
+        let mut recordings = Vec::new();
+        if let Some(path) = &self.pcapng {
+            let file = File::create(path).map_err(Failure::file(path))?;
+            let thread = link.taps.record(file, link.feed.clone());
+            recordings.push((path.clone(), thread.map_err(io::Error::other)?));
+        }
+        let titles = ["uplink", "downlink"].into_iter().zip(0..);
+        for ((file, path), (title, place)) in self.logs().into_iter().zip(paths).zip(titles) {
+            let Some(file) = file else { continue };
+            let clock = link.feed.clock;
+            let epoch = wall_clock().saturating_sub(clock.now() - Instant::ZERO);
+            let out = File::create(&file).map_err(Failure::file(&file))?;
+            let log = PacketLog::new(out, title, epoch.as_millis(), path.trace.clone())?;
+            let thread = link.taps.log(log, place, clock);
+            recordings.push((file, thread.map_err(io::Error::other)?));
+        }
+        Ok(recordings)
     }
 
     fn start_server(&self, topology: &Topology) -> Result<Option<Server>, Failure> {

@@ -2,10 +2,11 @@
 //! direction through a configurable qdisc: a shaper, an AQM, an emulated path. Meanwhile the kernel
 //! receives nothing on the two interfaces; they return to it however the process ends.
 
-use std::ffi::OsString;
+mod pairs;
+
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
@@ -21,7 +22,7 @@ use tautline_rt::{
 };
 use tautline_tc::build;
 
-use crate::args::{DeviceKind, one_line, seconds};
+use crate::args::{DeviceKind, seconds};
 use crate::check::Unusable;
 use crate::control::{Control, Doors, Feed, Observer, Talkers, Taps, handle, pictures};
 use crate::failure::Failure;
@@ -98,6 +99,9 @@ pub struct MiddleboxArgs {
     /// The queue that this thread forwards.
     #[arg(skip)]
     queue: Option<u32>,
+    /// The pair that this thread forwards, if the file has several.
+    #[arg(skip)]
+    pair: Option<String>,
     /// Socket for `tautline ctl` and `tautline top`, which only this user may open
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
@@ -107,7 +111,8 @@ pub struct MiddleboxArgs {
     /// File with a token that lets clients on other machines change qdiscs over HTTP
     #[arg(long, value_name = "FILE", requires = "http")]
     token_file: Option<PathBuf>,
-    /// Options from a TOML file, `left = "eth0"` for --left eth0; the command line overrides them
+    /// Options from a TOML file, `left = "eth0"` for --left eth0; the command line overrides them. Each
+    /// table `[[pair]]` is a pair of interfaces with a name and options of its own
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -118,9 +123,20 @@ impl MiddleboxArgs {
     /// # Errors
     /// If an option cannot work or a device fails.
     pub fn run(&self) -> Result<(), Failure> {
-        if let Some(file) = &self.config {
-            return self.with_file(file)?.run();
+        let Some(file) = &self.config else {
+            self.check()?;
+            let registered = format!("{}-{}", self.left, self.right);
+            let control = Control::listen(self.doors()?, Some(&registered))?;
+            return self.forward(control);
+        };
+        match &*pairs::read(file)? {
+            [only] if only.pair.is_none() => only.run(),
+            several => pairs::run(file, several),
         }
+    }
+
+    /// Refuses what cannot work before anything is opened.
+    fn check(&self) -> Result<(), Failure> {
         if self.left == self.right {
             let problem = "it is the left interface too; name the other one";
             return Err(Unusable::new("right", &self.right, problem).into());
@@ -134,21 +150,34 @@ impl MiddleboxArgs {
             let problem = "it is an option of --device af_xdp; leave it out";
             return Err(Unusable::new("queues", queues, problem).into());
         }
+        Ok(())
+    }
+
+    /// Forwards, and serves the requests of `control`.
+    fn forward(&self, control: Control) -> Result<(), Failure> {
         match self.device {
-            DeviceKind::AfXdp => with_af_xdp(self),
+            DeviceKind::AfXdp => with_af_xdp(self, control),
             DeviceKind::Packet => {
                 let left = open_packet(&self.left)?;
                 let failure =
                     |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
                 let right = open_packet(&self.right)?;
-                run(self, left, right, (failure, packet_condition))
+                run(self, left, right, (failure, packet_condition), control)
             }
             DeviceKind::Tap => {
                 let left = open_tap(&self.left)?;
                 let right = open_tap(&self.right)?;
-                run(self, left, right, (|_| None, |_| Condition::default()))
+                let ask: Ask<Tap> = (|_| None, |_| Condition::default());
+                run(self, left, right, ask, control)
             }
         }
+    }
+
+    fn doors(&self) -> Result<Doors<'_>, Failure> {
+        Ok(Doors {
+            socket: self.control.as_deref(),
+            http: self.http.zip(Some(self.token()?)),
+        })
     }
 
     fn token(&self) -> Result<Option<String>, Failure> {
@@ -162,44 +191,6 @@ impl MiddleboxArgs {
         }
         Ok(Some(token.to_owned()))
     }
-
-    /// The options of `file`, and those of this process's command line over them.
-    fn with_file(&self, file: &Path) -> Result<Self, Failure> {
-        let mut words = vec![OsString::from("middlebox")];
-        words.extend(options_of(file)?);
-        let own = std::env::args_os().skip_while(|word| !word.to_string_lossy().starts_with("--"));
-        let read = Self::try_parse_from(words.into_iter().chain(own))
-            .map_err(|error| unusable(file, one_line(&error)))?;
-        Ok(Self {
-            config: None,
-            ..read
-        })
-    }
-}
-
-/// The options in a TOML file, as words of a command line: each key is the name of an option.
-fn options_of(file: &Path) -> Result<Vec<OsString>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(Failure::file(file))?;
-    let table: toml::Table = toml::from_str(&text).map_err(|error| unusable(file, error))?;
-    let mut words = Vec::new();
-    for (key, value) in table {
-        let option = format!("--{}", key.replace('_', "-"));
-        match value {
-            toml::Value::Boolean(false) => {}
-            toml::Value::Boolean(true) => words.push(option.into()),
-            toml::Value::String(text) => words.extend([option.into(), text.into()]),
-            toml::Value::Integer(number) => {
-                words.extend([option.into(), number.to_string().into()])
-            }
-            toml::Value::Float(number) => words.extend([option.into(), number.to_string().into()]),
-            _ => return Err(unusable(file, format!("`{key}` is no option of one value"))),
-        }
-    }
-    Ok(words)
-}
-
-fn unusable(file: &Path, problem: impl ToString) -> Failure {
-    Unusable::new("config", file.display(), problem.to_string()).into()
 }
 
 /// Counters of one direction over an interval or the whole run. `received` is the sum of `packets`,
@@ -210,6 +201,9 @@ struct StatusLine<'a> {
     time_s: f64,
     /// `to_right` or `to_left`.
     way: &'a str,
+    /// Name of the pair, if the file has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair: Option<&'a str>,
     /// Hardware queue of a thread that forwards one.
     queue: Option<u32>,
     mbit_per_s: f64,
@@ -234,9 +228,11 @@ impl StatusLine<'_> {
         if json {
             return print_json(self);
         }
+        let pair = self.pair.map(|pair| format!("{pair} "));
         let queue = self.queue.map(|queue| format!("queue {queue} "));
         print_line(format_args!(
-            "{}{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            "{}{}{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            pair.unwrap_or_default(),
             queue.unwrap_or_default(),
             self.time_s,
             self.way,
@@ -280,6 +276,7 @@ struct Middlebox<D: Device> {
     /// Interfaces that the ways leave at: right, left.
     interfaces: [String; 2],
     ask: Ask<D>,
+    pair: Option<String>,
     queue: Option<u32>,
     /// The last line about each device, in the order of `interfaces`.
     said: [Option<String>; 2],
@@ -324,6 +321,19 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         }
     }
 
+    /// The outcome of a run whose event loop has `ended`.
+    fn outcome(&mut self, ended: Ended) -> Result<(), Failure> {
+        match ended {
+            Ended::Application | Ended::Stopped if !self.gone => Ok(()),
+            _ => {
+                let why = self.failure();
+                Err(Failure::Device(
+                    why.unwrap_or_else(|| "it receives no more".to_owned()),
+                ))
+            }
+        }
+    }
+
     /// The failure of one of the devices.
     fn failure(&mut self) -> Option<String> {
         let Bridge { left, right, .. } = &mut self.bridge;
@@ -351,6 +361,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
             let times = (self.begun, self.since, now);
             let condition = (self.ask.1)(to.port().ring().device());
             StatusLine {
+                pair: self.pair.as_deref(),
                 queue: self.queue,
                 rebinds: condition.rebinds,
                 ..line(event, way, from.received(), to, before, times)
@@ -388,6 +399,7 @@ where
         event,
         time_s: rounded((now - begun).as_secs_f64()),
         way,
+        pair: None,
         queue: None,
         mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
         received: received.frames - then.received.frames,
@@ -444,23 +456,26 @@ type Open<D> = (D, Vec<<D as Device>::Frame>);
 /// Frames to begin with where they are on the heap: a middlebox that restarts forwards again sooner.
 const FIRST_FRAMES: u32 = 64;
 
-fn run<D>(args: &MiddleboxArgs, left: Open<D>, right: Open<D>, ask: Ask<D>) -> Result<(), Failure>
+fn run<D>(
+    args: &MiddleboxArgs,
+    left: Open<D>,
+    right: Open<D>,
+    ask: Ask<D>,
+    control: Control,
+) -> Result<(), Failure>
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
     let taps = Taps::default();
     let bridge = bridge(args, left, right, &taps)?;
-    let idle = if args.busy_poll {
-        Idle::Spin
-    } else {
-        Idle::Sleep
-    };
-    let event_loop = EventLoop::new(Clock::start(), idle)?;
-    stop_on_signals(event_loop.stopper())?;
+    let event_loop = event_loop(args.busy_poll)?;
     let begun = event_loop.clock().now();
     let end = args.seconds.map(|time| begun + time);
-    let before = [Box::default(), Box::default()];
-    let control = control(args, &event_loop)?;
+    let feed = Feed {
+        clock: event_loop.clock(),
+        places: [args.right.clone(), args.left.clone()],
+    };
+    control.attach(&event_loop.event_fd(), feed);
     announce(args);
     let screen = open_screen(args, event_loop.stopper())?;
     let mut middlebox = Middlebox {
@@ -470,7 +485,7 @@ where
         since: begun,
         end,
         gone: false,
-        before,
+        before: [Box::default(), Box::default()],
         names: [
             format!("to right ({})", args.right),
             format!("to left ({})", args.left),
@@ -480,6 +495,7 @@ where
         taps,
         interfaces: [args.right.clone(), args.left.clone()],
         ask,
+        pair: args.pair.clone(),
         queue: args.queue,
         said: [None, None],
     };
@@ -490,28 +506,15 @@ where
     middlebox.before = [Box::default(), Box::default()];
     middlebox.since = begun;
     middlebox.report("summary", event_loop.clock().now());
-    match ended {
-        Ended::Application | Ended::Stopped if !middlebox.gone => Ok(()),
-        _ => {
-            let why = middlebox.failure();
-            Err(Failure::Device(
-                why.unwrap_or_else(|| "it receives no more".to_owned()),
-            ))
-        }
-    }
+    middlebox.outcome(ended)
 }
 
-fn control(args: &MiddleboxArgs, event_loop: &EventLoop) -> Result<Control, Failure> {
-    let doors = Doors {
-        socket: args.control.as_deref(),
-        http: args.http.zip(Some(args.token()?)),
-    };
-    let feed = Feed {
-        clock: event_loop.clock(),
-        places: [args.right.clone(), args.left.clone()],
-    };
-    let control = Control::listen(doors, &event_loop.event_fd(), feed)?;
-    Ok(control.registered(&format!("{}-{}", args.left, args.right)))
+/// An event loop that ends on a signal.
+fn event_loop(is_busy: bool) -> Result<EventLoop, Failure> {
+    let idle = if is_busy { Idle::Spin } else { Idle::Sleep };
+    let event_loop = EventLoop::new(Clock::start(), idle)?;
+    stop_on_signals(event_loop.stopper())?;
+    Ok(event_loop)
 }
 
 fn bridge<D>(
@@ -579,7 +582,7 @@ fn open_tap(interface: &str) -> Result<Open<Tap>, Failure> {
 }
 
 #[cfg(feature = "af-xdp")]
-fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
+fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     use tautline_xdp_io::{Config, Take, XdpQueues};
 
     use crate::open::{queues_condition, queues_failure};
@@ -611,7 +614,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
     let ask: Ask<XdpQueues> = (queues_failure, queues_condition);
     let Some(count) = args.queues else {
         let left = XdpQueues::open(left, None)?;
-        return run(args, left, XdpQueues::open(right, None)?, ask);
+        return run(args, left, XdpQueues::open(right, None)?, ask, control);
     };
     let left = XdpQueues::open_each(&left, count)?;
     let right = XdpQueues::open_each(&right, count)?;
@@ -622,7 +625,7 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
                 queue: Some(queue),
                 ..args.clone()
             };
-            scope.spawn(move || run(&args, left, right, ask))
+            scope.spawn(move || run(&args, left, right, ask, Control::default()))
         });
         let threads: Vec<_> = threads.collect();
         let ended = threads.into_iter().map(|thread| {
@@ -634,6 +637,6 @@ fn with_af_xdp(args: &MiddleboxArgs) -> Result<(), Failure> {
 }
 
 #[cfg(not(feature = "af-xdp"))]
-fn with_af_xdp(_args: &MiddleboxArgs) -> Result<(), Failure> {
+fn with_af_xdp(_args: &MiddleboxArgs, _control: Control) -> Result<(), Failure> {
     Err(Failure::NoAfXdp)
 }

@@ -53,12 +53,12 @@ where
                 ports: ports.collect(),
             }
         }
-        Request::Change { way, words } => Answer::of(
+        Request::Change { way, words, .. } => Answer::of(
             out(bridge, way)
                 .change(&words, now)
                 .map_err(|error| error.to_string()),
         ),
-        Request::Replace { way, words } => Answer::of(
+        Request::Replace { way, words, .. } => Answer::of(
             build(&words)
                 .map_err(|error| error.to_string())
                 .and_then(|qdisc| {

@@ -21,6 +21,7 @@ use tautline_rt::Clock;
 use tautline_sim::{Capture, CaptureConfig, Part};
 use tautline_stack::{PacketEvent, Tracer, What};
 
+use super::packet_log::PacketLog;
 use crate::report::wall_clock;
 
 /// Bytes of a client's ring: what 20 ms at 3 Gbit/s leave.
@@ -36,9 +37,12 @@ const PAUSE: Timespec = Timespec {
 const SNAPLEN: u32 = 262_144;
 
 /// Parameters of a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Wanted {
+    /// The pair of interfaces, if the middlebox has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
     /// Where packets are captured.
     pub points: Points,
     /// Bytes kept of each packet.
@@ -48,6 +52,7 @@ pub struct Wanted {
 impl Default for Wanted {
     fn default() -> Self {
         Self {
+            pair: None,
             points: Points::default(),
             snaplen: SNAPLEN,
         }
@@ -94,12 +99,47 @@ impl Taps {
     /// # Errors
     /// If too many captures run already; the thread's result has those of the file.
     pub fn record(&self, file: File, feed: Feed) -> Result<JoinHandle<io::Result<()>>, String> {
-        let wanted = Wanted::default();
-        let (subscription, records) = Subscription::new(wanted);
+        let (subscription, records) = Subscription::new(&Wanted::default());
         self.add(subscription)?;
         Ok(std::thread::spawn(move || {
             let pause = || pause(&mut []).map(|()| false);
-            write(file, records, wanted, &feed, pause)
+            write(file, records, SNAPLEN, &feed, pause)
+        }))
+    }
+
+    /// Logs the direction with number `place` in [`Feed::places`] to `log` on a thread of its own, until
+    /// the last tap is dropped.
+    ///
+    /// # Errors
+    /// If too many captures run already; the thread's result has those of the file.
+    pub fn log<W: io::Write + Send + 'static>(
+        &self,
+        mut log: PacketLog<W>,
+        place: u8,
+        clock: Clock,
+    ) -> Result<JoinHandle<io::Result<()>>, String> {
+        let wanted = Wanted {
+            points: Points::All,
+            snaplen: 0,
+            ..Wanted::default()
+        };
+        let (subscription, mut records) = Subscription::new(&wanted);
+        self.add(subscription)?;
+        Ok(std::thread::spawn(move || {
+            let mut nothing = Vec::new();
+            loop {
+                let is_complete = records.is_abandoned();
+                while let Some(head) = pop(&mut records, &mut nothing) {
+                    log.lost(head.lost)?;
+                    if head.place == place {
+                        log.record(&head.event(), head.len)?;
+                    }
+                }
+                if is_complete {
+                    return log.finish(clock.now());
+                }
+                pause(&mut [])?;
+            }
         }))
     }
 
@@ -157,21 +197,27 @@ impl Tracer for PacketTap {
 /// One client's capture, at the thread that forwards.
 pub(super) struct Subscription {
     ring: Producer<u8>,
-    wanted: Wanted,
+    points: Points,
+    snaplen: u32,
     /// Records dropped since the last one with room.
     lost: u64,
 }
 
 impl Subscription {
     /// A capture and its end at the client's thread.
-    pub(super) fn new(wanted: Wanted) -> (Self, Consumer<u8>) {
+    pub(super) fn new(wanted: &Wanted) -> (Self, Consumer<u8>) {
         Self::with_ring(wanted, RING)
     }
 
-    fn with_ring(wanted: Wanted, bytes: usize) -> (Self, Consumer<u8>) {
+    fn with_ring(wanted: &Wanted, bytes: usize) -> (Self, Consumer<u8>) {
         let (ring, reader) = RingBuffer::new(bytes);
-        let lost = 0;
-        (Self { ring, wanted, lost }, reader)
+        let subscription = Self {
+            ring,
+            points: wanted.points,
+            snaplen: wanted.snaplen,
+            lost: 0,
+        };
+        (subscription, reader)
     }
 
     fn is_live(&self) -> bool {
@@ -179,10 +225,10 @@ impl Subscription {
     }
 
     fn offer(&mut self, head: Head, frame: &[u8]) {
-        if self.wanted.points == Points::Leaving && !head.is_leaving() {
+        if self.points == Points::Leaving && !head.is_leaving() {
             return;
         }
-        let kept = &frame[..frame.len().min(self.wanted.snaplen as usize)];
+        let kept = &frame[..frame.len().min(self.snaplen as usize)];
         if self.ring.slots() < HEAD + kept.len() {
             self.lost += 1;
             return;
@@ -243,6 +289,17 @@ struct Head {
 }
 
 impl Head {
+    fn event(&self) -> PacketEvent {
+        PacketEvent {
+            at: self.at,
+            what: decode(self.what),
+            socket: None,
+            seq: 0,
+            len: self.len,
+            sojourn: self.sojourn,
+        }
+    }
+
     fn is_leaving(&self) -> bool {
         self.what == RINGED || self.what >= DROPPED
     }
@@ -288,12 +345,12 @@ impl Head {
 pub(super) fn write(
     out: impl io::Write,
     mut ring: Consumer<u8>,
-    wanted: Wanted,
+    snaplen: u32,
     feed: &Feed,
     has_ended: impl Fn() -> io::Result<bool>,
 ) -> io::Result<()> {
     let config = CaptureConfig {
-        snaplen: wanted.snaplen,
+        snaplen,
         epoch: wall_clock().saturating_sub(feed.clock.now() - Instant::ZERO),
     };
     let capture = Capture::new(BufWriter::new(out), config)?;
@@ -301,7 +358,9 @@ pub(super) fn write(
     let mut frame = Vec::new();
     loop {
         let is_complete = ring.is_abandoned();
-        while pop(&mut ring, &mut capture, &mut frame) {}
+        while let Some(head) = pop(&mut ring, &mut frame) {
+            keep(&mut capture, &head, &frame);
+        }
         capture.flush()?;
         if is_complete || has_ended()? {
             return Ok(());
@@ -309,49 +368,42 @@ pub(super) fn write(
     }
 }
 
-/// Moves one record from `ring` to `capture`; false if the ring has no whole one.
-fn pop(
-    ring: &mut Consumer<u8>,
-    capture: &mut Capture<impl io::Write>,
-    frame: &mut Vec<u8>,
-) -> bool {
+/// Takes one record from `ring`, and writes its bytes to `frame`; nothing if the ring has no whole one.
+fn pop(ring: &mut Consumer<u8>, frame: &mut Vec<u8>) -> Option<Head> {
     let mut head = [0; HEAD];
     // The head appears before the rest: both must be there.
-    let Ok(chunk) = ring.read_chunk(HEAD) else {
-        return false;
-    };
+    let chunk = ring.read_chunk(HEAD).ok()?;
     let (first, second) = chunk.as_slices();
     head[..first.len()].copy_from_slice(first);
     head[first.len()..].copy_from_slice(second);
     let parsed = Head::parse(&head);
     if ring.slots() < HEAD + parsed.kept as usize {
-        return false;
+        return None;
     }
     frame.resize(parsed.kept as usize, 0);
     let popped = ring
         .pop_entire_slice(&mut head)
         .and_then(|()| ring.pop_entire_slice(frame));
     debug_assert!(popped.is_ok(), "both are there");
-    let mut event = PacketEvent {
-        at: parsed.at,
-        what: What::Marked,
-        socket: None,
-        seq: 0,
-        len: parsed.len,
-        sojourn: parsed.sojourn,
-    };
+    Some(parsed)
+}
+
+/// Writes a record to `capture`.
+fn keep(capture: &mut Capture<impl io::Write>, head: &Head, frame: &[u8]) {
+    let (event, place) = (head.event(), usize::from(head.place));
     let part = Part {
         bytes: frame,
-        len: parsed.len,
+        len: head.len,
     };
-    let place = usize::from(parsed.place);
-    capture.note_lost(parsed.lost);
-    if parsed.marked {
-        capture.on_part(place, &event, part);
+    capture.note_lost(head.lost);
+    if head.marked {
+        let marked = PacketEvent {
+            what: What::Marked,
+            ..event
+        };
+        capture.on_part(place, &marked, part);
     }
-    event.what = decode(parsed.what);
     capture.on_part(place, &event, part);
-    true
 }
 
 /// Waits [`PAUSE`] long, or until the client hangs up; returns whether it has.

@@ -34,9 +34,9 @@ fn read_answer(from: &mut impl BufRead) -> io::Result<Answer> {
 ///
 /// # Errors
 /// If no server listens there, it refuses, or `out` cannot be written.
-pub fn capture(socket: &Path, wanted: Wanted, out: &mut File) -> Result<(), Failure> {
+pub fn capture(socket: &Path, wanted: &Wanted, out: &mut File) -> Result<(), Failure> {
     let stream = UnixStream::connect(socket).map_err(Failure::file(socket))?;
-    write_line(&stream, &Request::Capture(wanted))?;
+    write_line(&stream, &Request::Capture(wanted.clone()))?;
     let mut packets = BufReader::new(stream);
     if let Some(why) = read_answer(&mut packets)?.error {
         return Err(Failure::Refused(why));

@@ -138,7 +138,7 @@ impl Page {
     fn hosts(&mut self, ports: &[State], (name, help, value): HostMetric) {
         self.begin(name, "counter", help);
         for of in ports {
-            let device = escaped(&of.interface);
+            let device = device(of);
             for host in &of.talkers.hosts {
                 let end = match host.end {
                     End::Source => "source",
@@ -146,7 +146,7 @@ impl Page {
                 };
                 let (address, value) = (escaped(&host.address), value(&host.traffic));
                 self.line(format_args!(
-                    "{name}{{device=\"{device}\",address=\"{address}\",end=\"{end}\"}} {value}"
+                    "{name}{{{device},address=\"{address}\",end=\"{end}\"}} {value}"
                 ));
             }
         }
@@ -183,11 +183,16 @@ impl Page {
 }
 
 fn labels(of: &State) -> String {
-    format!(
-        "device=\"{}\",kind=\"{}\"",
-        escaped(&of.interface),
-        escaped(&of.kind)
-    )
+    format!("{},kind=\"{}\"", device(of), escaped(&of.kind))
+}
+
+/// The interface, and its pair if the middlebox has several.
+fn device(of: &State) -> String {
+    let interface = escaped(&of.interface);
+    match &*of.pair {
+        "" => format!("device=\"{interface}\""),
+        pair => format!("device=\"{interface}\",pair=\"{}\"", escaped(pair)),
+    }
 }
 
 /// A label's value: backslash, quote and line feed are escaped.

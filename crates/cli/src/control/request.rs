@@ -1,7 +1,6 @@
 //! The messages on the control socket, one JSON object per line.
 
 use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +15,9 @@ pub enum Request {
     Show,
     /// Changes parameters, as `tc qdisc change` does.
     Change {
+        /// The pair of interfaces, if the middlebox has several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pair: Option<String>,
         /// Direction of the qdisc.
         way: Way,
         /// tc's words.
@@ -23,6 +25,9 @@ pub enum Request {
     },
     /// Replaces the qdisc.
     Replace {
+        /// The pair of interfaces, if the middlebox has several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pair: Option<String>,
         /// Direction of the qdisc.
         way: Way,
         /// tc's words.
@@ -30,6 +35,17 @@ pub enum Request {
     },
     /// Streams packets as pcapng.
     Capture(Wanted),
+}
+
+impl Request {
+    /// The name of the pair of interfaces that it is about.
+    pub fn pair(&self) -> Option<&str> {
+        match self {
+            Self::Show => None,
+            Self::Change { pair, .. } | Self::Replace { pair, .. } => pair.as_deref(),
+            Self::Capture(wanted) => wanted.pair.as_deref(),
+        }
+    }
 }
 
 /// A direction through a middlebox.
@@ -69,7 +85,7 @@ impl Answer {
 ///
 /// # Errors
 /// As the stream.
-pub(super) fn write_line(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+pub(super) fn write_line(mut stream: impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line)

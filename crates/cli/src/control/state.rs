@@ -21,6 +21,9 @@ pub struct Amount {
 /// A snapshot of one direction. Counters count since the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
+    /// Name of the pair of interfaces, if the middlebox has several.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub pair: String,
     /// `to right (eth1)`.
     pub name: String,
     /// Interface that the way leaves at.
@@ -95,6 +98,7 @@ impl State {
         };
         let nanos = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            pair: String::new(),
             name: port.name,
             interface: interface.to_owned(),
             kind: port.qdisc.kind,
@@ -136,7 +140,10 @@ impl State {
             sojourn.histogram.record_many(least, count);
         }
         PortState {
-            name: self.name,
+            name: match &*self.pair {
+                "" => self.name,
+                pair => format!("{pair}: {}", self.name),
+            },
             taken: counted(self.taken),
             sent: counted(self.sent),
             backlog: backlog(self.backlog),

@@ -7,6 +7,8 @@ use super::*;
 /// until no client is left.
 fn serving(control: Control) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
+        // All of it: the socket disappears with the last part.
+        let control = control;
         for Pending { work, reply } in control.requests.iter().flatten() {
             let Work::Request(request) = work else {
                 continue;
@@ -31,18 +33,12 @@ fn serving(control: Control) -> std::thread::JoinHandle<()> {
 
 /// A client of a middlebox that knows one port.
 pub(super) fn client() -> (Client, std::thread::JoinHandle<()>) {
-    let (requests, received) = channel();
-    let wake = Arc::new(EventFd::new().expect("a descriptor"));
-    let control = Control {
-        requests: Some(received),
-        socket: None,
-        registration: None,
-    };
+    let (pair, control) = Pair::new("");
     let client = Client {
-        requests,
-        wake,
-        feed: feed(),
+        pairs: Arc::new([pair]),
     };
+    let wake = Arc::new(EventFd::new().expect("a descriptor"));
+    control.attach(&wake, feed());
     (client, serving(control))
 }
 
@@ -77,7 +73,12 @@ fn port() -> State {
 }
 
 pub(super) fn replace() -> Request {
+    replace_in(None)
+}
+
+fn replace_in(pair: Option<&str>) -> Request {
     Request::Replace {
+        pair: pair.map(str::to_owned),
         way: Way::ToLeft,
         words: "pfifo".to_owned(),
     }
@@ -87,12 +88,11 @@ pub(super) fn replace() -> Request {
 fn requests_are_answered_and_the_socket_is_its_owners() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("control");
-    let wake = Arc::new(EventFd::new().expect("a descriptor"));
     let doors = Doors {
         socket: Some(&path),
         http: None,
     };
-    let middlebox = serving(Control::listen(doors, &wake, feed()).expect("free"));
+    let middlebox = serving(Control::listen(doors, None).expect("free"));
     let mode = std::fs::metadata(&path).expect("a socket").permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
     assert!(bind(&path).is_err(), "one middlebox for each socket");
@@ -106,6 +106,7 @@ fn requests_are_answered_and_the_socket_is_its_owners() {
     let shown = ask(&path, &Request::Show).expect("answered");
     assert_eq!(shown.ports, [port()]);
     let change = Request::Change {
+        pair: None,
         way: Way::ToRight,
         words: "no such word".to_owned(),
     };
@@ -131,6 +132,68 @@ fn requests_are_answered_and_the_socket_is_its_owners() {
     assert_eq!(ask(&path, &replace()).expect("answered").error, None);
     middlebox.join().expect("no panic");
     assert!(!path.exists());
+}
+
+#[test]
+fn every_pair_is_shown_and_the_named_one_is_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("control");
+    let doors = Doors {
+        socket: Some(&path),
+        http: None,
+    };
+    let controls = Control::listen_for(doors, &["lan", "wan"], None).expect("free");
+    let mut middleboxes: Vec<_> = controls.into_iter().map(serving).collect();
+    let shown = || {
+        let answer = ask(&path, &Request::Show).expect("answered");
+        let pairs = answer.ports.into_iter().map(|port| port.pair);
+        pairs.collect::<Vec<_>>()
+    };
+    assert_eq!(shown(), ["lan", "wan"]);
+    for pair in [None, Some("dmz")] {
+        let refused = ask(&path, &replace_in(pair)).expect("answered");
+        let why = refused.error.expect("refused");
+        assert!(why.contains("lan, wan"), "{why}");
+    }
+    let capture = Request::Capture(Wanted::default());
+    let refused = ask(&path, &capture).expect("answered").error;
+    assert!(refused.is_some_and(|why| why.contains("lan, wan")));
+
+    // A replacement ends the thread of these tests: the other pair goes on.
+    assert_eq!(
+        ask(&path, &replace_in(Some("lan")))
+            .expect("answered")
+            .error,
+        None
+    );
+    middleboxes.remove(0).join().expect("no panic");
+    assert_eq!(shown(), ["wan"]);
+    let over = ask(&path, &replace_in(Some("lan"))).expect("answered");
+    assert!(over.error.is_some_and(|why| why.contains("ended")));
+    assert!(path.exists());
+    assert_eq!(
+        ask(&path, &replace_in(Some("wan")))
+            .expect("answered")
+            .error,
+        None
+    );
+    middleboxes.remove(0).join().expect("no panic");
+    assert!(!path.exists());
+}
+
+#[test]
+fn metrics_of_several_pairs_name_theirs() {
+    let of = |pair: &str| State {
+        pair: pair.to_owned(),
+        ..port()
+    };
+    let page = metrics::text(&[of("lan"), of("w\"an")]);
+    for line in [
+        "node_qdisc_drops_total{device=\"eth\\\"0\",pair=\"lan\",kind=\"fq_codel\"} 3",
+        "tautline_host_bytes_total{device=\"eth\\\"0\",pair=\"w\\\"an\",address=\"10.0.0.1\",end=\"destination\"} 1500",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    }
 }
 
 #[test]

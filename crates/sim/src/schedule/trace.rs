@@ -125,6 +125,11 @@ impl Trace {
         self.stamps.last().copied().unwrap_or(Duration::MAX)
     }
 
+    /// Times of all opportunities in order, without end.
+    pub fn into_opportunities(self) -> impl Iterator<Item = Instant> {
+        (0..).map(move |number| self.at(number))
+    }
+
     /// Departure time of a frame of `len` bytes that is ready at `start`; advances `next`.
     pub(super) fn departure(&self, next: &mut Opportunity, start: Instant, len: Bytes) -> Instant {
         let first = self.first_from(start);

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use tautline_netstack::Cidr;
 use tautline_netstack::device::FrameDescriptor;
 use tautline_netstack::gateway::{Gateway, GatewayConfig, Subnet};
-use tokio::process::Child;
 
 use super::{exit_code, namespace};
 use crate::command::rendezvous::{self, Rendezvous};
@@ -40,6 +39,8 @@ pub(super) fn run() -> Result<ExitCode, Failure> {
 }
 
 async fn serve() -> Result<ExitCode, Failure> {
+    // Before there is a child that a signal must end, too.
+    let mut signals = pin!(signaled()?);
     let rendezvous = Rendezvous::new("link", subnet().resolver())?;
     let socket = rendezvous.socket();
     let options = ["--outside".as_ref(), socket.as_os_str()];
@@ -47,8 +48,10 @@ async fn serve() -> Result<ExitCode, Failure> {
     let mut command = tokio::process::Command::from(command);
     let child = command.kill_on_drop(true).spawn();
     let mut child = child.map_err(Failure::file("unshare"))?;
+    let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     // Without an interface the child has said why.
-    if let Some(tap) = rendezvous.tap(&mut child).await? {
+    let tap = forwarding(signals.as_mut(), pid, rendezvous.tap(&mut child));
+    if let Some(tap) = tap.await? {
         let config = GatewayConfig {
             subnet: subnet(),
             resolver: rendezvous::resolver(None),
@@ -61,19 +64,25 @@ async fn serve() -> Result<ExitCode, Failure> {
         gateway.attach(0, FrameDescriptor::new(tap, config.mtu)?)?;
         tokio::spawn(async move { gateway.run().await });
     }
-    wait(&mut child).await
+    let status = forwarding(signals.as_mut(), pid, child.wait()).await?;
+    Ok(exit_code(status))
 }
 
-/// Waits for `child`, which receives the signals that end this process.
-async fn wait(child: &mut Child) -> Result<ExitCode, Failure> {
-    let mut signal = pin!(signaled()?);
+/// The outcome of `work`. Meanwhile each of `signals` ends the child `pid`, whose end completes `work`.
+async fn forwarding<T>(
+    mut signals: Pin<&mut impl Future<Output = ()>>,
+    pid: Option<Pid>,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let mut work = pin!(work);
     loop {
         tokio::select! {
-            status = child.wait() => return Ok(exit_code(status?)),
-            () = &mut signal => {
-                let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+            // A child that has ended is not signaled.
+            biased;
+            outcome = &mut work => return outcome,
+            () = &mut signals => {
                 let ended = pid.map(|pid| kill_process(pid, Signal::TERM));
-                ended.transpose().map_err(io::Error::from)?;
+                ended.transpose()?;
             }
         }
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `mm-delay 20 COMMAND` | `--delay 20ms` |
 //! | `mm-loss uplink 0.01 COMMAND` | `--up-loss 1%` |
-//! | `mm-link UP DOWN COMMAND` | `--up-trace UP --down-trace DOWN`, with `--uplink-queue` as `--up` |
+//! | `mm-link UP DOWN COMMAND` | `--up-trace UP --down-trace DOWN`, with `--uplink-queue` as `--up`, `--uplink-log` as `--up-log` |
 //!
 //! All of them reach the network, as mahimahi's do, and start a shell in the place of a COMMAND.
 
@@ -26,12 +26,17 @@ pub fn translated(shell: &str, words: &[OsString]) -> Option<Result<Vec<OsString
     Some(translate(words).map(|(mut options, command)| {
         options.insert(0, "link".into());
         options.extend(["--internet".into(), "--".into()]);
-        match command {
-            [] => options.push(std::env::var_os("SHELL").unwrap_or_else(|| "sh".into())),
-            words => options.extend_from_slice(words),
-        }
+        or_shell(&mut options, command);
         options
     }))
+}
+
+/// Appends `command`, or a shell if it is empty.
+pub(super) fn or_shell(options: &mut Vec<OsString>, command: &[OsString]) {
+    match command {
+        [] => options.push(std::env::var_os("SHELL").unwrap_or_else(|| "sh".into())),
+        words => options.extend_from_slice(words),
+    }
 }
 
 /// Options of a link, and the command behind them.
@@ -70,7 +75,12 @@ fn link(words: &[OsString]) -> Split<'_> {
         return Err("write mm-link [OPTION…] UPLINK_TRACE DOWNLINK_TRACE [COMMAND]".into());
     };
     let mut queues = [Queue::default(), Queue::default()];
+    let mut logs: Vec<OsString> = Vec::new();
     for option in options.iter().filter_map(|option| option.to_str()) {
+        if let Some(log) = log_of(option) {
+            logs.extend(log);
+            continue;
+        }
         let known = ["uplink", "downlink"]
             .iter()
             .zip(&mut queues)
@@ -82,24 +92,33 @@ fn link(words: &[OsString]) -> Split<'_> {
             });
         if !known {
             return Err(format!(
-                "{option}: only --uplink-queue, --downlink-queue and their -args are understood; --pcapng of `tautline link` logs packets"
+                "{option}: only --uplink-queue, --downlink-queue, their -args, --uplink-log and --downlink-log are understood"
             ));
         }
     }
     let [up_queue, down_queue] = queues.map(|queue| queue.words());
-    Ok((
-        vec![
-            "--up-trace".into(),
-            up.clone(),
-            "--down-trace".into(),
-            down.clone(),
-            "--up".into(),
-            up_queue?.into(),
-            "--down".into(),
-            down_queue?.into(),
-        ],
-        command,
-    ))
+    let words = [
+        "--up-trace".into(),
+        up.clone(),
+        "--down-trace".into(),
+        down.clone(),
+        "--up".into(),
+        up_queue?.into(),
+        "--down".into(),
+        down_queue?.into(),
+    ];
+    Ok((words.into_iter().chain(logs).collect(), command))
+}
+
+/// The words of `tautline link` for `--uplink-log=FILE` and `--downlink-log=FILE`.
+fn log_of(option: &str) -> Option<[OsString; 2]> {
+    let (name, file) = option.split_once('=')?;
+    let ours = match name {
+        "--uplink-log" => "--up-log",
+        "--downlink-log" => "--down-log",
+        _ => return None,
+    };
+    Some([ours.into(), file.into()])
 }
 
 /// A queue of `mm-link`.
@@ -206,6 +225,10 @@ mod tests {
             (
                 "mm-link --uplink-queue=droptail --uplink-queue-args=packets=50 --downlink-queue=codel --downlink-queue-args=packets=90,target=7 u d true",
                 "link --up-trace u --down-trace d --up pfifo limit 50 --down codel limit 90 target 7ms interval 100ms --internet -- true",
+            ),
+            (
+                "mm-link --uplink-log=/tmp/a=b --downlink-log=c u d true",
+                "link --up-trace u --down-trace d --up pfifo limit 16384 --down pfifo limit 16384 --up-log /tmp/a=b --down-log c --internet -- true",
             ),
             (
                 "mm-link --uplink-queue=drophead --uplink-queue-args=packets=9 --downlink-queue=droptail --downlink-queue-args=bytes=9000 u d true",

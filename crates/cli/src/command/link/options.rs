@@ -26,7 +26,7 @@ Examples:
 COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
 network is reachable without --internet. With it COMMAND is 10.77.0.15 and reaches what this machine reaches over IPv4, and the \
 machine's own 127.0.0.1 as 10.77.0.2; its TCP connections end at the far end, which sends with tautline's TCP, and echo requests are \
-answered there. The program also answers to mahimahi's names mm-delay, mm-loss and mm-link by symbolic links. COMMAND appears to run as root, with the rights of the user who started it.
+answered there. The program also answers to mahimahi's names mm-delay, mm-loss and mm-link, and to comcast, by symbolic links. COMMAND appears to run as root, with the rights of the user who started it.
 Exit status: that of COMMAND; 125 if the link fails.";
 
 /// Bytes of 20 full packets.
@@ -78,6 +78,16 @@ pub(in crate::command) struct LinkArgs {
     /// Write every packet of both directions to a file for Wireshark, where it leaves or is dropped
     #[arg(long, value_name = "FILE")]
     pub(super) pcapng: Option<PathBuf>,
+    /// Log the packets of both directions in mahimahi's format, to FILE.up and FILE.down; the delay of a
+    /// packet includes that of the path
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Log the packets from COMMAND
+    #[arg(long, value_name = "FILE", conflicts_with = "log")]
+    up_log: Option<PathBuf>,
+    /// Log the packets toward COMMAND
+    #[arg(long, value_name = "FILE", conflicts_with = "log")]
+    down_log: Option<PathBuf>,
     /// Print the summary as one JSON object per line
     #[arg(long)]
     pub(super) json: bool,
@@ -132,6 +142,20 @@ impl LinkArgs {
             path("up", &self.up, &self.up_trace, self.up_loss, up)?,
             path("down", &self.down, &self.down_trace, self.down_loss, down)?,
         ))
+    }
+}
+
+impl LinkArgs {
+    /// The files of the logs, up and down.
+    pub(super) fn logs(&self) -> [Option<PathBuf>; 2] {
+        [(&self.up_log, ".up"), (&self.down_log, ".down")].map(|(own, end)| {
+            let shared = self.log.as_ref().map(|file| {
+                let mut file = file.clone().into_os_string();
+                file.push(end);
+                file.into()
+            });
+            own.clone().or(shared)
+        })
     }
 }
 
@@ -257,6 +281,20 @@ mod tests {
         assert!(down.queue.contains("12000kbit"));
         let (up, down) = paths("--loss 1% --up-loss 5%").expect("fits");
         assert_eq!((down.loss, up.loss), (1.0, 5.0));
+    }
+
+    #[test]
+    fn logs_are_named_together_or_each() {
+        let logs = |words: &str| {
+            let words = format!("link {words} -- true");
+            let parsed = Program::try_parse_from(words.split_whitespace()).expect("fits");
+            let logs = parsed.link.logs();
+            logs.map(|file| file.map(|file| file.display().to_string()))
+        };
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(logs(""), [None, None]);
+        assert_eq!(logs("--log a/b"), [some("a/b.up"), some("a/b.down")]);
+        assert_eq!(logs("--down-log x"), [None, some("x")]);
     }
 
     #[test]

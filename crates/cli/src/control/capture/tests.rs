@@ -18,7 +18,9 @@ fn written(mut ring: Consumer<u8>) -> Vec<u8> {
     let capture = Capture::new(Vec::new(), CaptureConfig::default()).expect("memory");
     let mut capture = capture.named(vec!["right".to_owned()], Vec::new());
     let mut frame = Vec::new();
-    while pop(&mut ring, &mut capture, &mut frame) {}
+    while let Some(head) = pop(&mut ring, &mut frame) {
+        keep(&mut capture, &head, &frame);
+    }
     capture.finish().expect("memory")
 }
 
@@ -28,7 +30,7 @@ fn contains(file: &[u8], text: &str) -> bool {
 
 fn tapped(wanted: Wanted, ring: usize) -> (PacketTap, Consumer<u8>) {
     let taps = Taps::default();
-    let (subscription, reader) = Subscription::with_ring(wanted, ring);
+    let (subscription, reader) = Subscription::with_ring(&wanted, ring);
     taps.add(subscription).expect("the first");
     (taps.tap(0), reader)
 }
@@ -67,6 +69,7 @@ fn a_full_ring_drops_records_and_the_next_one_counts_them() {
     let wanted = Wanted {
         points: Points::All,
         snaplen: 20,
+        ..Wanted::default()
     };
     let (mut tap, mut reader) = tapped(wanted, 2 * (HEAD + 20));
     for _ in 0..5 {
@@ -99,11 +102,11 @@ fn captures_are_limited_and_end_with_their_readers() {
     let taps = Taps::default();
     let mut readers = Vec::new();
     for _ in 0..CAPTURES {
-        let (subscription, reader) = Subscription::with_ring(Wanted::default(), 1024);
+        let (subscription, reader) = Subscription::with_ring(&Wanted::default(), 1024);
         taps.add(subscription).expect("room");
         readers.push(reader);
     }
-    let more = || Subscription::with_ring(Wanted::default(), 1024).0;
+    let more = || Subscription::with_ring(&Wanted::default(), 1024).0;
     assert!(taps.add(more()).is_err());
     readers.clear();
     taps.tap(0).record(&event(What::Ringed), &[7; 60]);
