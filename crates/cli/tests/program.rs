@@ -171,6 +171,29 @@ fn a_link_delays_pings_and_ends_with_the_status_of_its_command() {
     assert_eq!(absent.status.code(), Some(125), "{absent:?}");
 }
 
+/// Mean bytes of the packets toward COMMAND, a download of 3 MB, with these words before it.
+fn packet_length(words: &[&str]) -> Option<f64> {
+    let program = env!("CARGO_BIN_EXE_tautline");
+    let server = format!("{program} iperf3 -s -1");
+    let download = [program, "iperf3", "-R", "-c", "10.77.0.2", "-n", "3M"];
+    let shared = ["--json", "--serve", &server, "--"];
+    let output = link(&[words, &shared, &download].concat())?;
+    let summaries = String::from_utf8_lossy(&output.stderr);
+    let down = summaries.lines().find(|line| line.contains("\"down\""));
+    let down: serde_json::Value = serde_json::from_str(down.expect("a summary")).expect("JSON");
+    let number = |name: &str| down[name].as_f64().expect("a number");
+    Some(number("mbit_per_s") * number("seconds") * 1e6 / 8.0 / number("packets"))
+}
+
+#[test]
+fn a_link_carries_large_packets_with_offload_only() {
+    let Some(large) = packet_length(&["--offload"]) else {
+        return;
+    };
+    let small = packet_length(&[]).expect("it worked before");
+    assert!(large > 3000.0 && small < 1515.0, "{large}, {small}");
+}
+
 #[test]
 fn links_nest_and_add_their_delays() {
     let program = env!("CARGO_BIN_EXE_tautline");

@@ -52,6 +52,8 @@ pub(super) use options::LinkArgs;
 
 /// Most frames per direction: two seconds of full packets at 100 Mbit/s, 32 MiB.
 const FRAMES: usize = 16_384;
+/// The same with offload, 64 MiB.
+const LARGE_FRAMES: usize = 1024;
 /// Frames to begin with.
 const FIRST_FRAMES: usize = 64;
 
@@ -69,19 +71,29 @@ struct Link {
 }
 
 impl Link {
-    fn open(up: &PathConfig, down: &PathConfig, event_loop: &EventLoop) -> Result<Self, Failure> {
+    fn open(
+        (up, down): (&PathConfig, &PathConfig),
+        offload: bool,
+        event_loop: &EventLoop,
+    ) -> Result<Self, Failure> {
         let taps = Taps::default();
         let side = |interface: &str, path: &PathConfig, place| -> Result<_, Failure> {
             let queue: Box<dyn DynQdisc<Frames>> = Box::new(path.build()?);
             let device = PacketDevice::open(&Config::new(interface))?;
-            let frames = (0..FIRST_FRAMES).map(|_| HeapFrame::new()).collect();
+            let large = device.tso().filter(|_| offload);
+            let (len, most) = large.map_or((HeapFrame::LEN, FRAMES), |tso| {
+                (tso.frame_len(), LARGE_FRAMES)
+            });
+            let frames = (0..FIRST_FRAMES)
+                .map(|_| HeapFrame::with_len(len))
+                .collect();
             let limit: Box<dyn Limit> = LimitKind::default().build()?;
             let observer = Observer {
                 tap: taps.tap(place),
                 talkers: Some(Talkers::new(device.medium(), system_seed()?)),
             };
             let side = Side::new(device, frames, Stats::new(queue), limit);
-            Ok(side.growing_to(FRAMES).traced(observer))
+            Ok(side.growing_to(most).traced(observer))
         };
         let (left, right) = (side("m0", down, 1)?, side("m1", up, 0)?);
         let ways = ["up", "down"].map(str::to_owned);
@@ -266,9 +278,9 @@ impl LinkArgs {
 
     fn inside(&self, outer: i32) -> Result<ExitCode, Failure> {
         let (up, down) = self.paths()?;
-        let topology = Topology::make(outer, self.outside.as_deref())?;
+        let topology = Topology::make(outer, self.outside.as_deref(), self.offload)?;
         let event_loop = EventLoop::new(Clock::start(), Idle::Sleep)?;
-        let mut link = Link::open(&up, &down, &event_loop)?;
+        let mut link = Link::open((&up, &down), self.offload, &event_loop)?;
         let recordings = self.start_recordings(&link, [&up, &down])?;
         stop_on_signals(event_loop.stopper())?;
         let server = self.start_server(&topology)?;

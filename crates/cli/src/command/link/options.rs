@@ -75,6 +75,10 @@ pub(in crate::command) struct LinkArgs {
     /// Reach the network at the far end, through ordinary sockets of this user
     #[arg(long, conflicts_with = "serve")]
     pub(super) internet: bool,
+    /// Carry packets of up to 64 KiB as one, for links of hundreds of Mbit/s; a loss, a mark or a place in the queue is
+    /// then that of a whole packet
+    #[arg(long)]
+    pub(super) offload: bool,
     /// Write every packet of both directions to a file for Wireshark, where it leaves or is dropped
     #[arg(long, value_name = "FILE")]
     pub(super) pcapng: Option<PathBuf>,

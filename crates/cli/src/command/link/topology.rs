@@ -44,12 +44,14 @@ pub(super) struct Topology {
     far: Option<Namespace>,
     /// Links between the outside and this one.
     level: u8,
+    /// The ends send packets of many segments.
+    offload: bool,
 }
 
 impl Topology {
     /// Makes both ends. The far one is the gateway at the socket `outside`, if given; within another
     /// link the namespace behind the descriptor `outer`; else a new namespace.
-    pub(super) fn make(outer: i32, outside: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn make(outer: i32, outside: Option<&Path>, offload: bool) -> Result<Self, Failure> {
         let level = level();
         if level >= LEVELS {
             return Err(io::Error::other(format!("{LEVELS} links are nested already")).into());
@@ -63,6 +65,7 @@ impl Topology {
             near: Namespace::new()?,
             far,
             level,
+            offload,
         };
         if let Some(gateway) = outside {
             let tap = Tap::open("m1")?;
@@ -101,7 +104,7 @@ impl Topology {
             ];
             return self
                 .near
-                .within(|| ip(&[up("link0"), commands.to_vec()].concat()));
+                .within(|| ip(&[self.up("link0"), commands.to_vec()].concat()));
         };
         let (near_commands, far_commands) = (self.near_commands(six), self.far_commands(six));
         self.near.within(|| ip(&near_commands))?;
@@ -119,7 +122,7 @@ impl Topology {
 
     fn near_commands(&self, six: bool) -> Vec<String> {
         let level = self.level;
-        let mut commands = up("link0");
+        let mut commands = self.up("link0");
         commands.extend([
             format!("address add 10.77.{level}.1/24 dev link0"),
             format!("route add default via 10.77.{level}.2"),
@@ -137,7 +140,7 @@ impl Topology {
     /// a route to each link that may follow.
     fn far_commands(&self, six: bool) -> Vec<String> {
         let level = self.level;
-        let mut commands = up(&format!("far{level}"));
+        let mut commands = self.up(&format!("far{level}"));
         commands.push(format!("address add 10.77.{level}.2/24 dev far{level}"));
         if six {
             commands.push(format!(
@@ -166,6 +169,16 @@ impl Topology {
             commands.extend(via);
         }
         commands
+    }
+
+    /// Without offload an interface sends single packets, as a link carries them, instead of 64 KiB at
+    /// once.
+    fn up(&self, interface: &str) -> Vec<String> {
+        let segments = if self.offload { "" } else { " gso_max_segs 1" };
+        vec![
+            "link set lo up".into(),
+            format!("link set {interface}{segments} up"),
+        ]
     }
 
     /// Starts COMMAND at the near end.
@@ -217,14 +230,6 @@ impl Topology {
             Ok(())
         })
     }
-}
-
-/// An interface that sends single packets, as a link carries them, instead of 64 KiB at once.
-fn up(interface: &str) -> Vec<String> {
-    vec![
-        "link set lo up".into(),
-        format!("link set {interface} gso_max_segs 1 up"),
-    ]
 }
 
 /// Whether the calling thread's namespace has a server (state 0A of `/proc/net/tcp` is LISTEN).
