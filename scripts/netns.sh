@@ -88,3 +88,33 @@ wait_for_listener() { # PID LOG
     cat "$2" >&2
     return 1
 }
+
+# The middle one of the numbers in FILE, one a line; the lower of two.
+median() { # FILE
+    sort -g "$1" | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+}
+
+# The kernel's ends of a bulk transfer, in FOLDER: `python3 sink ADDRESS` prints Gbit/s of payload, `python3 source ADDRESS SECONDS`
+# sends. One system call moves a MiB, so the language costs nothing that counts.
+write_kernel_ends() { # FOLDER
+    cat >"$1/sink" <<'END'
+import socket, sys, time
+listener = socket.create_server((sys.argv[1], 5001))
+print("listening", file=sys.stderr, flush=True)
+stream = listener.accept()[0]
+block, total, begun = bytearray(1 << 20), 0, time.monotonic()
+while count := stream.recv_into(block):
+    total += count
+print("%.2f" % (total * 8 / (time.monotonic() - begun) / 1e9))
+END
+    cat >"$1/source" <<'END'
+import socket, sys, time
+stream = socket.create_connection((sys.argv[1], 5001))
+block, end = bytes(range(256)) * 4096, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    stream.sendall(block)
+stream.shutdown(socket.SHUT_WR)
+while stream.recv(64):
+    pass
+END
+}

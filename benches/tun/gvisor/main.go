@@ -1,5 +1,6 @@
 // TCP from a TUN interface, terminated by gVisor's netstack: the services of `tautline-bench-tun
-// stack` with gVisor's forwarder in place of a stack in Rust.
+// stack` with gVisor's forwarder in place of a stack in Rust. `packet`: an end of one connection over a packet
+// socket (packet.go), for scripts/bench-packet.
 package main
 
 import (
@@ -31,7 +32,11 @@ const (
 )
 
 func main() {
-	if err := run(os.Args[1]); err != nil {
+	work := func() error { return run(os.Args[1]) }
+	if os.Args[1] == "packet" {
+		work = func() error { return runPacket(os.Args[2:]) }
+	}
+	if err := work(); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -49,12 +54,8 @@ func run(name string) error {
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol},
 	})
-	// Both are off by default; every client of the forwarder enables them.
-	sack, moderate := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true)
-	for _, option := range []tcpip.SettableTransportProtocolOption{&sack, &moderate} {
-		if err := s.SetTransportProtocolOption(tcp.ProtocolNumber, option); err != nil {
-			return fmt.Errorf("an option: %v", err)
-		}
+	if err := setTCPOptions(s); err != nil {
+		return err
 	}
 	if err := s.CreateNIC(nic, link); err != nil {
 		return fmt.Errorf("a NIC: %v", err)
@@ -82,6 +83,17 @@ func run(name string) error {
 	})
 	s.SetTransportProtocolHandler(tcp.ProtocolNumber, forwarder.HandlePacket)
 	s.Wait()
+	return nil
+}
+
+// setTCPOptions enables what every client of gVisor enables; both are off by default.
+func setTCPOptions(s *stack.Stack) error {
+	sack, moderate := tcpip.TCPSACKEnabled(true), tcpip.TCPModerateReceiveBufferOption(true)
+	for _, option := range []tcpip.SettableTransportProtocolOption{&sack, &moderate} {
+		if err := s.SetTransportProtocolOption(tcp.ProtocolNumber, option); err != nil {
+			return fmt.Errorf("an option: %v", err)
+		}
+	}
 	return nil
 }
 

@@ -32,6 +32,12 @@ pub trait Frame {
         None
     }
 
+    /// True if the buffer belongs to no device, so that any device of this frame type may send and
+    /// recycle it. Default: false, as for UMEM chunks.
+    fn is_portable(&self) -> bool {
+        false
+    }
+
     /// Bytes of buffer that a packet of `used` bytes is charged for. Default: the whole buffer.
     fn memory(&self, used: usize) -> usize {
         self.bytes().len().max(used)
@@ -110,6 +116,10 @@ impl Frame for HeapFrame {
             None => &mut self.0.ordinary,
             Some(large) => large,
         }
+    }
+
+    fn is_portable(&self) -> bool {
+        true
     }
 
     fn duplicate(&self) -> Option<Self> {

@@ -1,11 +1,16 @@
-//! Cutting and merging allocate nothing per packet once the pools have been as full as they get.
+//! Cutting and merging allocate nothing per packet once the pools have been as full as they get, alone
+//! and below two hosts, whose buffers are copied or owned and lent.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
 
 use allocation_counter::measure;
-use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool, Received, Tso};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId, Tso};
+use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::{Config, SoftwareOffload};
+use tautline_qdisc::{FqCodel, fq_codel};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 use tautline_testkit::{ACK, Ip, PSH, Segment, TCP, frame};
 
 const NOW: Instant = Instant::ZERO;
@@ -133,6 +138,118 @@ fn cutting_and_merging_allocate_nothing_in_steady_state() {
         let calls = measure(|| received = rounds(&mut device, &mut packet, &mut done, 1000));
         assert_eq!(calls.count_total, 0, "allocations, merging {gro}");
         assert_eq!(received, 1000 * arrivals, "merging {gro}");
+    }
+}
+
+type Stack = Host<FqCodel<Packet<HeapFrame>>, SoftwareOffload<Loopback>>;
+
+/// Two hosts that a cable joins: what the device of one has sent arrives at the other's.
+struct Bulk {
+    hosts: [Stack; 2],
+    client: SocketId,
+    server: SocketId,
+    now: Instant,
+    chunk: bytes::Bytes,
+    is_owned: bool,
+}
+
+impl Bulk {
+    const PORT: u16 = 5001;
+
+    fn new(is_owned: bool) -> Self {
+        let mut hosts = [1, 2].map(|number| {
+            let inner = Loopback {
+                done: Vec::with_capacity(RING),
+                arrived: VecDeque::with_capacity(4 * RING),
+                spare: (0..4 * RING).map(|_| HeapFrame::new()).collect(),
+            };
+            let device = SoftwareOffload::new(inner, Pool::heap(4 * RING, None), Config::default());
+            let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
+                .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
+            let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+            let pool = Pool::heap(64, device.tso());
+            let ring = Ring::new(device, Dql::default());
+            Host::new(config, Port::new(qdisc, ring), pool, NoTrace)
+        });
+        let now = Instant::from_secs(1);
+        let config = TcpConfig::default();
+        hosts[1].listen(Self::PORT, config.clone()).expect("free");
+        let remote = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), Self::PORT);
+        let client = hosts[0].connect(remote, config, now).expect("an address");
+        let mut bulk = Self {
+            hosts,
+            client,
+            server: client,
+            now,
+            chunk: vec![0x5a; 64 << 10].into(),
+            is_owned,
+        };
+        bulk.server = loop {
+            bulk.round();
+            if let Some(Event::Accepted { socket, .. }) = bulk.hosts[1].next_event() {
+                break socket;
+            }
+        };
+        bulk
+    }
+
+    fn round(&mut self) {
+        self.now += Duration::from_micros(50);
+        for host in &mut self.hosts {
+            while host.receive(self.now) > 0 {}
+            let _ = host.poll(self.now);
+        }
+        let [a, b] = &mut self.hosts;
+        let (a, b) = (a.device_mut().inner_mut(), b.device_mut().inner_mut());
+        std::mem::swap(&mut a.arrived, &mut b.arrived);
+        // A cable owns no buffers.
+        while a.spare.len() < b.spare.len() {
+            a.spare.extend(b.spare.pop());
+        }
+        while b.spare.len() < a.spare.len() {
+            b.spare.extend(a.spare.pop());
+        }
+    }
+
+    /// Lets so many bytes cross.
+    fn run(&mut self, bytes: usize) {
+        let mut buffer = [0; 64 << 10];
+        let mut received = 0;
+        while received < bytes {
+            while let Ok(1..) = if self.is_owned {
+                let socket = self.hosts[0].tcp(self.client);
+                socket.and_then(|mut socket| socket.send_owned(&mut self.chunk.clone()))
+            } else {
+                self.hosts[0].send(self.client, &self.chunk)
+            } {}
+            self.round();
+            while let Ok(Recv::Data(count)) = if self.is_owned {
+                let socket = self.hosts[1].tcp(self.server);
+                socket.and_then(|mut socket| socket.recv_with(<[u8]>::len))
+            } else {
+                self.hosts[1].recv(self.server, &mut buffer)
+            } {
+                received += count;
+            }
+            while self
+                .hosts
+                .iter_mut()
+                .any(|host| host.next_event().is_some())
+            {}
+        }
+    }
+}
+
+#[test]
+fn hosts_over_it_allocate_nothing_in_steady_state() {
+    for is_owned in [false, true] {
+        let mut bulk = Bulk::new(is_owned);
+        bulk.run(64 << 20);
+        let births = bulk.hosts[0].stats().births;
+        let calls = measure(|| bulk.run(32 << 20));
+        assert_eq!(calls.count_total, 0, "allocations, owned {is_owned}");
+        let births = bulk.hosts[0].stats().births - births;
+        assert!(births < (32 << 20) / 1448 / 4, "{births} births: not large");
     }
 }
 

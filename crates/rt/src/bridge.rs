@@ -288,9 +288,12 @@ fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> Option<Segmentati
         .filter(|whole| (2..=usize::from(u16::MAX)).contains(&whole.count()))
 }
 
-/// A packet in a frame of `pool`, filled by `write`, which returns its length if it fits.
+/// Free frames of a side.
+type Frames<'a, F> = (&'a mut Pool<F>, &'a mut Option<Growth<F>>);
+
+/// A packet in a frame of `frames`, filled by `write`, which returns its length if it fits.
 fn copied<F: Frame>(
-    (pool, growth): (&mut Pool<F>, &mut Option<Growth<F>>),
+    (pool, growth): Frames<'_, F>,
     received: &mut Received,
     write: impl FnOnce(&mut [u8]) -> Option<usize>,
 ) -> Option<Packet<F>> {
@@ -304,6 +307,41 @@ fn copied<F: Frame>(
         return None;
     };
     Some(Packet::new(frame, u32::try_from(len).unwrap_or(u32::MAX)))
+}
+
+/// A packet of `count` segments with the bytes of `arrived`, and the frame that its device gets back:
+/// another one of `frames` if the packet is in the very frame, else the same.
+fn passed<F: Frame>(
+    arrived: tautline_base::Received<F>,
+    count: u16,
+    (pool, growth): Frames<'_, F>,
+    received: &mut Received,
+) -> (Option<Packet<F>>, F) {
+    received.frames += 1;
+    let bytes = arrived.bytes();
+    let deferred = if arrived.offload.checksum_known {
+        // It may not be written yet.
+        Deferred::Checksum
+    } else {
+        Deferred::Nothing
+    };
+    let with_segments = |packet: Packet<F>| packet.with_segments(count).with_deferred(deferred);
+    let is_whole = arrived.start == 0 && bytes.len() == arrived.len as usize;
+    if is_whole
+        && arrived.frame.is_portable()
+        && let Some(frame) = pool.take().or_else(|| grown(pool, growth.as_mut()?))
+    {
+        if frame.bytes().len() == arrived.frame.bytes().len() {
+            let packet = Packet::new(arrived.frame, arrived.len);
+            return (Some(with_segments(packet)), frame);
+        }
+        pool.put_back(frame);
+    }
+    let packet = copied((pool, growth), received, |out| {
+        out.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(bytes.len())
+    });
+    (packet.map(with_segments), arrived.frame)
 }
 
 /// A new frame of `pool`, if it may grow.
@@ -323,57 +361,56 @@ fn forward<A, B, T, U>(
 ) -> usize
 where
     A: Device,
-    B: Device,
+    B: Device<Frame = A::Frame>,
     T: Tracer,
     U: Tracer,
 {
     let device = from.port.ring_mut().device_mut();
     let medium = device.medium();
     for forwarded in 0..BATCH {
-        let Some(received) = device.receive(now) else {
+        let Some(arrived) = device.receive(now) else {
             return forwarded;
         };
-        let bytes = received.bytes();
+        let bytes = arrived.bytes();
         from.received.bytes += bytes.len() as u64;
         let received_now = (bytes, Duration::ZERO);
         record(&mut from.tracer, now, What::Received, received_now);
         let known = key.parse(bytes);
-        let whole = segments(bytes, medium, received.offload);
-        let count = whole.as_ref().map_or(1, Segmentation::count);
-        let cut = whole.filter(|_| to.port.ring().device().tso().is_none());
-        let pieces = cut.as_ref().map_or(1, Segmentation::count);
-        from.received.frames += pieces as u64;
-        for index in 0..pieces {
-            let write = |out: &mut [u8]| match &cut {
-                Some(cut) => cut.write(index, out),
-                None => {
-                    out.get_mut(..bytes.len())?.copy_from_slice(bytes);
-                    Some(bytes.len())
-                }
-            };
-            let Some(packet) = copied((&mut to.pool, &mut to.growth), &mut from.received, write)
-            else {
-                continue;
-            };
-            let mut packet = packet
+        let with_metadata = |packet: Packet<A::Frame>| {
+            packet
                 .with_medium(medium)
                 .with_hashes(known.flow, known.source, known.destination)
-                .with_tos(known.tos, known.priority);
-            if cut.is_none() {
-                packet = packet.with_segments(count as u16);
-                if received.offload.checksum_known {
-                    // It may not be written yet.
-                    packet = packet.with_deferred(Deferred::Checksum);
+                .with_tos(known.tos, known.priority)
+        };
+        let whole = segments(bytes, medium, arrived.offload);
+        let count = whole.as_ref().map_or(1, Segmentation::count);
+        let frame = match whole.filter(|_| to.port.ring().device().tso().is_none()) {
+            Some(cut) => {
+                from.received.frames += count as u64;
+                for index in 0..count {
+                    let frames = (&mut to.pool, &mut to.growth);
+                    let write = |out: &mut [u8]| cut.write(index, out);
+                    if let Some(packet) = copied(frames, &mut from.received, write) {
+                        to.enqueue(with_metadata(packet), now);
+                    }
                 }
+                arrived.frame
             }
-            to.enqueue(packet, now);
-        }
-        device.recycle(received.frame);
+            None => {
+                let frames = (&mut to.pool, &mut to.growth);
+                let (packet, frame) = passed(arrived, count as u16, frames, &mut from.received);
+                if let Some(packet) = packet {
+                    to.enqueue(with_metadata(packet), now);
+                }
+                frame
+            }
+        };
+        device.recycle(frame);
     }
     BATCH
 }
 
-/// Two sides that forward to each other.
+/// Two sides that forward to each other; their frames are of one type.
 pub struct Bridge<A: Device, B: Device, T: Tracer = NoTrace> {
     /// One side.
     pub left: Side<A, T>,
@@ -382,7 +419,7 @@ pub struct Bridge<A: Device, B: Device, T: Tracer = NoTrace> {
     key: FlowKey,
 }
 
-impl<A: Device, B: Device, T: Tracer> Bridge<A, B, T> {
+impl<A: Device, B: Device<Frame = A::Frame>, T: Tracer> Bridge<A, B, T> {
     /// Joins two sides; `seed` keys the flow hashes.
     pub fn new(left: Side<A, T>, right: Side<B, T>, seed: u64) -> Self {
         Self {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
-use tautline_base::{Device, HeapFrame, Instant, Offload, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Offload, Packet, Received};
 use tautline_bql::LimitKind;
 use tautline_qdisc::{Pfifo, Stats, pfifo};
 use tautline_rt::bridge::{Bridge, Side};
@@ -21,6 +21,9 @@ const PAYLOAD: usize = 4 * SIZE + 300;
 struct Merging {
     wire: MemoryDevice,
     offloads: VecDeque<Offload>,
+    /// Addresses of the frames that were received and sent.
+    received: Vec<usize>,
+    sent: Vec<usize>,
 }
 
 impl Device for Merging {
@@ -35,6 +38,7 @@ impl Device for Merging {
     }
 
     fn put(&mut self, packet: Packet<HeapFrame>, now: Instant) {
+        self.sent.push(packet.frame().bytes().as_ptr() as usize);
         self.wire.put(packet, now);
     }
 
@@ -53,6 +57,8 @@ impl Device for Merging {
     fn receive(&mut self, now: Instant) -> Option<Received<HeapFrame>> {
         let received = self.wire.receive(now)?;
         let offload = self.offloads.pop_front().unwrap_or_default();
+        let address = received.frame.bytes().as_ptr() as usize;
+        self.received.push(address);
         Some(Received {
             offload,
             ..received
@@ -148,6 +154,28 @@ fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
         assert_eq!(bridge.right.outstanding(), 0);
         let received = bridge.left.received();
         assert_eq!((received.frames, received.no_memory), (5, 0));
+    }
+}
+
+#[test]
+fn frames_of_the_heap_move_to_the_other_side() {
+    let mut bridge = Bridge::new(side(4, 2048), side(4, 2048), 1);
+    for [source, destination] in both_families() {
+        // More than the pools have frames, so that those that moved come around.
+        for _ in 0..20 {
+            let there = segment([source, destination], 0, SIZE, ACK);
+            let back = segment([destination, source], 0, SIZE, ACK);
+            arrive(&mut bridge.left, there, None);
+            arrive(&mut bridge.right, back, None);
+            assert!(!bridge.turn(NOW));
+        }
+    }
+    let _ = bridge.turn(NOW);
+    for (from, to) in [(&bridge.left, &bridge.right), (&bridge.right, &bridge.left)] {
+        let [from_device, to_device] = [from, to].map(|side| side.port().ring().device());
+        assert_eq!(to_device.sent, from_device.received, "not copied");
+        assert_eq!((to_device.sent.len(), to.outstanding()), (40, 0));
+        assert_eq!((from.received().frames, from.received().no_memory), (40, 0));
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use allocation_counter::measure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool};
@@ -17,8 +18,8 @@ use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::blocking::{TcpListener, TcpStream};
 use tautline_rt::handle::Config as HandleConfig;
 use tautline_rt::packet_device::{Config, Failure, OpenError, PacketDevice, Take};
-use tautline_rt::{HostThread, Idle, StackHandle};
-use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+use tautline_rt::{Clock, HostThread, Idle, StackHandle};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 
 const BYTES: usize = 4 << 20;
 const SEGMENTS: u64 = BYTES as u64 / 1448;
@@ -232,6 +233,55 @@ fn packets_of_several_segments_are_cut_where_the_interface_has_no_tso() {
     });
     assert!(pair.packets(1)[0] - before[0] >= SEGMENTS);
     thread.stop().expect("ran to its end");
+}
+
+/// Both hosts in this thread, whose allocations are counted.
+#[test]
+fn a_transfer_allocates_nothing_in_steady_state() {
+    let Some(pair) = Pair::new() else { return };
+    let clock = Clock::start();
+    let mut hosts = [0u8, 1].map(|side| {
+        let own = IpAddr::from([10, 77, 0, side + 1]);
+        let device = pair.open(side.into(), Take::Addresses(vec![own]));
+        let device = device.expect("it is up");
+        let config = HostConfig::new(device.mac(), side.into()).address(Cidr::new(own, 24));
+        let pool = Pool::heap(64, device.tso());
+        let qdisc = Pfifo::new(pfifo::Config::default());
+        let port = Port::new(qdisc, Ring::new(device, Dql::default()));
+        Host::new(config, port, pool, NoTrace)
+    });
+    let tcp = TcpConfig::default();
+    hosts[1].listen(PORT, tcp.clone()).expect("free");
+    let remote = SocketAddr::from(([10, 77, 0, 2], PORT));
+    let client = hosts[0].connect(remote, tcp, clock.now()).expect("good");
+    let (mut server, chunk, mut buffer) = (None, vec![0x5a; 64 << 10], vec![0; 64 << 10]);
+    let mut run = |bytes: usize| {
+        let mut received = 0;
+        while received < bytes {
+            while let Ok(1..) = hosts[0].send(client, &chunk) {}
+            for host in &mut hosts {
+                while host.receive(clock.now()) > 0 {}
+                let _ = host.poll(clock.now());
+            }
+            while hosts[0].next_event().is_some() {}
+            while let Some(event) = hosts[1].next_event() {
+                if let Event::Accepted { socket, .. } = event {
+                    server = Some(socket);
+                }
+            }
+            let Some(server) = server else { continue };
+            while let Ok(Recv::Data(count)) = hosts[1].recv(server, &mut buffer) {
+                received += count;
+            }
+        }
+        hosts[0].stats().births
+    };
+    let before = run(64 << 20);
+    let mut after = 0;
+    let calls = measure(|| after = run(32 << 20));
+    assert_eq!(calls.count_total, 0, "allocations");
+    let births = after - before;
+    assert!(births < (32 << 20) / 1448 / 4, "{births} births: not large");
 }
 
 fn poll_for(device: &PacketDevice, flags: PollFlags) -> bool {

@@ -60,6 +60,9 @@ pub struct HostStats {
     pub advertisements_limited: u64,
     /// Packets written.
     pub births: u64,
+    /// Those of them that left as one more of a train: full segments of one connection and one
+    /// instant, planned together with the one before.
+    pub births_in_trains: u64,
     /// Packets given back by the device after transmission.
     pub completed: u64,
     /// Packets dropped inside this host.

@@ -78,8 +78,9 @@ fn case() -> impl Strategy<Value = Case> {
         )
 }
 
-/// Every frame with its side and time, and the state of the sender at the end.
-type Run = (Vec<(usize, Instant, Vec<u8>)>, String);
+/// Every frame with its side and time, the state of the sender at the end, and its births in
+/// trains.
+type Run = (Vec<(usize, Instant, Vec<u8>)>, String, u64);
 
 fn run(case: &Case, attribution: bool) -> Run {
     let config = TcpConfig {
@@ -147,7 +148,8 @@ fn run(case: &Case, attribution: bool) -> Run {
         limited: None,
         ..info
     });
-    (frames.take(), format!("{info:?}"))
+    let in_trains = pair.hosts[0].stats().births_in_trains;
+    (frames.take(), format!("{info:?}"), in_trains)
 }
 
 proptest! {
@@ -155,12 +157,33 @@ proptest! {
 
     #[test]
     fn trains_are_what_single_segments_are(case in case()) {
-        let (frames, info) = run(&case, false);
-        let (expected, expected_info) = run(&case, true);
+        let (frames, info, _) = run(&case, false);
+        let (expected, expected_info, in_trains) = run(&case, true);
+        prop_assert_eq!(in_trains, 0, "attribution");
         for (number, (frame, expected)) in frames.iter().zip(&expected).enumerate() {
             prop_assert_eq!(frame, expected, "frame {}", number);
         }
         prop_assert_eq!(frames.len(), expected.len());
         prop_assert_eq!(info, expected_info);
     }
+}
+
+/// A host that never asks for a train would send the same frames, only slower.
+#[test]
+fn most_full_segments_of_a_burst_leave_in_trains() {
+    let case = Case {
+        medium: Medium::Ethernet,
+        is_ipv6: false,
+        config: TcpConfig {
+            pacing: Pacing::Off,
+            tsq: TsqLimit::Off,
+            ..TcpConfig::default()
+        },
+        writes: vec![(80_000, Way::Copied, 30); 4],
+        loses_one_in: usize::MAX,
+    };
+    let (frames, _, in_trains) = run(&case, false);
+    let full = frames.iter().filter(|(_, _, frame)| frame.len() == 1514);
+    let full = full.count() as u64;
+    assert!(full > 200 && in_trains > full / 2, "{in_trains} of {full}");
 }

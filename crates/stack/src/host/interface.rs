@@ -304,6 +304,7 @@ where
             }
         }
         train.end(connection, born, now);
+        self.stats.births_in_trains += born as u64;
         born
     }
 
