@@ -6,14 +6,16 @@
 A job file, line by line:
     tc WORDS, ip WORDS                                  a command; DEV stands for the device
     b HEX                                               ask fq_codel which of 65536 buckets this frame falls into
-    p AT PRIORITY DEPARTURE SIZE HEX                    a packet: nanoseconds from the start, SO_PRIORITY, nanoseconds from
-                                                        the start or `-` (SO_TXTIME), frame length, its first bytes
+    p AT PRIORITY DEPARTURE SIZE HEX [SEGMENT]          a packet: nanoseconds from the start, SO_PRIORITY, nanoseconds from
+                                                        the start or `-` (SO_TXTIME), frame length, its first bytes; of TCP
+                                                        segments with so many bytes of payload each, if it has several
     a AT WORDS                                          a tc command while packets are sent: `change`, `-s class show`
 Packets are told apart by the identification field of IPv4. The result, line by line:
     t START                                             CLOCK_MONOTONIC at the start, in ns; times below count from it
     b BUCKET                                            answers, in order
     i AT                                                the packet was given to the device (one line a packet, in order)
-    o PACKET AT TOS                                     a packet came out (in order of departure); packet = identification
+    o PACKET AT TOS                                     a packet came out (in order of departure); packet = identification.
+                                                        A packet of several segments counts as each of them
     s TEXT                                              what `tc -s` said, at the times asked and at the end
 """
 import ctypes
@@ -25,6 +27,8 @@ import sys
 import time
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS, SO_PRIORITY, SO_TXTIME = 32, 33, 35, 12, 61
+SOL_PACKET, PACKET_VNET_HDR = 263, 15
+ETHERNET, IPV4, TCP = 14, 20, 20
 CLONE_NEWNET = 0x40000000
 BUFFER = 300_000_000
 IDLE_S = 4.0  # no packet comes out for so long: all are out
@@ -101,8 +105,14 @@ def buckets(frames):
     return found
 
 
+def virtio(frame, size):
+    """The virtio-net header of a packet of TCP segments of `size` bytes (VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_TCPV4)."""
+    headers = ETHERNET + IPV4 + TCP
+    return struct.pack("BBHHHH", 1, 1, headers, size, ETHERNET + IPV4, 16) if size else bytes(10)
+
+
 def run(job, out):
-    tc, asks, packets, actions = [], [], [], []
+    tc, asks, packets, segments, actions = [], [], [], [], []
     for line in open(job):
         kind, _, rest = line.strip().partition(" ")
         if kind == "tc":
@@ -115,9 +125,10 @@ def run(job, out):
         elif kind == "ip":
             tc.append("ip " + rest)
         elif kind == "p":
-            at, priority, departure, size, head = rest.split()
+            at, priority, departure, size, head, *segment = rest.split()
             frame = bytes.fromhex(head).ljust(int(size), b"\0")
             packets.append((int(at), int(priority), None if departure == "-" else int(departure), frame))
+            segments.append(int(segment[0]) if segment else 0)
     lines = [f"b {bucket}" for bucket in buckets(asks)] if asks else []
     link, said = Link(), []
     for words in tc:
@@ -125,6 +136,10 @@ def run(job, out):
     timed = any(packet[2] is not None for packet in packets)
     if timed:
         link.tx.setsockopt(socket.SOL_SOCKET, SO_TXTIME, struct.pack("iI", time.CLOCK_MONOTONIC, 0))
+    if any(segments):
+        link.tx.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        packets = [(*head, virtio(frame, size) + frame) for (*head, frame), size in zip(packets, segments)]
+    size = max(segments, default=0)
     start = mono() + 50_000_000
     a, wall, b = mono(), time.clock_gettime_ns(time.CLOCK_REALTIME), mono()
     offset = wall - (a + b) // 2 + start
@@ -148,16 +163,18 @@ def run(job, out):
         except OSError:
             pass  # refused by the queue
     came = []
-    while len(came) < 2 * len(packets):
+    while len(came) < 2 * len(packets) + sum(len(frame) // 1000 for *_, frame in packets if size):
         try:
             data, ancillary, _, _ = link.rx.recvmsg(128, 128)
         except socket.timeout:
             break
         s, ns = struct.unpack("qq", ancillary[0][2][:16])
-        came.append((int.from_bytes(data[18:20], "big"), s * 10**9 + ns - offset, data[15], data[14:34]))
+        first, payload = int.from_bytes(data[18:20], "big"), int.from_bytes(data[16:18], "big") - IPV4 - TCP
+        for place in range(-(-payload // size) if size else 1):
+            came.append((first + place, s * 10**9 + ns - offset, data[15]))
     said += sh("tc -s qdisc show dev v0").splitlines() + sh("tc -s class show dev v0").splitlines()
     link.close()
-    lines = [f"t {start}", *lines, *(f"i {at}" for at in sent), *(f"o {i} {at} {tos}" for i, at, tos, _ in came)]
+    lines = [f"t {start}", *lines, *(f"i {at}" for at in sent), *(f"o {i} {at} {tos}" for i, at, tos in came)]
     with open(out, "w") as o:
         o.write("\n".join(lines + ["s " + line for line in said]) + "\n")
     return f"{os.path.basename(job)}: {len(packets)} sent, {len(came)} came out"

@@ -1,6 +1,7 @@
 //! The matrix: which qdiscs, in which configuration, are given which traces.
 
 use crate::acks::Acks;
+use crate::large;
 use crate::trace::{Arrival, Traffic, job};
 
 /// A trace, by its recipe.
@@ -10,6 +11,8 @@ pub(crate) enum Input {
     Udp(Traffic),
     /// Acknowledgments of TCP.
     Acks(Acks),
+    /// TCP packets of several segments among others.
+    Large,
 }
 
 impl Input {
@@ -17,6 +20,7 @@ impl Input {
         match self {
             Self::Udp(traffic) => traffic.name(),
             Self::Acks(acks) => acks.name(),
+            Self::Large => "large".to_owned(),
         }
     }
 
@@ -24,6 +28,7 @@ impl Input {
         match self {
             Self::Udp(traffic) => traffic.trace(millis),
             Self::Acks(acks) => acks.trace(millis),
+            Self::Large => large::trace(millis),
         }
     }
 }
@@ -49,6 +54,8 @@ pub(crate) struct Setup {
     pub(crate) ours: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
+    /// Depth of that bucket in bytes. It cuts packets that are longer.
+    pub(crate) burst: u32,
     /// Commands for its classes, children and filters; its handle is `10:`.
     pub(crate) below: &'static [&'static str],
     /// How much later than asked the kernel may wake it, unless something else wakes the kernel in
@@ -100,11 +107,21 @@ const fn exact(name: &'static str, words: &'static str) -> Setup {
         words,
         ours: "",
         shaped: true,
+        burst: 1600,
         below: &[],
         slack_ns: 0,
         txqueuelen: 1000,
         way: Way::Exact,
         inputs: &USUAL,
+    }
+}
+
+/// Large packets; the shaper above leaves them whole.
+const fn large(name: &'static str, words: &'static str) -> Setup {
+    Setup {
+        burst: 100_000,
+        inputs: &[Input::Large],
+        ..exact(name, words)
     }
 }
 
@@ -450,16 +467,70 @@ pub(crate) const SETUPS: &[Setup] = &[
             "netem limit 20000 delay 5ms rate 20mbit slot 8ms 24ms packets 30 bytes 24000",
         )
     },
+    large("large-pfifo_fast", "pfifo_fast"),
+    large("large-codel", "codel"),
+    large("large-fq_codel", "fq_codel flows 65535"),
+    Setup {
+        ours: "hz 100",
+        ..large(
+            "large-fq",
+            "fq limit 300 flow_limit 60 timer_slack 0 orphan_mask 65535",
+        )
+    },
+    large("large-sfq", "sfq divisor 65536"),
+    Setup {
+        below: by_dscp!(
+            "tc class add dev DEV parent 10: classid 10:1 drr quantum 1514",
+            "tc class add dev DEV parent 10: classid 10:2 drr quantum 1514",
+            "tc class add dev DEV parent 10: classid 10:3 drr quantum 1514",
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:2 handle 12: codel limit 5000",
+            "tc qdisc add dev DEV parent 10:3 handle 13: bfifo limit 300000",
+        ),
+        ..large("large-drr", "drr")
+    },
+    Setup {
+        shaped: false,
+        below: by_dscp!(
+            "tc class add dev DEV parent 10: classid 10:100 htb rate 12mbit burst 3000 cburst 3000",
+            "tc class add dev DEV parent 10:100 classid 10:1 htb rate 2mbit ceil 12mbit prio 0 burst 6000 cburst 3000 quantum 1514",
+            "tc class add dev DEV parent 10:100 classid 10:2 htb rate 6mbit ceil 10mbit prio 1 burst 3000 cburst 3000 quantum 3028",
+            "tc class add dev DEV parent 10:100 classid 10:3 htb rate 1mbit ceil 12mbit prio 1 burst 3000 cburst 3000 quantum 1514",
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:2 handle 12: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 60",
+        ),
+        ..large("large-htb", "htb default 3")
+    },
+    Setup {
+        shaped: false,
+        ..large("large-tbf-cut", "tbf rate 12mbit burst 20000 limit 200000")
+    },
+    Setup {
+        shaped: false,
+        ..large(
+            "large-cake-split",
+            "cake bandwidth 12mbit besteffort flows split-gso",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..large(
+            "large-cake-whole",
+            "cake bandwidth 12mbit besteffort flows no-split-gso overhead 24 mpu 96",
+        )
+    },
 ];
 
 impl Setup {
     /// `tc`'s commands that build it on DEV.
     pub(crate) fn script(&self) -> String {
         let root = match self.shaped {
-            true => {
-                "tc qdisc add dev DEV root handle 1: tbf rate 12mbit burst 1600 limit 100000000\ntc qdisc add dev DEV parent 1:"
-            }
-            false => "tc qdisc add dev DEV root",
+            true => format!(
+                "tc qdisc add dev DEV root handle 1: tbf rate 12mbit burst {} limit 100000000\ntc qdisc add dev DEV parent 1:",
+                self.burst
+            ),
+            false => "tc qdisc add dev DEV root".to_owned(),
         };
         format!(
             "{root} handle 10: {}\n{}",

@@ -34,7 +34,8 @@ fn cells() -> impl Iterator<Item = (&'static Setup, Input)> {
         .filter(|(_, setup)| setup.is_exact())
         .flat_map(|(place, setup)| {
             let inputs = setup.inputs;
-            [place, place + 3].map(|place| (setup, inputs[place % inputs.len()]))
+            let places = [place, place + 3].into_iter().take(inputs.len());
+            places.map(move |place| (setup, inputs[place % inputs.len()]))
         })
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Frame {
     pub(crate) id: u16,
     pub(crate) flow: Flow,
     len: u32,
+    /// Segments of a TCP packet, and the payload of each but the last.
+    segments: (u16, u32),
     tos: u8,
     priority: u8,
     mark: u32,
@@ -69,6 +71,7 @@ impl Frame {
             id: 0,
             flow,
             len: (ip_len + 14).max(60),
+            segments: (1, 0),
             tos,
             priority: priority_of_tos(tos),
             mark: 0,
@@ -91,6 +94,22 @@ impl Frame {
         let checksum = !((sum >> 16) + sum) as u16;
         self.headers[24..26].copy_from_slice(&checksum.to_be_bytes());
         self
+    }
+
+    /// Makes it a packet of several segments of `size` bytes of payload.
+    pub(crate) fn in_segments(mut self, count: u16, size: u32) -> Self {
+        self.segments = (count, size);
+        self
+    }
+
+    /// Payload of each segment but the last, if it is a packet of several.
+    pub(crate) fn segment_size(&self) -> Option<u32> {
+        (self.segments.0 > 1).then_some(self.segments.1)
+    }
+
+    /// Length of the packet as a whole, with its headers once.
+    pub(crate) fn whole_len(&self) -> u32 {
+        self.len
     }
 
     /// Asks for a departure at `when`.
@@ -148,7 +167,30 @@ fn segment(flow: Flow, tcp: &Tcp) -> Vec<u8> {
 
 impl Item for Frame {
     fn len(&self) -> Bytes {
-        Bytes::new(self.len.into())
+        let repeated = u32::from(self.segments.0 - 1) * self.headers.len() as u32;
+        Bytes::new((self.len + repeated).into())
+    }
+
+    fn segments(&self) -> u16 {
+        self.segments.0
+    }
+
+    fn split(self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
+        let (count @ 2.., size) = self.segments else {
+            return Err(self);
+        };
+        let headers = self.headers.len() as u32;
+        let payload = self.len - headers;
+        for place in 0..count {
+            let before = u32::from(place) * size;
+            each(Self {
+                id: self.id + place,
+                len: headers + size.min(payload - before),
+                segments: (1, 0),
+                ..self.clone()
+            });
+        }
+        Ok(())
     }
 
     fn enqueued(&self) -> Instant {
@@ -161,8 +203,13 @@ impl Item for Frame {
 
     /// The memory that Linux 6.1 accounts for a packet of a packet socket: the buffer, 16 bytes of
     /// headroom, the packet and 320 bytes of shared information, each rounded up to 64 bytes and
-    /// together to the next size of its allocator, and 256 bytes of descriptor.
+    /// together to the next size of its allocator, and 256 bytes of descriptor. Of a packet of several
+    /// segments the headers are in the buffer and the payload in pages.
     fn memory(&self) -> Bytes {
+        if self.segments.0 > 1 {
+            let payload = self.len - self.headers.len() as u32;
+            return Bytes::new(u64::from(payload.next_multiple_of(4096) + 512 + 256));
+        }
         let buffer = (self.len + 16).next_multiple_of(64) + 320;
         Bytes::new(u64::from(buffer.next_power_of_two().max(512) + 256))
     }

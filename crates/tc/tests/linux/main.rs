@@ -9,6 +9,7 @@ mod cells;
 mod compare;
 mod excerpt;
 mod frame;
+mod large;
 mod record;
 mod replay;
 mod run;
@@ -50,7 +51,7 @@ fn jobs() {
 #[test]
 fn the_kernel_is_followed() {
     assert!(
-        excerpt::check_all() > 40,
+        excerpt::check_all() > 70,
         "the recordings lie beside this test"
     );
 }

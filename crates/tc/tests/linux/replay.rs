@@ -109,11 +109,14 @@ impl<Q: Qdisc<crate::frame::Frame>> Device<'_, Q> {
     fn pull(&mut self, now: Instant) {
         while let Some(frame) = self.qdisc.dequeue(now, &mut self.drops) {
             let at = (now.as_nanos() - self.start) as i64;
-            self.sent.push(Departure {
-                id: frame.id,
-                at,
-                tos: frame.tos(),
-            });
+            // Whole or in pieces, each segment is a departure.
+            for place in 0..frame.segments() {
+                self.sent.push(Departure {
+                    id: frame.id + place,
+                    at,
+                    tos: frame.tos(),
+                });
+            }
         }
         self.drops.drain().for_each(drop);
         self.wake = self.qdisc.ready_at();

@@ -2,6 +2,7 @@
 //! packets.
 
 use std::fs;
+use std::iter::repeat_n;
 use std::path::Path;
 
 use tautline_base::Item;
@@ -51,9 +52,10 @@ impl Run {
             "{name} belongs to another trace: run scripts/validate-linux again"
         );
         // netem may have corrupted the number of a packet.
-        record
-            .departures
-            .retain(|packet| usize::from(packet.id) < trace.len());
+        let end = trace
+            .last()
+            .map_or(0, |last| last.frame.id + last.frame.segments());
+        record.departures.retain(|packet| packet.id < end);
         Some(Self { trace, record })
     }
 
@@ -86,7 +88,7 @@ impl Run {
         let tos: Vec<u8> = self
             .trace
             .iter()
-            .map(|arrival| arrival.frame.tos())
+            .flat_map(|arrival| repeat_n(arrival.frame.tos(), arrival.frame.segments().into()))
             .collect();
         Verdict::new(&tos, &self.record.departures, other)
     }
@@ -94,7 +96,11 @@ impl Run {
     /// The result of `departures`.
     pub(crate) fn figures(&self, departures: &[Departure]) -> Figures {
         let verdict = self.verdict(departures);
-        let arrived = |id: u16| self.record.arrivals[usize::from(id)] as i64;
+        // Of the packet that the segment is a part of.
+        let arrived = |id: u16| {
+            let place = self.trace.partition_point(|arrival| arrival.frame.id <= id);
+            self.record.arrivals[place - 1] as i64
+        };
         let mut sojourns: Vec<i64> = departures
             .iter()
             .map(|packet| packet.at - arrived(packet.id))
