@@ -29,7 +29,7 @@ static ARROWS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
     .collect()
 });
 /// Packages with binaries, which may link AF_XDP.
-const MAY_LINK_XDP: [&str; 2] = ["cli", "lab"];
+const MAY_LINK_XDP: [&str; 3] = ["cli", "fuzz", "lab"];
 /// All that the crates which build without `std` depend on, at any depth.
 const NO_STD: [(&str, &[&str]); 5] = [
     ("base", &["siphasher"]),

@@ -3,7 +3,7 @@
 //! sent, and in the end nothing is left.
 //!
 //! The segments are near what the connection expects, so that most of them get past the first
-//! check. `fuzz/` has the same with coverage to guide it.
+//! check. `crates/fuzz` has the same with coverage to guide it.
 
 #[path = "../pair/mod.rs"]
 #[expect(

@@ -53,7 +53,9 @@ fn play(target: &str, seed: u64) -> bool {
     let len = rng.next_u64() % MOST_BYTES + 1;
     let data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
     std::panic::catch_unwind(|| targets::run(target, &data)).unwrap_or_else(|payload| {
-        eprintln!("reproduce: cargo run --release --example drive -- {target} 1 {seed}");
+        eprintln!(
+            "reproduce: cargo run --release -p tautline-fuzz --example drive -- {target} 1 {seed}"
+        );
         std::panic::resume_unwind(payload)
     })
 }

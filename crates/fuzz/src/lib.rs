@@ -1,6 +1,7 @@
 //! Fuzz targets with what they share: a host or two on devices in memory, frames to inject, and the
 //! invariants to check.
 #![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "each target describes the input it draws")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
