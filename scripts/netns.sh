@@ -12,12 +12,13 @@ a=tl-$(basename "$0")-a-$$ b=tl-$(basename "$0")-b-$$
 die() { echo "$(basename "$0"): $*" >&2; exit 1; }
 say() { printf '* %s\n' "$*"; }
 
-build_examples() { # FEATURES BINARY...: leaves the directory of the binaries in $bin
-    local features=$1 arguments=()
+build_examples() { # FEATURES BINARY...: leaves the directory of the binaries in $bin; measurements are of the profile fat
+    local features=$1 arguments=() profile=release
+    case $(basename "$0") in bench-*) profile=fat ;; esac
     shift
     for binary in "$@"; do arguments+=(--bin "$binary"); done
     # shellcheck disable=SC2086 # features may be no word at all
-    build release tautline-examples $features "${arguments[@]}"
+    build $profile tautline-examples $features "${arguments[@]}"
 }
 
 need_af_xdp() {
