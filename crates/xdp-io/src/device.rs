@@ -38,9 +38,13 @@ const BACK_OFF: Duration = Duration::from_millis(10);
 /// asked. Under `poll(2)` on the socket each call does that, under `epoll` none.
 const NUDGE: Duration = Duration::from_millis(1);
 
-/// Time without a completion after which the driver counts as stalled: Linux's `dev_watchdog`
-/// (`watchdog_timeo`) has the same.
-const WATCHDOG: Duration = Duration::from_secs(5);
+/// Time without a completion after which the driver counts as stalled. Drivers give Linux's
+/// `dev_watchdog` five seconds (`watchdog_timeo`); ours is shorter, so that sockets are opened anew, or
+/// the program ends, within five.
+const WATCHDOG: Duration = Duration::from_secs(2);
+
+/// The same for a device that replaced a stalled one and has completed nothing yet.
+const SECOND_WATCHDOG: Duration = Duration::from_secs(1);
 
 /// Most entries of a ring.
 const LARGEST_RING: u32 = 1 << 20;
@@ -67,6 +71,8 @@ pub struct XdpDevice {
     waiting_at: Instant,
     /// When the kernel's sender is woken again without a doorbell.
     nudge_at: Instant,
+    /// This replaces a device of the same queue.
+    is_successor: bool,
     /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
     /// Frames for packets in frames of the device that this one replaced.
@@ -153,6 +159,7 @@ impl XdpDevice {
             progress_at: Instant::ZERO,
             waiting_at: Instant::ZERO,
             nudge_at: Instant::ZERO,
+            is_successor: false,
             runts: Vec::new(),
             spare: Vec::new(),
             mtu,
@@ -202,6 +209,12 @@ impl XdpDevice {
     /// `frames`, which then circulates in its place.
     pub(crate) fn succeed(&mut self, frames: Vec<UmemFrame>) {
         self.spare = frames;
+        self.is_successor = true;
+    }
+
+    /// True if this replaces a device of the same queue, and the driver has completed nothing since.
+    pub(crate) fn succeeds_in_vain(&self) -> bool {
+        self.is_successor && self.rings.counters.completed == 0
     }
 
     /// Appends every packet to `lost` and closes the socket, though frames are outside.
@@ -222,7 +235,12 @@ impl XdpDevice {
         if !is_running(&self.attachment.current_name()) {
             self.progress_at = self.waiting_at;
         }
-        self.waiting_at >= self.progress_at + WATCHDOG
+        let patience = if self.succeeds_in_vain() {
+            SECOND_WATCHDOG
+        } else {
+            WATCHDOG
+        };
+        self.waiting_at >= self.progress_at + patience
     }
 
     /// The name of its interface now.

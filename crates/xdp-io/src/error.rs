@@ -167,11 +167,13 @@ pub enum Failure {
     /// The interface was removed. No packet will complete: reset the device and drop it.
     #[error("the interface is gone")]
     Removed,
-    /// Packets are in the ring, the link is up, and the driver has completed none for five seconds,
+    /// Packets are in the ring, the link is up, and the driver has completed none for two seconds,
     /// as after a reset of the NIC that the driver did not notice.
-    #[error("the driver completes no packets: `ip link set IFACE down` and `up` restart the NIC")]
+    #[error(
+        "the driver completes no packets: `ip link set IFACE down` and `up` restart the NIC, or else to unbind and bind its driver (`/sys/bus/pci/drivers`)"
+    )]
     Stalled,
-    /// After a stall the sockets were closed, and could not be opened again for ten seconds.
+    /// After a stall the sockets were closed, and could not be opened again in three attempts.
     #[error(
         "its sockets cannot be opened again: `ip link set IFACE down` and `up` restart the NIC, then start again"
     )]

@@ -48,8 +48,6 @@ pub struct XdpQueues {
     count: u32,
     /// The reset that is necessary.
     cause: Option<Cause>,
-    /// Rebinds in a row that did not make the driver complete a packet.
-    vain: u32,
     silence: Silence,
     rebinds: Rebinds,
     /// Of the sockets that a reset closed.
@@ -163,14 +161,12 @@ impl Rebinds {
 }
 
 /// Attempts to open sockets anew, one a second.
-const ATTEMPTS: u32 = 10;
-/// Rebinds without a completion after which the driver is beyond help.
-const VAIN: u32 = 3;
+const ATTEMPTS: u32 = 3;
 
 impl fmt::Display for Rebinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.cause {
-            Some(Cause::Stalled) => "the driver completed no packet for 5 s",
+            Some(Cause::Stalled) => "the driver completed no packet for 2 s",
             Some(Cause::Queues) => "the number of its queues changed",
             Some(Cause::Silent) => {
                 "nothing arrived since its link came back, or its MTU or ring sizes changed"
@@ -284,7 +280,6 @@ impl XdpQueues {
             bulk: 0,
             count,
             cause: None,
-            vain: 0,
             silence: Silence::default(),
             rebinds: Rebinds::default(),
             closed: Kernel::default(),
@@ -334,12 +329,6 @@ impl XdpQueues {
 
     /// Closes all sockets, and opens them on the queues that there are now.
     fn rebind(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
-        if self.cause == Some(Cause::Stalled)
-            && let Some(first) = self.queues.first()
-        {
-            let is_vain = self.rebinds.count > 0 && first.counters().completed == 0;
-            self.vain = if is_vain { self.vain + 1 } else { 0 };
-        }
         self.closed = self.kernel();
         let before = lost.len();
         for queue in self.queues.drain(..) {
@@ -455,7 +444,11 @@ impl Device for XdpQueues {
     fn is_gone(&mut self) -> bool {
         match self.failure() {
             Some(Failure::Removed) => true,
-            Some(Failure::Stalled) => self.vain >= VAIN,
+            // A reset after a stall has not helped.
+            Some(Failure::Stalled) => {
+                let in_vain = self.queues.first().is_some_and(XdpDevice::succeeds_in_vain);
+                in_vain && self.rebinds.cause == Some(Cause::Stalled)
+            }
             Some(Failure::Closed) => {
                 let attempts = |(_, attempts): &(_, u32)| *attempts;
                 self.rebinds.failed.as_ref().map_or(0, attempts) >= ATTEMPTS

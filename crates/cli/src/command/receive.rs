@@ -38,6 +38,10 @@ pub struct ReceiveArgs {
     /// slow it
     #[arg(long, default_value = "512M")]
     keep: Size,
+    /// With --queues: number of streams to receive, each at the queue that RSS selects. Default: as many as
+    /// queues
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), requires = "queues")]
+    pub streams: Option<u32>,
 }
 
 impl ReceiveArgs {
@@ -64,12 +68,13 @@ impl ReceiveArgs {
         use crate::queues::with_queues;
         use streams::{Part, receive_streams, serve_queue};
 
+        let expected = self.streams.unwrap_or(count);
         if self.out.is_some() {
             return Err(Unusable::new("queues", count, "it needs to do without --out").into());
         }
         let (ready, hosts) = channel();
         std::thread::scope(|scope| {
-            let streams = scope.spawn(|| receive_streams(&self, hosts, count));
+            let streams = scope.spawn(|| receive_streams(&self, hosts, count, expected));
             let queues = with_queues(&self.stack, count, {
                 |queue, opened| serve_queue(&self.stack, queue, opened, ready.clone())
             });

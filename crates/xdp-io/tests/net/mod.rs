@@ -1,5 +1,6 @@
 //! Two network namespaces joined by a veth pair, removed when dropped. Nothing outside them is
-//! touched.
+//! touched. `TAUTLINE_NICS="A a0 B b0"` names two NICs wired back to back that are used instead, each
+//! after its namespace.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -32,6 +33,15 @@ pub(crate) struct Pair {
     pub(crate) left: End,
     /// The other end.
     pub(crate) right: End,
+    /// Both are NICs that remain.
+    nics: bool,
+}
+
+/// The NICs to use in place of a veth pair.
+pub(crate) fn nics() -> Option<[String; 4]> {
+    let words = std::env::var("TAUTLINE_NICS").ok()?;
+    let words: Vec<_> = words.split_whitespace().map(str::to_owned).collect();
+    Some(words.try_into().expect("A a0 B b0"))
 }
 
 /// Why what needs namespaces and AF_XDP cannot run here, if so.
@@ -71,7 +81,13 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
 impl Pair {
     /// Makes both namespaces and the pair: `queues` queues, up, MTU 1500, with kernel addresses.
     /// With more than one queue the kernel spreads what it sends over them.
+    ///
+    /// # Panics
+    /// With NICs, if they have another number of queues.
     pub(crate) fn new(queues: u32) -> Self {
+        if let Some(nics) = nics() {
+            return Self::of_nics(nics, queues);
+        }
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!(
             "tl-xdp-{}-{}",
@@ -87,8 +103,9 @@ impl Pair {
         let pair = Self {
             left: end("left", 1),
             right: end("right", 2),
+            nics: false,
         };
-        let Self { left, right } = &pair;
+        let Self { left, right, .. } = &pair;
         let (from, to) = (&left.interface, &right.interface);
         for end in [left, right] {
             run("ip", &["netns", "add", &end.namespace]);
@@ -100,23 +117,37 @@ impl Pair {
         );
         left.ip(&pair_of.split(' ').collect::<Vec<_>>());
         for end in [left, right] {
-            // No IPv6: its router solicitations would come between the frames that are counted.
-            end.exec(&[
-                "sh",
-                "-c",
-                &format!(
-                    "echo 1 > /proc/sys/net/ipv6/conf/{}/disable_ipv6",
-                    end.interface
-                ),
-            ]);
-            end.ip(&[
-                "address",
-                "add",
-                &format!("{}/24", end.kernel_address),
-                "dev",
-                &end.interface,
-            ]);
-            end.ip(&["link", "set", &end.interface, "up"]);
+            end.set_up();
+        }
+        pair
+    }
+
+    fn of_nics(nics: [String; 4], queues: u32) -> Self {
+        let [from, left, to, right] = nics;
+        let end = |namespace, interface, host| End {
+            namespace,
+            interface,
+            address: Ipv4Addr::new(10, 77, 0, host),
+            kernel_address: Ipv4Addr::new(10, 77, 0, host + 100),
+        };
+        let pair = Self {
+            left: end(from, left, 1),
+            right: end(to, right, 2),
+            nics: true,
+        };
+        for end in [&pair.left, &pair.right] {
+            end.ip(&["address", "flush", "dev", &end.interface]);
+            end.ip(&["neighbour", "flush", "dev", &end.interface]);
+            end.ip(&["link", "set", &end.interface, "mtu", "1500"]);
+            end.set_up();
+            let count = end.inside(|| tautline_xdp_io::interface_queues(&end.interface));
+            assert_eq!(
+                count.ok(),
+                Some(queues),
+                "{} has other queues",
+                end.interface
+            );
+            end.wait_for_link();
         }
         pair
     }
@@ -124,6 +155,9 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
+        if self.nics {
+            return;
+        }
         for end in [&self.left, &self.right] {
             // The interfaces go with their namespaces; a failure leaves an empty namespace and must
             // not hide the test's own.
@@ -135,6 +169,37 @@ impl Drop for Pair {
 }
 
 impl End {
+    /// Gives the interface its kernel address and sets it up.
+    fn set_up(&self) {
+        // No IPv6: its router solicitations would come between the frames that are counted.
+        self.exec(&[
+            "sh",
+            "-c",
+            &format!(
+                "echo 1 > /proc/sys/net/ipv6/conf/{}/disable_ipv6",
+                self.interface
+            ),
+        ]);
+        let address = format!("{}/24", self.kernel_address);
+        self.ip(&["address", "add", &address, "dev", &self.interface]);
+        self.ip(&["link", "set", &self.interface, "up"]);
+    }
+
+    /// Waits until the interface has a carrier: some NICs lose theirs when a program attaches.
+    #[expect(clippy::disallowed_methods, reason = "waits for a kernel")]
+    pub(crate) fn wait_for_link(&self) {
+        for _ in 0..1000 {
+            if !self
+                .ip(&["link", "show", &self.interface])
+                .contains("NO-CARRIER")
+            {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("{} has no carrier", self.interface);
+    }
+
     /// `ip` in the namespace.
     pub(crate) fn ip(&self, arguments: &[&str]) -> String {
         run("ip", &[&["-n", &self.namespace], arguments].concat())

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn an_interface_with_a_new_name_is_still_served() {
-    let mut pair = pair_or_skip!();
+    let mut pair = veth_or_skip!();
     let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
     let names = ["link", "set", &pair.left.interface, "name", "other"];
     pair.left.ip(&names);
@@ -19,12 +19,13 @@ fn an_interface_with_a_new_name_is_still_served() {
 
 #[test]
 fn an_interface_in_another_namespace_is_gone() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let (mut left, mut right) = (queues(&pair.left), queues(&pair.right));
     transfer(&mut left, &mut right, &pair.right, 100);
     let Pair {
         left: from,
         right: to,
+        ..
     } = &pair;
     from.ip(&["link", "set", &from.interface, "netns", &to.namespace]);
     left.put(to, 1);
@@ -121,7 +122,7 @@ fn frames_outlive_their_device() {
 
 #[test]
 fn a_removed_interface_is_a_failure_and_loses_no_frame() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let mut left = Port::new(&pair.left);
     pair.left.ip(&["link", "delete", &pair.left.interface]);
     left.put(&pair.right, 1);
@@ -141,7 +142,7 @@ fn a_removed_interface_is_a_failure_and_loses_no_frame() {
 
 #[test]
 fn an_idle_receiver_hears_of_the_removal_too() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let mut left = Port::new(&pair.left);
     assert_eq!(left.device.failure(), None);
     pair.right.ip(&["link", "delete", &pair.right.interface]); // takes its peer along

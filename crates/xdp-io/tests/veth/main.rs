@@ -36,6 +36,17 @@ macro_rules! pair_or_skip {
     };
 }
 
+/// The pair, of veth only: the test makes, removes or counts what NICs have no or other ones of.
+macro_rules! veth_or_skip {
+    ($($queues:expr)?) => {{
+        if net::nics().is_some() {
+            eprintln!("skipped: needs a veth pair");
+            return;
+        }
+        pair_or_skip!($($queues)?)
+    }};
+}
+
 mod frames;
 mod lifetime;
 mod program;
@@ -52,6 +63,7 @@ struct Port<D = XdpDevice> {
 impl Port {
     fn open(end: &End, config: Config) -> Result<Self, OpenError> {
         let (device, frames) = end.inside(|| XdpDevice::open(config))?;
+        end.wait_for_link();
         Ok(Self {
             device,
             pool: Pool::new(frames),
@@ -133,6 +145,7 @@ fn transfer<D: Device<Frame = UmemFrame>>(
 fn queues(end: &End) -> Port<XdpQueues> {
     let opened = end.inside(|| XdpQueues::open(end.config(), None));
     let (device, frames) = opened.expect("nobody else has this interface");
+    end.wait_for_link();
     Port {
         device,
         pool: Pool::new(frames),

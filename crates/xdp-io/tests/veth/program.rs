@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn only_our_address_is_redirected() {
     let pair = pair_or_skip!();
-    let Pair { left, right } = &pair;
+    let Pair { left, right, .. } = &pair;
     let mut port = Port::new(right);
     // The kernel's own address answers through the attached program, both ARP and ICMP.
     left.exec(&[
@@ -48,7 +48,7 @@ fn only_our_address_is_redirected() {
 #[test]
 fn only_solicitations_for_our_ipv6_address_are_redirected() {
     let pair = pair_or_skip!();
-    let Pair { left, right } = &pair;
+    let Pair { left, right, .. } = &pair;
     for (end, address) in [(left, "fd00:77::a"), (right, "fd00:77::b")] {
         end.exec(&[
             "sh",
@@ -138,14 +138,14 @@ fn a_kernel_without_xdp_answers_us() {
 
 #[test]
 fn a_kernel_answers_packets_that_span_chunks() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     jumbo(&pair);
     kernel_echoes(&pair, 9014);
 }
 
 /// The kernel at the right answers an echo request of `len` bytes from the left.
 fn kernel_echoes(pair: &Pair, len: usize) {
-    let Pair { left, right } = pair;
+    let Pair { left, right, .. } = pair;
     let mut port = Port::new(left);
     let mac = left
         .inside(|| interface_mac(&left.interface))

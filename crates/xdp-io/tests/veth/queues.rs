@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_driver_without_native_xdp_falls_back_and_says_so() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let end = End {
         interface: "br7".into(),
         ..pair.left.clone()
@@ -24,7 +24,7 @@ fn a_driver_without_native_xdp_falls_back_and_says_so() {
 
 #[test]
 fn one_attachment_serves_every_queue() {
-    let pair = pair_or_skip!(2);
+    let pair = veth_or_skip!(2);
     assert_eq!(
         pair.left
             .inside(|| interface_queues(&pair.left.interface))
@@ -67,7 +67,7 @@ fn one_attachment_serves_every_queue() {
 
 #[test]
 fn all_queues_are_one_device() {
-    let pair = pair_or_skip!(2);
+    let pair = veth_or_skip!(2);
     let (left, right) = (&pair.left, &pair.right);
     let open = |only| right.inside(|| XdpQueues::open(right.config(), only).unwrap());
     let (mut all, frames) = open(None);
@@ -136,11 +136,9 @@ fn a_stalled_device_is_opened_anew_and_carries_frames_of_the_old_one() {
 fn a_driver_that_no_reset_helps_is_given_up() {
     let pair = pair_or_skip!();
     let mut left = queues(&pair.left);
-    for _ in 0..4 {
-        left.put(&pair.right, 1);
-        stall(&pair.left, &mut left);
-        assert_eq!(reset(&pair.left, &mut left), 1);
-    }
+    left.put(&pair.right, 1);
+    stall(&pair.left, &mut left);
+    assert_eq!(reset(&pair.left, &mut left), 1);
     left.put(&pair.right, 1);
     stall(&pair.left, &mut left);
     let end = pair
@@ -176,7 +174,7 @@ fn silence_after_the_link_came_back_opens_the_sockets_anew_once() {
 
 #[test]
 fn queues_that_appear_while_the_device_is_open_are_served() {
-    let pair = pair_or_skip!(2);
+    let pair = veth_or_skip!(2);
     let (left, right) = (&pair.left, &pair.right);
     // The driver wants as many queues that receive as the peer has queues that send.
     let set = |end: &End, way, count| end.exec(&["ethtool", "-L", &end.interface, way, count]);
@@ -202,7 +200,7 @@ fn queues_that_appear_while_the_device_is_open_are_served() {
 
 #[test]
 fn each_queue_is_a_device_of_its_own() {
-    let pair = pair_or_skip!(2);
+    let pair = veth_or_skip!(2);
     let (left, right) = (&pair.left, &pair.right);
     let refused = right.inside(|| XdpQueues::open_each(&right.config(), 3));
     assert!(matches!(
@@ -268,6 +266,6 @@ fn a_driver_that_completes_nothing_is_noticed() {
         left.device.reap(now, &mut Vec::new());
         pair.left.inside(|| left.device.failure())
     };
-    assert_eq!(failure_after(4), None);
-    assert_eq!(failure_after(5), Some(Failure::Stalled));
+    assert_eq!(failure_after(1), None);
+    assert_eq!(failure_after(2), Some(Failure::Stalled));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn what_cannot_be_opened_is_explained() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let end = &pair.left;
     let refusal = |config| {
         Port::open(end, config)

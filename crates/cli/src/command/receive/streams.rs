@@ -126,11 +126,12 @@ pub(super) fn serve_queue(
     })
 }
 
-/// Receives `count` streams at all hosts, then stops them.
+/// Receives `expected` streams at all `count` hosts, then stops them.
 pub(super) fn receive_streams(
     args: &ReceiveArgs,
     hosts: Receiver<Ready>,
     count: u32,
+    expected: u32,
 ) -> Result<Vec<Part>, Failure> {
     let (stacks, stoppers): (Vec<_>, Vec<_>) = hosts.into_iter().take(count as usize).unzip();
     if stacks.len() < count as usize {
@@ -146,7 +147,7 @@ pub(super) fn receive_streams(
             args.listen, args.stack.iface
         );
         let mut tasks = Vec::new();
-        for _ in 0..count {
+        for _ in 0..expected {
             let (stream, from) = group.accept().await.map_err(|_| Failure::Interrupted)?;
             let (silence, digest) = (args.transfer.silence, !args.transfer.no_digest);
             tasks.push(tokio::spawn(receive(stream, from, silence, digest)));
