@@ -59,7 +59,8 @@ fn parse(text: &str, own: &[OsString]) -> Result<Vec<MiddleboxArgs>, String> {
             None => None,
             Some(_) => return Err("`name` of a pair is a text".to_owned()),
         };
-        if let Some(key) = SHARED.iter().find(|key| pair.contains_key(**key)) {
+        let is_shared = |key: &&String| SHARED.contains(&&*key.replace('-', "_"));
+        if let Some(key) = pair.keys().find(is_shared) {
             return Err(format!(
                 "`{key}` belongs to the process: write it above the first `[[pair]]`"
             ));
@@ -206,6 +207,7 @@ mod tests {
                 "[[pair]]\nleft = \"a\"\nright = \"b\"\njson = true",
                 "above",
             ),
+            ("[[pair]]\ntoken-file = \"x\"", "above"),
             ("[[pair]]\nleft = \"a\"", "--right"),
             ("live = true\n[[pair]]\nleft = \"a\"\nright = \"b\"", "top"),
             (
