@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
+use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
 use tautline_stack::{
@@ -24,7 +24,7 @@ pub const LISTENING: u16 = 5001;
 /// The port of the peer that the host connects to.
 pub const REMOTE: u16 = 80;
 
-/// Frames one poll may transmit (the host's documented budget).
+/// Packets one poll may transmit (the host's documented budget).
 const PER_POLL: usize = 64;
 /// Polls at one instant: a full send buffer of the smallest segments, one per poll.
 const POLLS_AT_ONE_INSTANT: usize = 4_000;
@@ -210,12 +210,15 @@ impl Rig {
             ..fq_codel::Config::default()
         };
         let qdisc = FqCodel::new(replayed).expect("the default is valid");
+        // Every other host takes packets of several segments.
+        let tso = (config.seed % 2 == 1).then_some(Tso::MOST);
         let device = MemoryDevice {
             ring: 64,
+            tso,
             ..MemoryDevice::default()
         };
         let port = Port::new(Ledger::new(qdisc), Ring::new(device, Dql::default()));
-        let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());
+        let pool = Pool::heap(128, tso);
         let mut host = Host::new(config, port, pool, NoTrace);
         let listener = host
             .listen(LISTENING, tcp.clone())
@@ -399,9 +402,11 @@ impl Rig {
         for polls in 0.. {
             assert!(polls < POLLS_AT_ONE_INSTANT, "the host spins");
             let wake = self.host.poll(self.now);
-            let sent = std::mem::take(&mut self.host.device_mut().sent);
+            let device = self.host.device_mut();
+            let segments = device.tso.map_or(1, |tso| tso.max_segments.into());
+            let sent = std::mem::take(&mut device.sent);
             assert!(
-                sent.len() <= PER_POLL,
+                sent.len() <= PER_POLL * segments,
                 "a poll transmitted {} frames",
                 sent.len()
             );

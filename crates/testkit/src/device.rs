@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Received};
+use tautline_base::{
+    Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Received, Segmentation, Tso,
+};
 
 /// A device that completes every packet at once, keeps a copy of each frame sent and receives the
 /// frames queued in `arrived`.
@@ -27,6 +29,9 @@ pub struct MemoryDevice {
     pub announces: bool,
     /// Completes no packet, like a stuck driver. Default false.
     pub stuck: bool,
+    /// Limits of packets of several segments, which leave as their segments, cut by the plain
+    /// [`Segmentation`]. Default `None`: it takes none.
+    pub tso: Option<Tso>,
     /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,
     /// Frames to be received, oldest first.
@@ -50,6 +55,7 @@ impl Default for MemoryDevice {
             ring: 256,
             announces: false,
             stuck: false,
+            tso: None,
             sent: VecDeque::new(),
             arrived: VecDeque::new(),
             done: Vec::new(),
@@ -72,8 +78,28 @@ impl Device for MemoryDevice {
         self.ring.saturating_sub(self.done.len())
     }
 
-    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
-        self.sent.push_back(packet.bytes().to_vec());
+    fn tso(&self) -> Option<Tso> {
+        self.tso
+    }
+
+    fn completes(&self) -> bool {
+        self.tso.is_some()
+    }
+
+    fn put(&mut self, mut packet: Packet<HeapFrame>, _now: Instant) {
+        if packet.segments() == 1 {
+            packet.complete();
+            self.sent.push_back(packet.bytes().to_vec());
+        } else {
+            let (bytes, network) = (packet.bytes(), packet.network_offset());
+            let whole = Segmentation::new(bytes, network, packet.segments());
+            let whole = whole.expect("a packet of several segments is of TCP");
+            for index in 0..whole.count() {
+                let mut segment = vec![0; whole.len_of(index)];
+                whole.write(index, &mut segment).expect("room");
+                self.sent.push_back(segment);
+            }
+        }
         self.done.push(packet);
     }
 

@@ -68,15 +68,15 @@ fn text(first: i64, len: usize) -> Vec<u8> {
 }
 
 impl Runner {
-    /// Plays `script`.
-    pub(crate) fn run(script: &Script) -> Result<(), Failure> {
+    /// Plays `script`, on a device that takes packets of several segments if it `is_large`.
+    pub(crate) fn run(script: &Script, is_large: bool) -> Result<(), Failure> {
         let fail = |why| Failure {
             line: 1,
             why,
             trace: Vec::new(),
         };
         let config = Config::new(&script.config).map_err(fail)?;
-        let host = device::host(config.mtu, config.seed, config.family);
+        let host = device::host(config.mtu, config.seed, config.family, is_large);
         let mut runner = Self {
             config,
             host,

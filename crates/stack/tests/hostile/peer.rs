@@ -147,7 +147,10 @@ pub(crate) struct Peer {
 impl Peer {
     /// A host that listens, and nobody connected.
     pub(crate) fn stranger(config: TcpConfig) -> Self {
-        let mut pair = Pair::new(77);
+        Self::on(Pair::new(77), config)
+    }
+
+    fn on(mut pair: Pair, config: TcpConfig) -> Self {
         let listener = pair.hosts[HOST]
             .listen(PORT, config)
             .expect("the port is free");
@@ -171,11 +174,11 @@ impl Peer {
         }
     }
 
-    /// A connection that the peer opened with `options` in its SYN. It takes part in AccECN if that
-    /// is what `config` asks for.
+    /// A connection that the peer opened with `options` in its SYN, to a host whose device takes
+    /// packets of several segments. It takes part in AccECN if that is what `config` asks for.
     pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
         let (asks, reflects) = accurate(&config);
-        let mut peer = Self::stranger(config);
+        let mut peer = Self::on(Pair::large(77), config);
         let echoes = options.windows(2).any(|kind| kind == [8, 10]);
         let answers = peer.send(&Segment {
             flags: SYN | asks,

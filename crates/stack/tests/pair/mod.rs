@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Medium, Packet, Pool, SocketId};
+use tautline_base::{HeapFrame, Instant, Medium, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Event, Host, HostConfig, Recv, TcpConfig};
@@ -31,18 +31,26 @@ pub fn address_v6(side: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1 + side as u16)
 }
 
-fn host(side: usize, seed: u64, medium: Medium, change: fn(HostConfig) -> HostConfig) -> Stack {
+fn host(
+    side: usize,
+    seed: u64,
+    device: MemoryDevice,
+    change: fn(HostConfig) -> HostConfig,
+) -> Stack {
     let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64)
         .address(Cidr::new(address(side), 24))
         .address(Cidr::new(address_v6(side), 64));
     let config = change(config);
-    let device = MemoryDevice {
-        medium,
-        ..MemoryDevice::default()
+    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+    let pool = match device.tso {
+        None => pool,
+        Some(tso) => {
+            let large = |_| HeapFrame::with_len(tso.frame_len());
+            pool.with_large((0..8).map(large).collect())
+        }
     };
     let ring = Ring::new(device, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
-    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
     Host::new(
         config,
         Port::new(qdisc, ring),
@@ -85,8 +93,29 @@ impl Pair {
 
     /// A pair on a wire of this kind.
     pub fn over(medium: Medium, seed: u64, change: fn(HostConfig) -> HostConfig) -> Self {
+        let device = || MemoryDevice {
+            medium,
+            ..MemoryDevice::default()
+        };
+        Self::on(device, seed, change)
+    }
+
+    /// A pair whose devices take packets of several segments, and cut them.
+    pub fn large(seed: u64) -> Self {
+        let device = || MemoryDevice {
+            tso: Some(Tso::MOST),
+            ..MemoryDevice::default()
+        };
+        Self::on(device, seed, |config| config)
+    }
+
+    fn on(
+        device: impl Fn() -> MemoryDevice,
+        seed: u64,
+        change: fn(HostConfig) -> HostConfig,
+    ) -> Self {
         Self {
-            hosts: [0, 1].map(|side| host(side, seed, medium, change)),
+            hosts: [0, 1].map(|side| host(side, seed, device(), change)),
             now: Instant::from_secs(1),
             events: [Vec::new(), Vec::new()],
             deaf: [false; 2],
