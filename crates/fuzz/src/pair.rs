@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId, Tso};
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_stack::{
     Autoconfiguration, Cidr, CloseReason, Event, Host, HostConfig, NoTrace, Recv, SocketOption,

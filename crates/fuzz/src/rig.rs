@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
+use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
 use tautline_stack::{

@@ -174,11 +174,20 @@ impl Peer {
         }
     }
 
-    /// A connection that the peer opened with `options` in its SYN, to a host whose device takes
-    /// packets of several segments. It takes part in AccECN if that is what `config` asks for.
+    /// A connection that the peer opened with `options` in its SYN. It takes part in AccECN if that
+    /// is what `config` asks for.
     pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
+        Self::opened(Pair::new(77), config, options)
+    }
+
+    /// The same to a host whose device takes packets of several segments.
+    pub(crate) fn connected_to_large(config: TcpConfig, options: Vec<u8>) -> Self {
+        Self::opened(Pair::large(77), config, options)
+    }
+
+    fn opened(pair: Pair, config: TcpConfig, options: Vec<u8>) -> Self {
         let (asks, reflects) = accurate(&config);
-        let mut peer = Self::on(Pair::large(77), config);
+        let mut peer = Self::on(pair, config);
         let echoes = options.windows(2).any(|kind| kind == [8, 10]);
         let answers = peer.send(&Segment {
             flags: SYN | asks,

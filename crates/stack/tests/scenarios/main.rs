@@ -1,6 +1,10 @@
 //! Connections from birth to end, on a perfect or a selectively lossy wire.
 
 #[path = "../pair/mod.rs"]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 
 mod ending;
