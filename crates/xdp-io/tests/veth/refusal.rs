@@ -112,7 +112,7 @@ fn a_missing_capability_is_named() {
 
 #[test]
 fn too_little_lockable_memory_is_explained_with_numbers() {
-    let pair = pair_or_skip!();
+    let pair = veth_or_skip!();
     let unlocked = [
         "setpriv",
         "--bounding-set=-ipc_lock,-sys_resource",
