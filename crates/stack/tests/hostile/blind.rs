@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(600);
 
 fn connected() -> Peer {
     let mut peer =
-        Peer::connected_to_large(TcpConfig::default(), [mss(1000), sack_permitted()].concat());
+        Peer::connected(TcpConfig::default(), [mss(1000), sack_permitted()].concat());
     peer.run_for(PAUSE);
     peer
 }
@@ -214,7 +214,7 @@ fn data_is_cut_to_the_window() {
         receive_buffer: tautline_base::Bytes::new(3_000),
         ..TcpConfig::default()
     };
-    let mut peer = Peer::connected_to_large(config, mss(1460));
+    let mut peer = Peer::connected(config, mss(1460));
     let text: Vec<u8> = (0..6000).map(|i| (i % 251) as u8).collect();
     // Wholly beyond: answered, not kept.
     for offset in [3_001, 4_000, 1 << 20] {

@@ -59,7 +59,7 @@ fn an_open_connection_survives_every_error_and_remembers_what_may_be_true() {
         (TIME_EXCEEDED, PathError::TimeExceeded),
         ((12, 0), PathError::Parameter),
     ];
-    let mut peer = Peer::connected_to_large(TcpConfig::default(), mss(1000));
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(3000);
     for (kind, error_kind) in kinds {
         let frame = error(&peer, kind, 0, peer.host_at(1000));
@@ -72,7 +72,7 @@ fn an_open_connection_survives_every_error_and_remembers_what_may_be_true() {
 
 #[test]
 fn an_error_about_nothing_in_flight_is_not_believed() {
-    let mut peer = Peer::connected_to_large(TcpConfig::default(), mss(1000));
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(3000);
     for seq in [
         peer.host_at(0).wrapping_sub(1),
@@ -115,7 +115,7 @@ fn a_syn_that_cannot_arrive_ends_the_attempt_at_once_but_not_by_a_guess() {
 
 #[test]
 fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sent() {
-    let mut peer = Peer::connected_to_large(TcpConfig::default(), mss(1400));
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1400));
     peer.host_writes(2800);
     let before = peer.info();
     for mtu in [0, 1, 68, 296, 575, 1440, 1500, 9000, 65_535] {
@@ -156,7 +156,7 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
 
 #[test]
 fn an_error_with_a_quotation_cut_short_or_of_something_else_is_harmless() {
-    let mut peer = Peer::connected_to_large(TcpConfig::default(), mss(1000));
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(1000);
     let whole = error(&peer, PORT_UNREACHABLE, 0, peer.host_at(0));
     for len in 0..28 {
@@ -184,7 +184,7 @@ fn an_error_with_a_quotation_cut_short_or_of_something_else_is_harmless() {
 
 #[test]
 fn redirects_quenches_and_advertisements_of_routers_do_nothing() {
-    let mut peer = Peer::connected_to_large(TcpConfig::default(), mss(1000));
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(1000);
     for kind in [
         (5, 0),

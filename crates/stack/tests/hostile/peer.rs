@@ -147,10 +147,12 @@ pub(crate) struct Peer {
 impl Peer {
     /// A host that listens, and nobody connected.
     pub(crate) fn stranger(config: TcpConfig) -> Self {
-        Self::on(Pair::new(77), config)
-    }
-
-    fn on(mut pair: Pair, config: TcpConfig) -> Self {
+        // `hostile_large` is `hostile` on a device that takes packets of several segments.
+        let mut pair = if env!("CARGO_CRATE_NAME") == "hostile_large" {
+            Pair::large(77)
+        } else {
+            Pair::new(77)
+        };
         let listener = pair.hosts[HOST]
             .listen(PORT, config)
             .expect("the port is free");
@@ -177,17 +179,8 @@ impl Peer {
     /// A connection that the peer opened with `options` in its SYN. It takes part in AccECN if that
     /// is what `config` asks for.
     pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
-        Self::opened(Pair::new(77), config, options)
-    }
-
-    /// The same to a host whose device takes packets of several segments.
-    pub(crate) fn connected_to_large(config: TcpConfig, options: Vec<u8>) -> Self {
-        Self::opened(Pair::large(77), config, options)
-    }
-
-    fn opened(pair: Pair, config: TcpConfig, options: Vec<u8>) -> Self {
         let (asks, reflects) = accurate(&config);
-        let mut peer = Self::on(pair, config);
+        let mut peer = Self::stranger(config);
         let echoes = options.windows(2).any(|kind| kind == [8, 10]);
         let answers = peer.send(&Segment {
             flags: SYN | asks,

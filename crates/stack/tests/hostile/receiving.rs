@@ -8,7 +8,7 @@ use tautline_stack::{AckCompression, Recv, TcpConfig};
 use crate::peer::*;
 
 fn connected() -> Peer {
-    Peer::connected_to_large(TcpConfig::default(), [mss(1460), sack_permitted()].concat())
+    Peer::connected(TcpConfig::default(), [mss(1460), sack_permitted()].concat())
 }
 
 fn text(range: std::ops::Range<u32>) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn acknowledgments_of_a_flood_are_compressed() {
             ack_compression,
             ..TcpConfig::default()
         };
-        let mut peer = Peer::connected_to_large(config, [mss(1460), sack_permitted()].concat());
+        let mut peer = Peer::connected(config, [mss(1460), sack_permitted()].concat());
         let mut count = 0;
         for offset in (1..=SEGMENTS).map(|segment| apart * segment) {
             let segment = peer.data(1 + offset, &text(offset..offset + 1));
@@ -178,7 +178,7 @@ fn an_end_in_the_past_or_beyond_the_window_is_none() {
         receive_buffer: Bytes::new(3_000),
         ..TcpConfig::default()
     };
-    let mut peer = Peer::connected_to_large(config, mss(1460));
+    let mut peer = Peer::connected(config, mss(1460));
     peer.send(&peer.data(0, b"0123456789"));
     assert_eq!(peer.host_reads().0, b"0123456789");
     for (offset, payload) in [
@@ -214,7 +214,7 @@ fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
             receive_start: Bytes::new(buffer),
             ..TcpConfig::default()
         };
-        let mut peer = Peer::connected_to_large(config, [mss(1460), scale(0)].concat());
+        let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
         let shift = (0..15)
             .find(|shift| buffer >> shift <= 65_535)
             .expect("a small buffer");
@@ -249,7 +249,7 @@ fn single_bytes_cannot_push_the_window_open() {
         receive_start: Bytes::new(buffer),
         ..TcpConfig::default()
     };
-    let mut peer = Peer::connected_to_large(config, [mss(1460), scale(0)].concat());
+    let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
     let mut next = 0;
     while next < 69_990 {
         let len = 1000.min(69_990 - next);
@@ -274,7 +274,7 @@ fn a_probe_below_the_window_is_answered() {
         receive_buffer: Bytes::new(1_000),
         ..TcpConfig::default()
     };
-    let mut peer = Peer::connected_to_large(config, mss(1460));
+    let mut peer = Peer::connected(config, mss(1460));
     peer.send(&peer.data(0, &text(0..1000)));
     peer.run_for(Duration::from_secs(1));
     // Without data one below what is acknowledged, as Linux probes; with one byte, as others do.

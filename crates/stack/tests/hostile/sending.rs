@@ -15,7 +15,7 @@ fn connected(options: Vec<u8>) -> Peer {
         nagle: false,
         ..TcpConfig::default()
     };
-    Peer::connected_to_large(config, [mss(MSS as u16), options].concat())
+    Peer::connected(config, [mss(MSS as u16), options].concat())
 }
 
 /// Offsets of the host's stream that carry payload in `segments`.
@@ -289,7 +289,7 @@ fn probes_to_a_peer_that_fell_silent_end() {
             nagle: false,
             ..TcpConfig::default()
         };
-        let mut peer = Peer::connected_to_large(config, mss(MSS as u16));
+        let mut peer = Peer::connected(config, mss(MSS as u16));
         peer.send(&Segment {
             window: 0,
             ..peer.ack()
