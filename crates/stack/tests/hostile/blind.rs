@@ -11,8 +11,7 @@ use crate::peer::*;
 const PAUSE: Duration = Duration::from_millis(600);
 
 fn connected() -> Peer {
-    let mut peer =
-        Peer::connected(TcpConfig::default(), [mss(1000), sack_permitted()].concat());
+    let mut peer = Peer::connected(TcpConfig::default(), [mss(1000), sack_permitted()].concat());
     peer.run_for(PAUSE);
     peer
 }
