@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_base::checksum::{fold, sum};
-use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Segmentation, Tso,
-};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::{Config, SoftwareOffload};
 use tautline_qdisc::{FqCodel, fq_codel};
@@ -68,39 +67,60 @@ fn segment(port: u16, seq: u32, len: usize, flags: u16) -> Segment {
     }
 }
 
+/// Sequence number of the first byte of a packet, so that numbers wrap in long ones.
+const FIRST: u32 = u32::MAX - 5000;
+
 /// A packet of `count` segments of `size` bytes; the last has `last`.
 fn packet(ipv6: bool, count: u16, size: usize, last: usize) -> Packet<HeapFrame> {
     let payload = usize::from(count - 1) * size + last;
-    let bytes = ethernet(ipv6, &segment(1000, u32::MAX - 5000, payload, ACK | PSH));
+    packet_of(
+        &ethernet(ipv6, &segment(1000, FIRST, payload, ACK | PSH)),
+        count,
+    )
+}
+
+/// A packet of `count` segments with these bytes.
+fn packet_of(bytes: &[u8], count: u16) -> Packet<HeapFrame> {
     let mut frame = HeapFrame::with_len(Tso::MOST.frame_len());
-    frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+    frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
     Packet::new(frame, bytes.len() as u32).with_segments(count)
 }
 
+/// The frames that single segments with the payload of [`packet`] have: RFC 9293's header for each, and
+/// none of the code under test.
+fn single_frames(ipv6: bool, count: u16, size: usize, last: usize) -> Vec<Vec<u8>> {
+    let payload = usize::from(count - 1) * size + last;
+    let size = payload.div_ceil(count.into());
+    // A packet of fewer bytes than segments, or of one segment, leaves whole.
+    let size = if payload.div_ceil(size) == count.into() {
+        size
+    } else {
+        payload
+    };
+    let starts = (0..payload).step_by(size);
+    let frame = |at: usize| {
+        let len = size.min(payload - at);
+        let push = if at + len == payload { PSH } else { 0 };
+        ethernet(
+            ipv6,
+            &segment(1000, FIRST.wrapping_add(at as u32), len, ACK | push),
+        )
+    };
+    starts.map(frame).collect()
+}
+
 proptest! {
-    /// Frames on the wire are those of plain segmentation, in order, for a ring of any length. Every
+    /// Frames on the wire are those of single segments, in order, for a ring of any length. Every
     /// packet completes once, after its last frame.
     #[test]
-    fn frames_on_the_wire_are_those_of_plain_segmentation(
+    fn frames_on_the_wire_are_those_of_single_segments(
         packets in prop::collection::vec((any::<bool>(), 1u16..=40, 1usize..=1448, any::<prop::sample::Index>()), 1..12),
         ring in 1usize..100,
     ) {
         let mut device = device(ring);
-        let mut waiting: VecDeque<_> = packets
-            .iter()
-            .map(|(ipv6, count, size, last)| packet(*ipv6, *count, *size, 1 + last.index(*size)))
-            .collect();
-        let mut expected = Vec::new();
-        for packet in &waiting {
-            match Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments()).filter(|_| packet.segments() > 1) {
-                None => expected.push(packet.bytes().to_vec()),
-                Some(segmentation) => expected.extend((0..segmentation.count()).map(|index| {
-                    let mut out = vec![0; segmentation.len_of(index)];
-                    segmentation.write(index, &mut out).expect("room");
-                    out
-                })),
-            }
-        }
+        let packets = packets.iter().map(|(ipv6, count, size, last)| (*ipv6, *count, *size, 1 + last.index(*size)));
+        let mut waiting: VecDeque<_> = packets.clone().map(|(ipv6, count, size, last)| packet(ipv6, count, size, last)).collect();
+        let expected: Vec<_> = packets.flat_map(|(ipv6, count, size, last)| single_frames(ipv6, count, size, last)).collect();
         let (mut sizes, mut completed) = (Vec::new(), Vec::new());
         for packet in &waiting {
             sizes.push(packet.len());
@@ -119,6 +139,45 @@ proptest! {
         prop_assert_eq!(completed, sizes);
         prop_assert_eq!(device.in_flight(), 0);
         prop_assert_eq!(Vec::from(std::mem::take(&mut device.inner_mut().sent)), expected);
+    }
+
+    /// Packets that are cut and merged again are the packets that were sent, bit by bit, but for the TCP
+    /// checksum: a merged packet is verified and has that of its first segment.
+    #[test]
+    fn cutting_and_merging_restores_the_packet(
+        packets in prop::collection::vec((2u16..=40, 1usize..=1448, any::<prop::sample::Index>()), 1..8),
+        ipv6: bool,
+        over_ip: bool,
+    ) {
+        let (medium, link) = if over_ip { (Medium::Ip, 14) } else { (Medium::Ethernet, 0) };
+        let (mut sender, mut receiver) = (device_over(medium, 512), device_over(medium, 512));
+        let mut seq = FIRST;
+        for (count, size, last) in packets {
+            let payload = usize::from(count - 1) * size + 1 + last.index(size);
+            let whole = ethernet(ipv6, &segment(1000, seq, payload, ACK | PSH));
+            seq = seq.wrapping_add(payload as u32);
+            let mut whole = whole[link..].to_vec();
+            let packet = packet_of(&whole, 1).with_medium(medium).with_segments(count);
+            let segment_size = match packet.segments() {
+                1 => None,
+                segments => NonZeroU16::new(payload.div_ceil(segments.into()) as u16),
+            };
+            sender.put(packet, NOW);
+            let mut frames = std::mem::take(&mut sender.inner_mut().sent);
+            let mut done = Vec::new();
+            sender.reap(NOW, &mut done);
+            receiver.inner_mut().arrived.append(&mut frames);
+            let received = receiver.receive(NOW).expect("frames arrived");
+            let mut merged = received.bytes().to_vec();
+            prop_assert_eq!(received.offload.segment_size, segment_size);
+            receiver.recycle(received.frame);
+            prop_assert!(receiver.receive(NOW).is_none(), "one packet");
+            let transport = (if ipv6 { 54 } else { 34 }) - link;
+            for bytes in [&mut whole, &mut merged] {
+                bytes[transport + 16..transport + 18].fill(0);
+            }
+            prop_assert_eq!(whole, merged);
+        }
     }
 
     /// Frames that are cut anywhere and overwritten anywhere: nothing panics, nothing is read past
