@@ -1,7 +1,7 @@
 //! Command-line options common to both ends of a transfer.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -240,6 +240,9 @@ pub struct TransferArgs {
     /// Do not compute SHA-256
     #[arg(long)]
     pub no_digest: bool,
+    /// Serve a live page at http://ADDRESS/, counters for Prometheus at /metrics; e.g. 127.0.0.1:9435
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "queues")]
+    pub http: Option<SocketAddr>,
 }
 
 /// The kinds of device.

@@ -1,4 +1,4 @@
-//! The control socket of a middlebox, and its HTTP server.
+//! The control socket of a middlebox, and its HTTP server, which `send` and `receive` have too.
 //!
 //! A client writes a JSON object per line and reads one per line:
 //!
@@ -19,6 +19,7 @@
 mod bridge;
 mod capture;
 mod client;
+mod connection;
 mod http;
 mod metrics;
 mod packet_log;
@@ -26,6 +27,7 @@ pub mod registry;
 mod request;
 mod state;
 mod talkers;
+mod transfer;
 
 use std::fs::remove_file;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -40,6 +42,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use tautline_rt::event_fd::EventFd;
 
+use crate::check::Unusable;
 use crate::failure::Failure;
 use capture::Subscription;
 use registry::Registration;
@@ -52,6 +55,7 @@ pub use packet_log::PacketLog;
 pub use request::{Answer, Request, Way};
 pub use state::State;
 pub use talkers::{Talkers, TopTalkers};
+pub use transfer::TransferControl;
 
 /// Longest line that a client may send.
 const LINE: u64 = 64 << 10;
@@ -142,7 +146,8 @@ impl Control {
             });
         }
         if let Some((address, token)) = http {
-            let listener = TcpListener::bind(address)?;
+            let listener = TcpListener::bind(address)
+                .map_err(|error| Unusable::new("http", address, error.to_string()))?;
             let site = http::Site { client, token };
             std::thread::spawn(move || site.serve(&listener));
         }
@@ -288,7 +293,7 @@ impl Client {
 
 /// The answer to a request for threads that have ended.
 fn ended() -> Answer {
-    Answer::of(Err("the middlebox has ended".to_owned()))
+    Answer::of(Err("the program has ended".to_owned()))
 }
 
 /// Answers the requests in `lines` until they end, one is longer than 64 KiB, or one asks for a capture,

@@ -26,11 +26,20 @@ use crate::source::Source;
 pub struct Sending {
     socket: SocketId,
     source: Source,
-    json: bool,
-    /// Longest silence of the peer.
-    patience: Duration,
+    manner: Manner,
     sent: u64,
     stage: Stage,
+}
+
+/// Output of a transfer, and when it is given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// One JSON object per line instead of text.
+    pub json: bool,
+    /// Print the connection's state at the end.
+    pub info: bool,
+    /// Longest silence of the peer.
+    pub patience: Duration,
 }
 
 #[derive(Debug)]
@@ -54,7 +63,7 @@ enum Stage {
 
 impl Sending {
     /// Begins to connect, `local` being as in [`Host::connect_from`]. The transfer fails if the
-    /// peer is silent for `patience`; keepalive probes make it answer when it has nothing to
+    /// peer is silent for too long; keepalive probes make it answer when it has nothing to
     /// acknowledge.
     ///
     /// # Errors
@@ -63,7 +72,7 @@ impl Sending {
         host: &mut Host<Q, D, T, L>,
         (local, remote): (Option<SocketAddr>, SocketAddr),
         mut config: TcpConfig,
-        (source, json, patience): (Source, bool, Duration),
+        (source, manner): (Source, Manner),
         now: Instant,
     ) -> Result<Self, Failure>
     where
@@ -73,16 +82,15 @@ impl Sending {
         L: Limit,
     {
         config.keepalive.get_or_insert_with(|| Keepalive {
-            idle: patience / 4,
-            interval: patience / 4,
+            idle: manner.patience / 4,
+            interval: manner.patience / 4,
             ..Keepalive::default()
         });
         let socket = host.connect_from(local, remote, config, now)?;
         Ok(Self {
             socket,
             source,
-            json,
-            patience,
+            manner,
             sent: 0,
             stage: Stage::Connecting { since: now },
         })
@@ -166,7 +174,7 @@ impl Sending {
         match event {
             Event::Connected(_) => {
                 self.stage = Stage::Open {
-                    reporter: Reporter::new(self.json, now),
+                    reporter: Reporter::new(self.manner.json, now),
                     ended: false,
                     delivered: None,
                 };
@@ -227,13 +235,14 @@ impl Sending {
             reporter.line(host, self.socket, |info| info.bytes_acked, now);
         }
         if let Some(time) = confirmed {
-            if let Some(attribution) = host.attribution(self.socket) {
-                introspection::print(self.json, &info, attribution);
+            let attribution = host.attribution(self.socket);
+            if let Some(attribution) = attribution.filter(|_| self.manner.info) {
+                introspection::print(self.manner.json, &info, attribution);
             }
             self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
-        } else if info.last_heard >= self.patience {
-            return Err(Failure::Silent(self.patience));
+        } else if info.last_heard >= self.manner.patience {
+            return Err(Failure::Silent(self.manner.patience));
         }
         Ok(())
     }
@@ -269,11 +278,11 @@ where
             self.fail(host, failure);
         }
         match &self.stage {
-            Stage::Connecting { since } if now < *since + self.patience => {
-                Next::At(*since + self.patience)
+            Stage::Connecting { since } if now < *since + self.manner.patience => {
+                Next::At(*since + self.manner.patience)
             }
             Stage::Connecting { .. } => {
-                self.fail(host, Failure::NoAnswer(self.patience));
+                self.fail(host, Failure::NoAnswer(self.manner.patience));
                 Next::Done
             }
             Stage::Open { reporter, .. } => Next::At(reporter.due()),

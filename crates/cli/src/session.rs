@@ -1,5 +1,6 @@
 //! [`Session`]: a host on its device and the loop that drives it, from opening to the end of a run.
 
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tautline_stack::{Event, Host, HostConfig, NoTrace, Route, TcpInfo};
 use tautline_tc::DynQdisc;
 
 use crate::args::StackArgs;
+use crate::control::TransferControl;
 use crate::failure::Failure;
 use crate::lease::Renewal;
 use crate::open::{Condition, Opened};
@@ -34,6 +36,7 @@ pub struct Session<D: Device> {
     failure: fn(&mut D) -> Option<String>,
     condition: fn(&D) -> Condition,
     lease: Option<Renewal>,
+    control: Option<TransferControl>,
 }
 
 /// An application, and the lines about its device.
@@ -43,6 +46,9 @@ struct Watched<'a, A, D> {
     check_at: Instant,
     said: Option<String>,
     lease: Option<&'a mut Renewal>,
+    control: Option<&'a TransferControl>,
+    /// The connection that the control shows.
+    socket: fn(&A) -> Option<SocketId>,
 }
 
 /// Interval between checks of the device's condition.
@@ -75,6 +81,9 @@ where
         if now >= self.check_at {
             self.check_at = now + CHECK;
             self.check(host.port().ring().device());
+        }
+        if let Some(control) = self.control {
+            control.serve(host, (self.socket)(self.application), now);
         }
         let next = self.application.turn(host, now);
         match &mut self.lease {
@@ -152,7 +161,24 @@ where
             failure,
             condition,
             lease,
+            control: None,
         })
+    }
+
+    /// Serves HTTP at `address`, if given, about the host on `interface` and the connection of the
+    /// runs from now on.
+    ///
+    /// # Errors
+    /// If the system refuses the address.
+    pub fn serve_http(
+        &mut self,
+        address: Option<SocketAddr>,
+        interface: &str,
+    ) -> Result<(), Failure> {
+        self.control = address
+            .map(|address| TransferControl::listen(address, interface, &self.event_loop))
+            .transpose()?;
+        Ok(())
     }
 
     /// Runs `application` to its end. `socket` returns its connection, which is reset if the run is
@@ -168,7 +194,7 @@ where
     where
         A: Application<SessionHost<D>>,
     {
-        let ended = self.drive(application)?;
+        let ended = self.drive(application, socket)?;
         self.check_lease()?;
         if ended != Ended::Application
             && let Some(socket) = socket(application)
@@ -195,10 +221,15 @@ where
     }
 
     /// Runs `application` until the loop ends, and prints what happens to the device meanwhile.
+    /// `socket` returns the connection to show over HTTP.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn drive<A>(&mut self, application: &mut A) -> std::io::Result<Ended>
+    pub fn drive<A>(
+        &mut self,
+        application: &mut A,
+        socket: fn(&A) -> Option<SocketId>,
+    ) -> std::io::Result<Ended>
     where
         A: Application<SessionHost<D>>,
     {
@@ -208,6 +239,8 @@ where
             check_at: Instant::ZERO,
             said: None,
             lease: self.lease.as_mut(),
+            control: self.control.as_ref(),
+            socket,
         };
         let ended = self.event_loop.run(&mut self.host, &mut watched);
         watched.check(self.host.port().ring().device());

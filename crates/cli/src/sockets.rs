@@ -108,7 +108,7 @@ where
     let waker = Waker::from(session.event_loop.event_fd());
     let (stack, mut sockets) = StackHandle::new(config, waker);
     ready(stack);
-    let ended = session.drive(&mut sockets)?;
+    let ended = session.drive(&mut sockets, |_| None)?;
     session.check_lease()?;
     let now = session.event_loop.clock().now();
     sockets.abort_all(&mut session.host, now);

@@ -216,6 +216,7 @@ mod tests {
         json: false,
         summary: None,
         no_digest: false,
+        http: None,
     };
 
     fn read_all(mut source: Source) -> (Vec<u8>, String) {

@@ -103,6 +103,7 @@ impl Job for ReceiveArgs {
     {
         let (sink, json) = (self.sink()?, self.transfer.json);
         let mut session = Session::new(opened, &self.stack)?;
+        session.serve_http(self.transfer.http, &self.stack.iface)?;
         let config = self.stack.tcp.config();
         let mut receiving = Receiving::start(
             &mut session.host,

@@ -14,7 +14,7 @@ use crate::args::{Size, StackArgs, TransferArgs, seconds};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::report::{self, Summary};
-use crate::send::Sending;
+use crate::send::{Manner, Sending};
 use crate::session::{Outcome, Session};
 use crate::source::{Limit, Source};
 use crate::trace::Trace;
@@ -110,18 +110,23 @@ impl SendArgs {
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
         let mut session = Session::new(opened, &self.stack)?;
+        session.serve_http(self.transfer.http, &self.stack.iface)?;
         session.announce(&format!("sending to {}", self.to));
         let now = session.event_loop.clock().now();
         let mut config = TcpConfig {
-            attribution: self.info,
+            attribution: self.info || self.transfer.http.is_some(),
             ..self.stack.tcp.config()
         };
         if let Some(trace) = &trace {
             config.congestion = trace.trace(config.congestion);
         }
-        let how = (source, self.transfer.json, self.transfer.silence);
-        let ends = (local, self.to);
-        let mut sending = Sending::start(&mut session.host, ends, config, how, now)?;
+        let how = Manner {
+            json: self.transfer.json,
+            info: self.info,
+            patience: self.transfer.silence,
+        };
+        let (host, ends) = (&mut session.host, (local, self.to));
+        let mut sending = Sending::start(host, ends, config, (source, how), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending
             .finish()

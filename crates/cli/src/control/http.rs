@@ -1,4 +1,5 @@
-//! The HTTP/1.1 server (RFC 9112) of a middlebox: a live page, its state, counters for Prometheus.
+//! The HTTP/1.1 server (RFC 9112) of a middlebox, or of one end of a transfer: a live page, its state,
+//! counters for Prometheus.
 //!
 //! | request | answer |
 //! |---|---|

@@ -1,9 +1,11 @@
 //! Counters in Prometheus' text format 0.0.4. Counters that `tc` has too carry the names of
-//! node_exporter's qdisc collector; all others begin with `tautline_`.
+//! node_exporter's qdisc collector; all others begin with `tautline_`. Those of the connection exist in
+//! `send` and `receive` only.
 
 use std::fmt::Write;
 
 use super::State;
+use super::connection::ConnectionState;
 use super::talkers::{Counters, End};
 
 /// A metric's name, its text for `# HELP`, and its value in one direction.
@@ -89,7 +91,66 @@ const HOST_METRICS: [HostMetric; 5] = [
     ),
 ];
 
-/// The metrics of both ways.
+/// A metric of a connection.
+type ConnectionMetric = (
+    &'static str,
+    &'static str,
+    fn(&ConnectionState) -> Option<f64>,
+);
+
+/// A process has one connection, so they need no label for it.
+const CONNECTION_METRICS: [ConnectionMetric; 10] = [
+    (
+        "tautline_tcp_acked_bytes_total",
+        "Payload that the peer acknowledged.",
+        |of| Some(of.acked_bytes as f64),
+    ),
+    (
+        "tautline_tcp_received_bytes_total",
+        "Payload received in order.",
+        |of| Some(of.received_bytes as f64),
+    ),
+    ("tautline_tcp_cwnd_bytes", "Congestion window.", |of| {
+        Some(of.cwnd_bytes as f64)
+    }),
+    (
+        "tautline_tcp_srtt_seconds",
+        "Smoothed round-trip time, 0 before a sample.",
+        |of| Some(of.srtt_s),
+    ),
+    (
+        "tautline_tcp_pacing_bytes_per_second",
+        "Pacing rate, if there is one.",
+        |of| of.pacing_bytes_per_s,
+    ),
+    (
+        "tautline_tcp_retransmits_total",
+        "Segments sent again.",
+        |of| Some(of.retransmits as f64),
+    ),
+    (
+        "tautline_tcp_timeouts_total",
+        "Retransmission timeouts.",
+        |of| Some(of.timeouts as f64),
+    ),
+    (
+        "tautline_tsq_bytes",
+        "Bytes of the connection in qdisc and ring, as TCP Small Queues counts them.",
+        |of| Some(of.tsq_bytes as f64),
+    ),
+    (
+        "tautline_tsq_limit_bytes",
+        "Most of these bytes that TCP Small Queues allows now.",
+        |of| of.tsq_limit_bytes.map(|limit| limit as f64),
+    ),
+    (
+        "tautline_tsq_throttles_total",
+        "Times that TCP Small Queues held the connection back.",
+        |of| Some(of.tsq_throttles as f64),
+    ),
+];
+
+/// The metrics of both ways, or of the way out of a transfer.
 pub(super) fn text(ports: &[State]) -> String {
     let mut page = Page(String::new());
     for metric in METRICS {
@@ -99,6 +160,12 @@ pub(super) fn text(ports: &[State]) -> String {
     page.sojourn(ports);
     for metric in HOST_METRICS {
         page.hosts(ports, metric);
+    }
+    if ports.iter().any(|of| of.connection.is_some()) {
+        for metric in CONNECTION_METRICS {
+            page.connections(ports, metric);
+        }
+        page.blocked(ports);
     }
     page.0
 }
@@ -115,8 +182,7 @@ impl Page {
     }
 
     fn add(&mut self, ports: &[State], (name, help, value): Metric) {
-        let is_counter = name.ends_with("_total");
-        self.begin(name, if is_counter { "counter" } else { "gauge" }, help);
+        self.begin(name, kind(name), help);
         for (of, value) in ports.iter().filter_map(|of| Some((of, value(of)?))) {
             self.line(format_args!("{name}{{{}}} {value}", labels(of)));
         }
@@ -130,6 +196,30 @@ impl Page {
                 let (labels, reason) = (labels(of), escaped(reason));
                 self.line(format_args!(
                     "tautline_drops_total{{{labels},reason=\"{reason}\"}} {count}"
+                ));
+            }
+        }
+    }
+
+    fn connections(&mut self, ports: &[State], (name, help, value): ConnectionMetric) {
+        self.begin(name, kind(name), help);
+        for of in ports {
+            if let Some(value) = of.connection.as_ref().and_then(value) {
+                self.line(format_args!("{name}{{{}}} {value}", device(of)));
+            }
+        }
+    }
+
+    fn blocked(&mut self, ports: &[State]) {
+        const NAME: &str = "tautline_tcp_blocked_seconds_total";
+        let help = "Time that the connection was blocked, by cause.";
+        self.begin(NAME, "counter", help);
+        for of in ports {
+            let causes = of.connection.iter().flat_map(|of| &of.blocked_s);
+            for (cause, seconds) in causes {
+                let (device, cause) = (device(of), escaped(cause));
+                self.line(format_args!(
+                    "{NAME}{{{device},cause=\"{cause}\"}} {seconds}"
                 ));
             }
         }
@@ -179,6 +269,14 @@ impl Page {
             self.line(format_args!("{NAME}_sum{{{labels}}} {sum}"));
             self.line(format_args!("{NAME}_count{{{labels}}} {count}"));
         }
+    }
+}
+
+fn kind(name: &str) -> &'static str {
+    if name.ends_with("_total") {
+        "counter"
+    } else {
+        "gauge"
     }
 }
 

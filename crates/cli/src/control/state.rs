@@ -7,6 +7,7 @@ use tautline_qdisc::Backlog;
 use tautline_qdisc::stats::Sojourn;
 use tautline_tc::Report;
 
+use super::connection::ConnectionState;
 use super::talkers::{Counters, End, TopTalkers};
 
 /// Packets with their bytes.
@@ -65,6 +66,9 @@ pub struct State {
     /// Hosts and flows that carry most.
     #[serde(flatten)]
     pub talkers: TopTalkers,
+    /// The connection, if the process is one end of a transfer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionState>,
 }
 
 /// A token bucket of a qdisc.
@@ -117,6 +121,7 @@ impl State {
             lines: port.qdisc.lines,
             buckets: port.qdisc.buckets.into_iter().map(bucket).collect(),
             talkers,
+            connection: None,
         }
     }
 
