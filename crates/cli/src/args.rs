@@ -73,6 +73,10 @@ pub struct StackArgs {
     /// own host, qdisc and connection. It must be the number of queues that the interface has
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "queue")]
     pub queues: Option<u32>,
+    /// AF_XDP: entries of each queue's receive ring, a power of two. Packets wait there while the program is
+    /// not scheduled; each entry takes a chunk of 4 KiB
+    #[arg(long, default_value_t = 4096)]
+    pub receive_ring: u32,
     /// Queueing discipline (qdisc), in tc's words: 'fq_codel limit 1000 target 5ms'; or a tree:
     /// 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]

@@ -113,6 +113,8 @@ pub(crate) fn xdp_config(args: &StackArgs) -> Result<tautline_xdp_io::Config, Fa
     let config = Config {
         interface: args.iface.clone(),
         take: Take::Addresses(args.own().map(Cidr::address).collect()),
+        receive_frames: args.receive_ring,
+        receive_ring: args.receive_ring,
         driver,
         bind,
         ..Config::default()

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant as WallClock};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Instant, Rate, Tso};
 use tautline_cc::Algorithm;
 use tautline_qdisc::{Ledger, Stats};
 use tautline_sim::app::When;
@@ -237,6 +237,8 @@ impl Draw {
         node.nic.mtu = self.pick(&[576, 1280, 1500, 1500, 2000]);
         node.nic.tx_ring = self.pick(&[2, 16, 256, 4096]);
         node.nic.rx_ring = 4096;
+        node.nic.tso = self.happens(50).then_some(Tso::MOST);
+        node.nic.rx_delay = Duration::from_micros(self.pick(&[0, 0, 20, 200]));
         node.frames = self.pick(&[64, 512, 8192]);
         node
     }
