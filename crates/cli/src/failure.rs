@@ -74,6 +74,20 @@ pub enum Failure {
     /// The device stopped working.
     #[error("the device failed: {0}")]
     Device(String),
+    /// The host of a queue has ended, or its pair of ports; the others went on.
+    #[error("queue {queue}: {source}")]
+    Queue {
+        /// The hardware queue.
+        queue: u32,
+        /// The cause.
+        source: Box<Self>,
+    },
+    /// Streams ended before their end; the report says which.
+    #[error("{0} streams were cut short")]
+    CutShort(usize),
+    /// A thread panicked.
+    #[error("its thread panicked, which is a bug: please report it with the message above")]
+    Panicked,
     /// A file cannot be used.
     #[error("{}: {source}", path.display())]
     File {

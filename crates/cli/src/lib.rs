@@ -24,4 +24,5 @@ pub mod session;
 pub mod sink;
 pub mod sockets;
 pub mod source;
+pub mod threads;
 pub mod trace;

@@ -1,5 +1,6 @@
 //! [`with_device`]: opens AF_XDP, TAP or a packet socket, as the options say, and runs a job on it.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
@@ -40,6 +41,8 @@ pub struct Condition {
     pub rebinds: u64,
     /// Packets that the kernel lost on the way to AF_XDP sockets.
     pub receive_losses: Option<ReceiveLosses>,
+    /// The ends of the packets put into AF_XDP rings.
+    pub ring: Option<RingCounts>,
     /// One line about the last event.
     pub notice: Option<String>,
 }
@@ -59,6 +62,35 @@ impl ReceiveLosses {
     /// True if something was lost.
     pub fn any(&self) -> bool {
         *self != Self::default()
+    }
+}
+
+/// The packets put into the transmit rings of AF_XDP sockets, by how they left: `put` is the sum of the
+/// others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RingCounts {
+    /// Packets put into a ring.
+    pub put: u64,
+    /// Packets that the kernel completed.
+    pub completed: u64,
+    /// Packets that a reset of the device took back.
+    pub reset: u64,
+    /// Packets still in the ring.
+    pub left: u64,
+}
+
+impl fmt::Display for RingCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            put,
+            completed,
+            reset,
+            left,
+        } = self;
+        write!(
+            f,
+            "{put} packets put into the ring, {completed} completed, {reset} taken back by resets, {left} left"
+        )
     }
 }
 
@@ -178,8 +210,14 @@ pub fn queues_failure(device: &mut tautline_xdp_io::XdpQueues) -> Option<String>
 /// The rebinds of AF_XDP queues.
 #[cfg(feature = "af-xdp")]
 pub fn queues_condition(device: &tautline_xdp_io::XdpQueues) -> Condition {
-    let (rebinds, kernel) = (device.rebinds(), device.kernel());
+    let (rebinds, kernel, counters) = (device.rebinds(), device.kernel(), device.counters());
     Condition {
+        ring: Some(RingCounts {
+            put: counters.transmitted,
+            completed: counters.completed,
+            reset: counters.dropped,
+            left: device.in_flight() as u64,
+        }),
         receive_losses: Some(ReceiveLosses {
             dropped: kernel.receive_dropped,
             ring_full: kernel.receive_ring_full,

@@ -12,7 +12,7 @@ use tautline_stack::{Host, TcpInfo, Tracer};
 
 use crate::args::TransferArgs;
 use crate::failure::Failure;
-use crate::open::ReceiveLosses;
+use crate::open::{ReceiveLosses, RingCounts};
 
 /// Documentation of the output, for `--help`.
 pub const HELP: &str = "\
@@ -37,7 +37,8 @@ At the end \"event\":\"summary\" with role, queue (of --queues, with a summary e
 tsq_throttles, path_mtu (longest packet, if known), qdisc_sojourn_us (99th percentile over all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments that the peer reports as marked), ce_received (marked segments received), ce_reductions (window reductions for
 marks), rebinds (resets of the device after a stall or a change of its queues), receive_losses (of AF_XDP sockets: packets dropped,
-dropped because of ring_full, times fill_ring_empty; else null), frames_in, frames_out, bad_frames, bad_checksums.
+dropped because of ring_full, times fill_ring_empty; else null), ring (of AF_XDP sockets: packets put into the transmit ring, of
+them completed, taken back by a reset, left in it; else null), frames_in, frames_out, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
 the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
 bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
@@ -116,6 +117,8 @@ pub struct Summary {
     pub rebinds: u64,
     /// Packets that the kernel lost on the way to AF_XDP sockets; `None` on other paths.
     pub receive_losses: Option<ReceiveLosses>,
+    /// The ends of the packets put into AF_XDP rings; `None` on other paths.
+    pub ring: Option<RingCounts>,
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that left.
@@ -341,6 +344,9 @@ impl Summary {
                 "{role}: queue {queue}: {} frames in, {} out, {} resets of the device",
                 self.frames_in, self.frames_out, self.rebinds
             );
+        }
+        if let Some(ring) = &self.ring {
+            println!("{role}: {ring}");
         }
         if let Some(losses) = self.receive_losses.filter(ReceiveLosses::any) {
             println!(

@@ -313,6 +313,7 @@ where
             ce_reductions: info.ce_reductions,
             rebinds: condition.rebinds,
             receive_losses: condition.receive_losses,
+            ring: condition.ring,
             frames_in: stats.frames_in,
             frames_out: stats.completed,
             bad_frames: stats.malformed,

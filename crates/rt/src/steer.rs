@@ -492,7 +492,12 @@ mod tests {
         };
         let to = [0, 1, 2].map(|index| own_port(index, 3, 77));
         assert_eq!(arrive(&mut group, to[2]), [2]);
-        drop(group.remove(0));
+        let (first, _) = group.remove(0);
+        let killed = std::thread::spawn(move || {
+            let _first = first;
+            panic!("the thread of a host is killed by its test");
+        });
+        assert!(killed.join().is_err());
         assert_eq!(arrive(&mut group, to[1]), [1]);
         assert_eq!(arrive(&mut group, to[2]), [2]);
         assert_eq!(arrive(&mut group, 5001), [1], "a listener's");

@@ -21,6 +21,7 @@ use crate::interface::{Carriage, fitting_mtu, is_running, queues_or_one};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Counters, Kernel, Statistics};
 use crate::umem::{Frames, Sizes, Umem, UmemFrame, chunks_for};
+use crate::watchdog::Watchdog;
 use crate::{memlock, retry, sys};
 
 /// Most packets sent per wake of a copying socket; the kernel's default is 32.
@@ -32,19 +33,6 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 
 /// Time between two wakes after a failed one.
 const BACK_OFF: Duration = Duration::from_millis(10);
-
-/// Time without a completion after which the kernel's sender is woken again: a driver may fall asleep just
-/// after it was seen awake, and a socket that copies sends what the device refused only when it is
-/// asked. Under `poll(2)` on the socket each call does that, under `epoll` none.
-const NUDGE: Duration = Duration::from_millis(1);
-
-/// Time without a completion after which the driver counts as stalled. Drivers give Linux's
-/// `dev_watchdog` five seconds (`watchdog_timeo`); ours is shorter, so that sockets are opened anew, or
-/// the program ends, within five.
-const WATCHDOG: Duration = Duration::from_secs(2);
-
-/// The same for a device that replaced a stalled one and has completed nothing yet.
-const SECOND_WATCHDOG: Duration = Duration::from_secs(1);
 
 /// Most entries of a ring.
 const LARGEST_RING: u32 = 1 << 20;
@@ -65,14 +53,7 @@ pub struct XdpDevice {
     failure: Option<Failure>,
     /// No wake before: the last one failed.
     wake_at: Instant,
-    /// The last completion, or the first packet put after it.
-    progress_at: Instant,
-    /// The last reap without a completion.
-    waiting_at: Instant,
-    /// When the kernel's sender is woken again without a doorbell.
-    nudge_at: Instant,
-    /// This replaces a device of the same queue.
-    is_successor: bool,
+    watchdog: Watchdog,
     /// Packets put that are too short for the kernel to send.
     runts: Vec<Packet<UmemFrame>>,
     /// Frames for packets in frames of the device that this one replaced.
@@ -156,10 +137,7 @@ impl XdpDevice {
             doorbell: Doorbell::default(),
             failure: None,
             wake_at: Instant::ZERO,
-            progress_at: Instant::ZERO,
-            waiting_at: Instant::ZERO,
-            nudge_at: Instant::ZERO,
-            is_successor: false,
+            watchdog: Watchdog::default(),
             runts: Vec::new(),
             spare: Vec::new(),
             mtu,
@@ -185,8 +163,9 @@ impl XdpDevice {
         self.rings.fd()
     }
 
-    /// The reason why the device does not send; `None` if it does. One system call, unless the last
-    /// doorbell failed.
+    /// The reason why the device does not send; `None` if it does. A system call, unless the last
+    /// doorbell failed; some more while packets wait or the link was down at the last wake. The state of
+    /// the link is as seen from the network namespace of the calling thread.
     pub fn failure(&mut self) -> Option<Failure> {
         // The removal of an interface begins with its link going down.
         if matches!(self.failure, None | Some(Failure::LinkDown))
@@ -199,6 +178,10 @@ impl XdpDevice {
                 failure_of(error)
             });
         }
+        // A device that only receives wakes nobody, and would never find out.
+        if self.failure == Some(Failure::LinkDown) && self.is_running() {
+            self.failure = None;
+        }
         if self.failure.is_none() && self.has_stalled() {
             return Some(Failure::Stalled);
         }
@@ -209,38 +192,38 @@ impl XdpDevice {
     /// `frames`, which then circulates in its place.
     pub(crate) fn succeed(&mut self, frames: Vec<UmemFrame>) {
         self.spare = frames;
-        self.is_successor = true;
+        self.watchdog = Watchdog::successor();
     }
 
     /// True if this replaces a device of the same queue, and the driver has completed nothing since.
     pub(crate) fn succeeds_in_vain(&self) -> bool {
-        self.is_successor && self.rings.counters.completed == 0
+        self.watchdog.succeeds_in_vain()
     }
 
-    /// Appends every packet to `lost` and closes the socket, though frames are outside.
-    pub(crate) fn close(mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+    /// Appends every packet to `lost` and closes the socket, though frames are outside. Returns its last
+    /// counters.
+    pub(crate) fn close(mut self, lost: &mut Vec<Packet<UmemFrame>>) -> Statistics {
         self.reset(lost);
+        let statistics = self.statistics();
         // The kernel can refuse only what is closed already.
         let _ = self.rings.close();
+        statistics
     }
 
-    /// As seen from the network namespace of the calling thread.
-    ///
-    /// A link without carrier may keep packets for as long as it likes; the time counts from the last
-    /// call that found it so.
-    pub(crate) fn has_stalled(&mut self) -> bool {
-        if self.rings.in_flight() == 0 || self.waiting_at <= self.progress_at {
+    fn has_stalled(&mut self) -> bool {
+        if self.rings.in_flight() == 0 {
             return false;
         }
-        if !is_running(&self.attachment.current_name()) {
-            self.progress_at = self.waiting_at;
-        }
-        let patience = if self.succeeds_in_vain() {
-            SECOND_WATCHDOG
-        } else {
-            WATCHDOG
-        };
-        self.waiting_at >= self.progress_at + patience
+        let Self {
+            attachment,
+            watchdog,
+            ..
+        } = self;
+        watchdog.has_stalled(|| is_running(&attachment.current_name()))
+    }
+
+    fn is_running(&self) -> bool {
+        is_running(&self.interface())
     }
 
     /// The name of its interface now.
@@ -325,8 +308,7 @@ impl Device for XdpDevice {
             packet.replace_frame(frame);
         }
         if self.rings.in_flight() == 0 {
-            self.progress_at = now;
-            self.nudge_at = now + NUDGE;
+            self.watchdog.restart(now);
         }
         // The kernel refuses empty descriptors without completing them.
         if packet.bytes().len() < ETHERNET_HEADER {
@@ -344,17 +326,16 @@ impl Device for XdpDevice {
 
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
         let waits = self.rings.in_flight() > 0;
-        if self.doorbell.unfinished() || (waits && now >= self.nudge_at) {
+        if (waits && self.watchdog.nudges(now)) || self.doorbell.unfinished() {
             self.wake_patiently(now);
-            self.nudge_at = now + NUDGE;
         }
         let before = self.rings.counters.completed;
         done.append(&mut self.runts);
         self.rings.reap(done);
-        self.waiting_at = now;
-        if self.rings.counters.completed > before || self.failure.is_some() {
-            self.progress_at = now;
-            self.nudge_at = now + NUDGE;
+        self.watchdog
+            .reaped(self.rings.counters.completed - before, now);
+        if self.failure.is_some() {
+            self.watchdog.restart(now);
         }
     }
 

@@ -43,6 +43,7 @@ mod program;
 mod retry;
 mod rings;
 mod sys;
+mod watchdog;
 
 pub use attach::Attachment;
 pub use config::{Bind, Config, CopyReason, Driver, Mode, Take};

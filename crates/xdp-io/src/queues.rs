@@ -17,7 +17,7 @@ use crate::config::{Config, CopyReason, Mode};
 use crate::device::XdpDevice;
 use crate::error::{Failure, OpenError};
 use crate::interface::{interface_mtu, interface_queues, is_running, queues_or_one, ring_sizes};
-use crate::statistics::Kernel;
+use crate::statistics::{Counters, Kernel};
 use crate::umem::UmemFrame;
 
 /// Most packets received from one queue before the next has its turn.
@@ -51,7 +51,7 @@ pub struct XdpQueues {
     silence: Silence,
     rebinds: Rebinds,
     /// Of the sockets that a reset closed.
-    closed: Kernel,
+    closed: (Counters, Kernel),
 }
 
 /// The settings of an interface whose change makes a driver set its rings up anew.
@@ -282,7 +282,7 @@ impl XdpQueues {
             cause: None,
             silence: Silence::default(),
             rebinds: Rebinds::default(),
-            closed: Kernel::default(),
+            closed: Default::default(),
         };
         Ok((device, frames))
     }
@@ -298,9 +298,18 @@ impl XdpQueues {
         &self.rebinds
     }
 
+    /// The device's counters of all sockets, of those that a reset closed too.
+    pub fn counters(&self) -> Counters {
+        let (mut sum, _) = self.closed;
+        for queue in &self.queues {
+            sum += queue.counters();
+        }
+        sum
+    }
+
     /// The kernel's counters of all sockets, of those that a reset closed too. One system call each.
     pub fn kernel(&self) -> Kernel {
-        let mut sum = self.closed;
+        let (_, mut sum) = self.closed;
         for queue in &self.queues {
             sum += queue.statistics().kernel.unwrap_or_default();
         }
@@ -329,10 +338,11 @@ impl XdpQueues {
 
     /// Closes all sockets, and opens them on the queues that there are now.
     fn rebind(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
-        self.closed = self.kernel();
         let before = lost.len();
         for queue in self.queues.drain(..) {
-            queue.close(lost);
+            let last = queue.close(lost);
+            self.closed.0 += last.device;
+            self.closed.1 += last.kernel.unwrap_or_default();
         }
         self.rebinds.dropped += (lost.len() - before) as u64;
         // Packets of the MTU of before may still be queued.

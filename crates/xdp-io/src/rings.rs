@@ -228,10 +228,12 @@ impl Rings {
 
     /// Appends the staged packets to `lost`.
     pub(crate) fn unstage(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        let before = lost.len();
         for descriptor in self.staged.drain(..) {
             let completed = self.ownership.completed(descriptor.addr() as u64);
             lost.extend(completed.ok().flatten());
         }
+        self.counters.dropped += (lost.len() - before) as u64;
     }
 
     /// True if the kernel needs a wake to send.
@@ -278,7 +280,9 @@ impl Rings {
 
     /// Appends every packet in flight to `lost` without waiting for the kernel.
     pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        let before = lost.len();
         self.ownership.abandon(lost);
+        self.counters.dropped += (lost.len() - before) as u64;
     }
 
     /// The next received packet: its frame, offset and number of its bytes. A packet that spans chunks

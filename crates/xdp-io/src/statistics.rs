@@ -1,12 +1,15 @@
 //! [`Statistics`]: the counters of a device, and those of the kernel for its socket.
 
-/// Counters of one device since it was opened.
+/// Counters of one device since it was opened. The packets transmitted that are neither completed nor
+/// dropped are in the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets put into the transmit ring.
     pub transmitted: u64,
     /// Packets completed by the kernel.
     pub completed: u64,
+    /// Packets that a reset returned without the kernel having completed them.
+    pub dropped: u64,
     /// Packets received.
     pub received: u64,
     /// Packets too short to be an Ethernet frame, completed without being sent.
@@ -53,6 +56,22 @@ pub struct Kernel {
     pub transmit_invalid: u64,
     /// Times the kernel found the transmit ring empty.
     pub transmit_ring_empty: u64,
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.transmitted += other.transmitted;
+        self.completed += other.completed;
+        self.dropped += other.dropped;
+        self.received += other.received;
+        self.runts += other.runts;
+        self.bad_received += other.bad_received;
+        self.bad_completed += other.bad_completed;
+        self.late_completed += other.late_completed;
+        self.foreign_frames += other.foreign_frames;
+        self.wakes += other.wakes;
+        self.unfinished += other.unfinished;
+    }
 }
 
 impl std::ops::AddAssign for Kernel {

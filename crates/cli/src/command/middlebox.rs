@@ -586,6 +586,7 @@ fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     use tautline_xdp_io::{Config, Take, XdpQueues};
 
     use crate::open::{queues_condition, queues_failure};
+    use crate::threads::{divide, each_queue};
 
     let config = |interface: &str, own: &Option<String>| -> Result<Config, Failure> {
         let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
@@ -618,22 +619,15 @@ fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     };
     let left = XdpQueues::open_each(&left, count)?;
     let right = XdpQueues::open_each(&right, count)?;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = left.into_iter().zip(right).zip(0..).collect();
-        let threads = threads.into_iter().map(|((left, right), queue)| {
-            let args = MiddleboxArgs {
-                queue: Some(queue),
-                ..args.clone()
-            };
-            scope.spawn(move || run(&args, left, right, ask, Control::default()))
-        });
-        let threads: Vec<_> = threads.collect();
-        let ended = threads.into_iter().map(|thread| {
-            let ended = thread.join();
-            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        ended.collect()
-    })
+    let pairs = left.into_iter().zip(right).zip(0..);
+    let ended = each_queue(pairs.map(|((left, right), queue)| {
+        let args = MiddleboxArgs {
+            queue: Some(queue),
+            ..args.clone()
+        };
+        move || run(&args, left, right, ask, Control::default())
+    }))?;
+    divide(ended).1
 }
 
 #[cfg(not(feature = "af-xdp"))]

@@ -62,27 +62,40 @@ impl ReceiveArgs {
     /// Receives as many streams as there are queues, at the hosts to which RSS assigns them.
     #[cfg(feature = "af-xdp")]
     fn run_queues(self, count: u32) -> Result<(), Failure> {
+        use std::sync::Mutex;
         use std::sync::mpsc::channel;
 
         use crate::check::Unusable;
         use crate::queues::with_queues;
+        use crate::threads::divide;
         use streams::{Part, receive_streams, serve_queue};
 
         let expected = self.streams.unwrap_or(count);
         if self.out.is_some() {
             return Err(Unusable::new("queues", count, "it needs to do without --out").into());
         }
-        let (ready, hosts) = channel();
+        // A host that does not get as far drops its sender, so that nobody waits for it.
+        let (ready, hosts): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
+        let ready: Vec<_> = ready.into_iter().map(|one| Mutex::new(Some(one))).collect();
         std::thread::scope(|scope| {
-            let streams = scope.spawn(|| receive_streams(&self, hosts, count, expected));
-            let queues = with_queues(&self.stack, count, {
-                |queue, opened| serve_queue(&self.stack, queue, opened, ready.clone())
+            let streams = scope.spawn(|| receive_streams(&self, hosts, expected));
+            let queues = with_queues(&self.stack, count, |queue, opened| {
+                let mut ready = ready[queue as usize]
+                    .lock()
+                    .map_err(|_| Failure::Panicked)?;
+                serve_queue(&self.stack, queue, opened, ready.take())
             });
             drop(ready);
-            let streams = streams.join();
-            let streams = streams.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let parts = [queues?, streams?].concat();
-            Part::publish(&parts, &self.transfer)
+            let streams = streams.join().map_err(|_| Failure::Panicked)?;
+            let ((mut parts, failed), streams) = (divide(queues?), streams?);
+            let cut_short = streams.iter().filter(|part| part.is_cut_short()).count();
+            parts.extend(streams);
+            Part::publish(&parts, &self.transfer)?;
+            failed?;
+            match cut_short {
+                0 => Ok(()),
+                cut_short => Err(Failure::CutShort(cut_short)),
+            }
         })
     }
 

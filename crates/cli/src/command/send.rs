@@ -68,18 +68,19 @@ impl SendArgs {
         with_device(&stack, sender)
     }
 
-    /// Sends an equal part from each of `count` queues.
+    /// Sends an equal part from each of `count` queues. A part that fails leaves the others alone.
     #[cfg(feature = "af-xdp")]
     fn run_queues(self, count: u32) -> Result<(), Failure> {
         use crate::check::Unusable;
         use crate::queues::{own_address, with_queues};
+        use crate::threads::divide;
 
         if self.file.is_some() || self.cc_trace.is_some() {
             let problem = "it needs --bytes or --seconds, and no --cc-trace";
             return Err(Unusable::new("queues", count, problem).into());
         }
         let bytes = self.bytes.map(|Size(bytes)| bytes);
-        let summaries = with_queues(&self.stack, count, |queue, opened| {
+        let ended = with_queues(&self.stack, count, |queue, opened| {
             let part = |bytes: u64| {
                 bytes / u64::from(count) + u64::from(u64::from(queue) < bytes % u64::from(count))
             };
@@ -95,7 +96,9 @@ impl SendArgs {
                 ..summary
             })
         })?;
-        Summary::publish_all(&summaries, &self.transfer)
+        let (summaries, failed) = divide(ended);
+        Summary::publish_all(&summaries, &self.transfer)?;
+        failed
     }
 
     /// Sends `source` on an open device, from `local` if given.

@@ -88,6 +88,26 @@ fn a_link_that_is_down_keeps_packets_and_sends_them_later() {
     assert_eq!(right.marks(1), [42]);
 }
 
+/// A device that only receives has no next wake that would find the link up.
+#[test]
+fn the_failure_of_a_link_that_was_down_ends_without_a_wake() {
+    let pair = pair_or_skip!();
+    let mut left = Port::new(&pair.left);
+    let mut failure = || pair.left.inside(|| left.device.failure());
+    pair.left.ip(&["link", "set", &pair.left.interface, "down"]);
+    assert_eq!(failure(), None, "nobody has tried to send");
+    left.put(&pair.right, 1);
+    left.device.doorbell(NOW);
+    let mut failure = || pair.left.inside(|| left.device.failure());
+    assert_eq!(failure(), Some(Failure::LinkDown));
+    pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
+    pair.left.wait_for_link();
+    let wakes = left.device.statistics().device.wakes;
+    assert_eq!(pair.left.inside(|| left.device.failure()), None);
+    assert_eq!(left.device.statistics().device.wakes, wakes);
+    left.settle();
+}
+
 #[test]
 fn a_reset_gives_every_packet_back_and_bars_reuse_until_the_kernel_lets_go() {
     let pair = pair_or_skip!();

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::args::{StackArgs, TransferArgs};
 use crate::command::receive::ReceiveArgs;
 use crate::failure::Failure;
-use crate::open::Opened;
+use crate::open::{Opened, RingCounts, queues_condition};
 use crate::queues::QueueDevice;
 use crate::report::{gbit_per_s, json_line, limited, print_json, rounded};
 use crate::session::Session;
@@ -40,14 +40,16 @@ pub(super) enum Part {
         dql_limit_bytes: Option<u64>,
         drops: u64,
         rebinds: u64,
+        ring: Option<RingCounts>,
     },
-    /// A stream.
+    /// A stream: its digest, or why it was cut short.
     Stream {
         from: SocketAddr,
         bytes: u64,
         seconds: f64,
         gbit_per_s: f64,
         sha256: Option<String>,
+        error: Option<String>,
     },
 }
 
@@ -62,6 +64,7 @@ impl Part {
                 dql_limit_bytes,
                 drops,
                 rebinds,
+                ring,
             } => {
                 let limit =
                     dql_limit_bytes.map_or("its ring".to_owned(), |limit| format!("{limit} bytes"));
@@ -69,18 +72,33 @@ impl Part {
                     "receiver: queue {queue}: {frames_in} frames in, {frames_out} out, {drops} drops in the qdisc, \
                      device limited to {limit}, {rebinds} resets of the device"
                 );
+                if let Some(ring) = ring {
+                    println!("receiver: queue {queue}: {ring}");
+                }
             }
+            Self::Stream {
+                from,
+                bytes,
+                error: Some(error),
+                ..
+            } => println!("receiver: {bytes} bytes from {from}, then: {error}"),
             Self::Stream {
                 from,
                 bytes,
                 seconds,
                 gbit_per_s,
                 sha256,
+                error: None,
             } => println!(
                 "receiver: {bytes} bytes from {from} in {seconds:.3} s = {gbit_per_s:.3} Gbit/s, sha256 {}",
                 sha256.as_deref().unwrap_or("not computed")
             ),
         }
+    }
+
+    /// True for a stream that was cut short.
+    pub(super) fn is_cut_short(&self) -> bool {
+        matches!(self, Self::Stream { error: Some(_), .. })
     }
 
     /// Prints all, and writes them to the file that the options name.
@@ -105,16 +123,17 @@ pub(super) fn serve_queue(
     args: &StackArgs,
     queue: u32,
     opened: Opened<QueueDevice>,
-    ready: Sender<Ready>,
+    ready: Option<Sender<Ready>>,
 ) -> Result<Part, Failure> {
     let mode = opened.mode.clone();
     let mut session = Session::new(opened, args)?;
     let stopper = session.event_loop.stopper();
     serve(&mut session, args, move |stack| {
         // Nobody listens if another queue has failed.
-        let _ = ready.send((stack, stopper));
+        let _ = ready.map(|ready| ready.send((stack, stopper)));
     })?;
     let (host, port) = (session.host.stats(), session.host.port());
+    let condition = queues_condition(port.ring().device().inner());
     Ok(Part::Queue {
         queue,
         mode,
@@ -122,19 +141,22 @@ pub(super) fn serve_queue(
         frames_out: host.completed,
         dql_limit_bytes: limited(port.ring().limit().limit()),
         drops: port.qdisc().stats().drops(),
-        rebinds: port.ring().device().inner().rebinds().count,
+        rebinds: condition.rebinds,
+        ring: condition.ring,
     })
 }
 
-/// Receives `expected` streams at all `count` hosts, then stops them.
+/// Receives `expected` streams at the hosts of all queues, then stops them. A stream that is cut short,
+/// as by the end of its host, leaves the others alone.
 pub(super) fn receive_streams(
     args: &ReceiveArgs,
-    hosts: Receiver<Ready>,
-    count: u32,
+    hosts: Vec<Receiver<Ready>>,
     expected: u32,
 ) -> Result<Vec<Part>, Failure> {
-    let (stacks, stoppers): (Vec<_>, Vec<_>) = hosts.into_iter().take(count as usize).unzip();
-    if stacks.len() < count as usize {
+    let count = hosts.len();
+    let ready = hosts.into_iter().flat_map(|host| host.recv());
+    let (stacks, stoppers): (Vec<_>, Vec<_>) = ready.unzip();
+    if stacks.len() < count {
         // The failure of the other queue is reported.
         stoppers.iter().for_each(Stopper::stop);
         return Ok(Vec::new());
@@ -154,8 +176,7 @@ pub(super) fn receive_streams(
         }
         let mut lines = Vec::new();
         for task in tasks {
-            let line = task.await.map_err(std::io::Error::from)?;
-            lines.push(line?);
+            lines.push(task.await.map_err(std::io::Error::from)?);
         }
         sleep(FAREWELL).await;
         Ok(lines)
@@ -165,35 +186,46 @@ pub(super) fn receive_streams(
 }
 
 /// Reads a stream to its end, and confirms it by closing our half.
-async fn receive(
-    mut stream: TcpStream,
-    from: SocketAddr,
-    silence: Duration,
-    digest: bool,
-) -> Result<Part, Failure> {
+async fn receive(mut stream: TcpStream, from: SocketAddr, silence: Duration, digest: bool) -> Part {
     let clock = Clock::start();
     let begun = clock.now();
-    let mut hasher = digest.then(Sha256::new);
-    let (mut block, mut bytes) = (vec![0; BLOCK], 0);
-    loop {
-        let read = timeout(silence, stream.read(&mut block)).await;
-        let len = read.map_err(|_| Failure::Silent(silence))??;
-        if len == 0 {
-            break;
-        }
-        bytes += len as u64;
+    let (mut hasher, mut bytes) = (digest.then(Sha256::new), 0);
+    let ended = read(&mut stream, silence, |block| {
+        bytes += block.len() as u64;
         if let Some(hasher) = &mut hasher {
-            hasher.update(&block[..len]);
+            hasher.update(block);
         }
+    });
+    let ended = ended.await.map(|()| clock.now() - begun);
+    if ended.is_ok() {
+        stream.finish();
+        sleep(FAREWELL).await;
+    } else {
+        stream.abort();
     }
-    let time = clock.now() - begun;
-    stream.finish();
-    sleep(FAREWELL).await;
-    Ok(Part::Stream {
+    let time = *ended.as_ref().unwrap_or(&Duration::ZERO);
+    Part::Stream {
         from,
         bytes,
         seconds: rounded(time.as_secs_f64()),
         gbit_per_s: gbit_per_s(bytes, time),
-        sha256: hasher.map(hex),
-    })
+        sha256: hasher.filter(|_| ended.is_ok()).map(hex),
+        error: ended.err().map(|failure| failure.to_string()),
+    }
+}
+
+/// Reads blocks to the end of `stream`.
+async fn read(
+    stream: &mut TcpStream,
+    silence: Duration,
+    mut store: impl FnMut(&[u8]),
+) -> Result<(), Failure> {
+    let mut block = vec![0; BLOCK];
+    loop {
+        let read = timeout(silence, stream.read(&mut block)).await;
+        match read.map_err(|_| Failure::Silent(silence))?? {
+            0 => return Ok(()),
+            len => store(&block[..len]),
+        }
+    }
 }
