@@ -23,7 +23,7 @@ fn add(report: &Report, depth: usize, lines: &mut Vec<String>) {
     let mut passed = Vec::new();
     if let Some(common) = &report.common {
         passed.push(format!(
-            "sent {} packets {}, dropped {}, waiting {} packets {}",
+            "sent {} packets {}, dropped {}, backlog {} packets {}",
             common.sent_packets,
             bytes(common.sent_bytes.get()),
             common.drops,

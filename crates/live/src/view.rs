@@ -22,6 +22,8 @@ const COLUMNS: u16 = 46;
 const LEAST_TREE: u16 = 5;
 /// Rows below the ports from which on the report and a table are both shown.
 const BOTH: u16 = 14;
+/// Rows below the report from which on the hosts leave room for the flows.
+const BOTH_TABLES: u16 = 10;
 
 /// A user's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,10 +150,20 @@ impl View {
                 port::draw(frame, *cell, &self.history, number, number == self.chosen);
             }
         }
+        if count > beside * rows && !blocks.is_empty() {
+            let place = format!(" {} of {count} ", self.chosen + 1);
+            let border = Rect {
+                width: blocks.width.saturating_sub(1),
+                height: 1,
+                ..blocks
+            };
+            frame.render_widget(Line::raw(place).right_aligned(), border);
+        }
         rest
     }
 
-    /// Draws the report of the chosen port's qdisc tree, or its hosts or flows; both if there is room.
+    /// Draws the report of the chosen port's qdisc tree, its hosts and its flows, as many of them as
+    /// there is room for.
     fn below(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let Some(port) = self
             .history
@@ -164,7 +176,7 @@ impl View {
             return self.tree(frame, area);
         }
         let lines = wrapped(&port.qdisc.lines, area.width.saturating_sub(2).into());
-        let lines = lines.len() as u16 + 2;
+        let (lines, hosts) = (lines.len() as u16 + 2, port.hosts.len());
         let table = match self.below {
             Below::Qdisc | Below::Hosts => Table::Hosts,
             Below::Flows => Table::Flows,
@@ -175,6 +187,15 @@ impl View {
                 Layout::vertical([Constraint::Length(lines.min(most)), Constraint::Min(0)])
                     .areas(area);
             self.tree(frame, above);
+            let rest = if table == Table::Hosts && rest.height >= BOTH_TABLES {
+                let hosts = (hosts as u16).saturating_add(3).min(rest.height / 2);
+                let [hosts, flows] =
+                    Layout::vertical([Constraint::Length(hosts), Constraint::Min(0)]).areas(rest);
+                talkers::draw(frame, flows, &self.history, self.chosen, Table::Flows);
+                hosts
+            } else {
+                rest
+            };
             talkers::draw(frame, rest, &self.history, self.chosen, table);
         } else if self.below == Below::Qdisc {
             self.tree(frame, area);

@@ -172,6 +172,7 @@ fn hosts_and_flows_share_the_screen_with_the_qdisc_or_take_turns() {
     let row = "10.0.0.1 (source)";
     let tall = drawn(&mut view, 80, 48);
     assert!(tall.contains("its qdisc") && tall.contains(row), "{tall}");
+    assert!(tall.contains("udp 10.0.0.1:9 > 10.0.0.2:53 "), "{tall}");
     let row = tall.lines().find(|line| line.contains(row)).expect("found");
     let cells: Vec<_> = row.split_whitespace().skip(2).collect();
     assert_eq!(
@@ -197,8 +198,11 @@ fn the_chosen_port_is_shown_even_where_there_is_room_for_one() {
         first.contains("to right (eth1) · tbf") && !first.contains("to left (eth0) ·"),
         "{first}"
     );
+    assert!(first.contains("─ 1 of 2 ┐"), "{first}");
     view.key(Key::Next);
     let second = drawn(&mut view, 60, 20);
+    assert!(second.contains("─ 2 of 2 ┐"), "{second}");
+    assert!(!drawn(&mut view, 110, 20).contains(" of 2 "));
     assert!(
         second.contains("to left (eth0) ·") && !second.contains("to right (eth1) ·"),
         "{second}"
