@@ -1,6 +1,7 @@
 """The programs of scripts/check-gateway.
 
-    serve                          an HTTP server on 127.0.0.1:8799; /N is a body of N bytes
+    serve                          an HTTP server on 127.0.0.1:8799 and [::1]:8799; /N is a body of N bytes
+    ipv6 ADDRESS                   pings and fetches over IPv6
     download ADDRESS FLOWS DONE    fetches on FLOWS connections until the file DONE exists
     measure ADDRESS DIRECTORY      pings and fetches, idle and then after it has made DIRECTORY/go
     echo PORT                      echoes datagrams and connections until a datagram says so
@@ -42,6 +43,10 @@ class Bodies(BaseHTTPRequestHandler):
 
 class Server(ThreadingHTTPServer):
     request_queue_size = 128
+
+
+class ServerV6(Server):
+    address_family = socket.AF_INET6
 
 
 def fetch(address, count):
@@ -140,10 +145,15 @@ def ask(port):
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         server = Server(("127.0.0.1", PORT), Bodies)
+        second = ServerV6(("::1", PORT), Bodies)
+        threading.Thread(target=second.serve_forever, daemon=True).start()
         print("listening", flush=True)
         server.serve_forever()
     elif sys.argv[1] == "download":
         download(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    elif sys.argv[1] == "ipv6":
+        assert len(pings(sys.argv[2])) > 140
+        fetch(f"[{sys.argv[2]}]", BULK)
     elif sys.argv[1] == "echo":
         echo(int(sys.argv[2]))
     elif sys.argv[1] == "ask":

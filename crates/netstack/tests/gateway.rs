@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_netstack::device::{FrameSocket, FrameStream};
-use tautline_netstack::gateway::{Gateway, GatewayConfig};
+use tautline_netstack::gateway::{Gateway, GatewayConfig, Subnet};
 use tautline_netstack::{Cidr, Netstack};
 use tautline_rt::UdpSocket;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,13 +24,15 @@ fn at(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-/// A sandbox's own stack with `address`.
-fn guest<D: tautline_netstack::device::Device>(device: D, address: &str) -> Netstack {
-    let address: Cidr = format!("{address}/24").parse().expect("an address");
+/// A sandbox's own stack with the addresses of sandbox `number`.
+fn guest<D: tautline_netstack::device::Device>(device: D, number: usize) -> Netstack {
+    let subnet = Subnet::default();
     Netstack::builder(device)
         .mac([2, 0, 0, 0, 0, 9])
-        .address(address)
-        .gateway([10, 0, 2, 2])
+        .address(Cidr::new(subnet.sandbox(number), 24))
+        .address(Cidr::new(subnet.sandbox_v6(number), 64))
+        .gateway(subnet.gateway())
+        .gateway(Subnet::ROUTER)
         .build()
         .expect("a runtime")
 }
@@ -43,11 +45,11 @@ async fn network(config: GatewayConfig) -> (&'static Gateway, [Netstack; 2]) {
     let (ours, theirs) = UnixStream::pair().expect("sockets");
     let attached = gateway.attach(0, FrameStream::new(ours, MTU));
     attached.expect("there is room");
-    let first = guest(FrameStream::new(theirs, MTU), "10.0.2.15");
+    let first = guest(FrameStream::new(theirs, MTU), 0);
     let (ours, theirs) = UnixDatagram::pair().expect("sockets");
     let attached = gateway.attach(1, FrameSocket::new(ours, MTU));
     attached.expect("there is room");
-    let second = guest(FrameSocket::new(theirs, MTU), "10.0.2.16");
+    let second = guest(FrameSocket::new(theirs, MTU), 1);
     tokio::spawn(gateway.run());
     (gateway, [first, second])
 }
@@ -58,7 +60,11 @@ fn body(len: usize) -> Vec<u8> {
 
 /// A server on the host that sends `len` bytes to everyone.
 async fn server(len: usize) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    server_at("127.0.0.1:0", len).await
+}
+
+async fn server_at(address: &str, len: usize) -> u16 {
+    let listener = TcpListener::bind(address).await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -94,6 +100,58 @@ async fn sandboxes_reach_the_host_by_the_gateways_address_and_not_each_other() {
         guests[0].connect(at("10.0.2.16:80")),
     )
     .await;
+    assert!(!matches!(neighbor, Ok(Ok(_))), "they are apart");
+}
+
+/// Over IPv6: connections, names, a refused neighbor, and an address that the sandbox has chosen itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn sandboxes_speak_ipv6_from_any_address_of_their_network() {
+    let resolver = tokio::net::UdpSocket::bind("[::1]:0").await;
+    let resolver = resolver.expect("a port");
+    let config = GatewayConfig {
+        host_loopback: true,
+        resolver: Some(resolver.local_addr().expect("bound")),
+        ..GatewayConfig::default()
+    };
+    let (gateway, guests) = network(config).await;
+    tokio::spawn(async move {
+        let mut buffer = [0; 2000];
+        while let Ok((len, from)) = resolver.recv_from(&mut buffer).await {
+            resolver.send_to(&buffer[..len], from).await.expect("sent");
+        }
+    });
+    let port = server_at("[::1]:0", 300_000).await;
+    let host = SocketAddr::new(at("[fd00:a00:200::2]:0").ip(), port);
+    let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+    let attached = gateway.attach(2, FrameSocket::new(ours, MTU));
+    attached.expect("there is room");
+    let chosen: Cidr = "fd00:a00:200:11:0:5eff:fe00:1/64"
+        .parse()
+        .expect("an address");
+    let third = Netstack::builder(FrameSocket::new(theirs, MTU));
+    let third = third.mac([2, 0, 0, 0, 0, 9]).address(chosen);
+    let third = third.gateway(Subnet::ROUTER).build().expect("a runtime");
+    for guest in guests.iter().chain([&third]) {
+        let mut stream = within(guest.connect(host)).await.expect("forwarded");
+        let mut all = Vec::new();
+        within(stream.read_to_end(&mut all)).await.expect("whole");
+        assert!(all == body(300_000), "{} bytes", all.len());
+        for prohibited in ["[::1]:0", "[fe80::2]:0", "[::ffff:127.0.0.1]:0"] {
+            let prohibited = SocketAddr::new(at(prohibited).ip(), port);
+            let connected = timeout(Duration::from_millis(300), guest.connect(prohibited)).await;
+            assert!(!matches!(connected, Ok(Ok(_))), "{prohibited}");
+        }
+    }
+    let own = SocketAddr::new(Subnet::default().sandbox_v6(1).into(), 5000);
+    let socket = UdpSocket::bind(guests[1].handle(), own).await;
+    let (socket, mut buffer) = (socket.expect("free"), [0; 2000]);
+    let server = at("[fd00:a00:200::3]:53");
+    socket.send_to(b"name", server).await.expect("a route");
+    let (len, from) = within(socket.recv_from(&mut buffer)).await.expect("up");
+    assert_eq!((&buffer[..len], from), (&b"name"[..], server));
+    let _listening = guests[1].tcp_incoming().await.expect("the first");
+    let neighbor = guests[0].connect(at("[fd00:a00:200:10::10]:80"));
+    let neighbor = timeout(Duration::from_secs(1), neighbor).await;
     assert!(!matches!(neighbor, Ok(Ok(_))), "they are apart");
 }
 
@@ -176,14 +234,16 @@ async fn a_sandbox_with_anothers_address_is_not_heard() {
         ..GatewayConfig::default()
     };
     let (gateway, _guests) = network(config).await;
-    let port = server(10).await;
+    let (port, port_v6) = (server(10).await, server_at("[::1]:0", 10).await);
     let (ours, theirs) = UnixDatagram::pair().expect("sockets");
     let attached = gateway.attach(2, FrameSocket::new(ours, MTU));
     attached.expect("there is room");
-    let liar = guest(FrameSocket::new(theirs, MTU), "10.0.2.15");
-    let host = SocketAddr::from(([10, 0, 2, 2], port));
-    let connected = timeout(Duration::from_secs(1), liar.connect(host)).await;
-    assert!(!matches!(connected, Ok(Ok(_))));
+    let liar = guest(FrameSocket::new(theirs, MTU), 0);
+    for (host, port) in [("10.0.2.2", port), ("fd00:a00:200::2", port_v6)] {
+        let host = SocketAddr::new(host.parse().expect("an address"), port);
+        let connected = timeout(Duration::from_secs(1), liar.connect(host)).await;
+        assert!(!matches!(connected, Ok(Ok(_))), "{host}");
+    }
 }
 
 /// The first sandbox routes for a network behind it; other ports may not use its addresses.

@@ -370,6 +370,26 @@ fn interleaved_flows_are_merged_each() {
     }
 }
 
+/// The sender has nothing further to send after PSH (Linux `tcp_gro_receive`), so its packet ends there: later segments
+/// of the burst begin another.
+#[test]
+fn psh_ends_the_packet() {
+    let mut device = device(8);
+    for (place, flags) in [ACK, ACK | PSH, ACK, ACK].into_iter().enumerate() {
+        let segment = segment(1, 1 + 100 * place as u32, 100, flags);
+        device
+            .inner_mut()
+            .arrived
+            .push_back(ethernet(false, &segment));
+    }
+    for _ in 0..2 {
+        let received = device.receive(NOW).expect("two segments each");
+        assert_eq!(received.bytes().len(), 14 + 20 + 32 + 200);
+        device.recycle(received.frame);
+    }
+    assert!(device.receive(NOW).is_none());
+}
+
 /// A flow that never pauses keeps the host from its first packet for 256 frames, not for 64 packets.
 #[test]
 fn a_call_reads_a_bounded_number_of_frames() {

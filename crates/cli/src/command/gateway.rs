@@ -35,6 +35,8 @@ Sandboxes, numbered from 1 in the order given:
   stream:PATH   a Unix socket for QEMU: -netdev stream,id=n,addr.type=unix,addr.path=PATH
   dgram:PATH    the same: -netdev dgram,id=n,local.type=unix,local.path=OTHER,remote.type=unix,remote.path=PATH
 The first is 10.0.2.15, the next 10.0.2.16, assigned by DHCP unless set here; the gateway is 10.0.2.2, the name server 10.0.2.3.
+Over IPv6 the first is fd00:a00:200:f::f or any address of fd00:a00:200:f::/64, by router advertisement; the gateway is
+fd00:a00:200::2, the name server fd00:a00:200::3.
 All share the qdisc toward them; HTB with a class for each sandbox: `htb default 1; class add parent 1: classid 1:1 htb rate 40mbit; \
 class add parent 1: classid 1:2 htb rate 10mbit; filter add parent 1: protocol ip u32 match ip dst 10.0.2.16 flowid 1:2`.";
 
@@ -55,7 +57,7 @@ pub struct GatewayArgs {
     /// DNS server [default: the first in /etc/resolv.conf]
     #[arg(long)]
     dns: Option<IpAddr>,
-    /// Map the gateway's address to the host's 127.0.0.1
+    /// Map the gateway's addresses to the host's 127.0.0.1 and ::1
     #[arg(long)]
     host_loopback: bool,
     /// Network of the sandboxes, a /24

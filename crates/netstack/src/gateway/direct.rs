@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tautline_stack::Rejection;
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::{Notify, OnceCell};
 
 use super::GatewayConfig;
 use crate::relay::{Associate, Association, Upstream};
@@ -28,22 +29,27 @@ impl Direct {
 /// the host's own network, except the name server and, if allowed, the loopback address through the
 /// gateway's.
 fn target(config: &GatewayConfig, to: SocketAddr) -> Result<SocketAddr, Rejection> {
-    let IpAddr::V4(ip) = to.ip() else {
-        return Err(Rejection::Prohibited);
-    };
-    let subnet = config.subnet;
-    if ip == subnet.resolver() {
+    let (ip, subnet) = (to.ip(), config.subnet);
+    if subnet.is_resolver(ip) {
         let resolver = config.resolver.filter(|_| to.port() == DNS_PORT);
         return resolver.ok_or(Rejection::Reset);
     }
-    if ip == subnet.gateway() {
-        let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), to.port());
+    if subnet.is_gateway(ip) {
+        let loopback: IpAddr = match ip {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let loopback = SocketAddr::new(loopback, to.port());
         let allowed = Some(loopback).filter(|_| config.host_loopback);
         return allowed.ok_or(Rejection::Reset);
     }
-    // In Linux 0.0.0.0 reaches the host itself.
-    let is_this_host = ip.is_loopback() || ip.octets()[0] == 0;
-    if is_this_host || ip.is_broadcast() || ip.is_multicast() || subnet.contains(ip) {
+    let is_special = match ip {
+        // In Linux 0.0.0.0 reaches the host itself.
+        IpAddr::V4(ip) => ip.is_loopback() || ip.octets()[0] == 0 || ip.is_broadcast(),
+        // The first 96 bits zero, as in ::1, or an IPv4 address that is written as one of IPv6.
+        IpAddr::V6(ip) => ip.to_ipv4().is_some() || ip.is_unicast_link_local(),
+    };
+    if is_special || ip.is_multicast() || subnet.contains(ip) {
         return Err(Rejection::Prohibited);
     }
     Ok(to)
@@ -72,16 +78,21 @@ impl Associate for Direct {
     async fn associate(&self) -> io::Result<DirectAssociation> {
         Ok(DirectAssociation {
             config: self.0,
-            socket: UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
+            v4: UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await?,
+            v6: OnceCell::new(),
+            opened: Notify::new(),
             translated: Mutex::default(),
         })
     }
 }
 
-/// A socket for the datagrams of one sender.
+/// The sockets for the datagrams of one sender.
 pub(super) struct DirectAssociation {
     config: GatewayConfig,
-    socket: UdpSocket,
+    v4: UdpSocket,
+    /// Opened for the first datagram over IPv6.
+    v6: OnceCell<UdpSocket>,
+    opened: Notify,
     /// The destination that the sender named, by the one that the socket sent to.
     translated: Mutex<HashMap<SocketAddr, SocketAddr>>,
 }
@@ -90,6 +101,30 @@ impl DirectAssociation {
     fn translated(&self) -> MutexGuard<'_, HashMap<SocketAddr, SocketAddr>> {
         let locked = self.translated.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The socket toward `target`.
+    async fn socket_for(&self, target: SocketAddr) -> io::Result<&UdpSocket> {
+        if target.is_ipv4() {
+            return Ok(&self.v4);
+        }
+        let open = || async {
+            let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).await?;
+            self.opened.notify_one();
+            Ok(socket)
+        };
+        self.v6.get_or_try_init(open).await
+    }
+
+    /// Waits for a datagram over IPv6.
+    async fn v6_readable(&self) -> io::Result<&UdpSocket> {
+        loop {
+            if let Some(socket) = self.v6.get() {
+                socket.readable().await?;
+                return Ok(socket);
+            }
+            self.opened.notified().await;
+        }
     }
 }
 
@@ -105,12 +140,23 @@ impl Association for DirectAssociation {
             }
         }
         // A datagram that the kernel refuses is lost; the next may have another destination.
-        let _ = self.socket.send_to(data, target).await;
+        if let Ok(socket) = self.socket_for(target).await {
+            let _ = socket.send_to(data, target).await;
+        }
         Ok(())
     }
 
     async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
-        let (len, from) = self.socket.recv_from(buffer).await?;
+        let (len, from) = loop {
+            let socket = tokio::select! {
+                ready = self.v4.readable() => ready.map(|()| &self.v4),
+                socket = self.v6_readable() => socket,
+            };
+            match socket?.try_recv_from(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => break received?,
+            }
+        };
         let named = self.translated().get(&from).copied();
         Ok((named.unwrap_or(from), 0..len))
     }
@@ -139,18 +185,36 @@ mod tests {
             "255.255.255.255:80",
             "10.0.2.16:80",
             "[::ffff:127.0.0.1]:80",
+            "[::ffff:192.0.2.1]:80",
+            "[::127.0.0.1]:80",
             "[::1]:80",
+            "[::]:80",
+            "[fe80::1]:80",
+            "[ff02::1]:80",
+            "[fd00:a00:200:10::10]:80",
+            "[fd00:a00:200::1]:80",
         ] {
             let refused = target(&open, at(prohibited));
             assert_eq!(refused, Err(Rejection::Prohibited), "{prohibited}");
         }
-        let outside = at("192.0.2.1:80");
-        assert_eq!(target(&closed, outside), Ok(outside));
-        for host in ["10.0.2.2:80", "10.0.2.3:53"] {
+        for outside in [at("192.0.2.1:80"), at("[2001:db8::1]:80")] {
+            assert_eq!(target(&closed, outside), Ok(outside));
+        }
+        let hosts = ["10.0.2.2:80", "10.0.2.3:53"];
+        for host in hosts
+            .into_iter()
+            .chain(["[fd00:a00:200::2]:80", "[fd00:a00:200::3]:53"])
+        {
             assert_eq!(target(&closed, at(host)), Err(Rejection::Reset), "{host}");
         }
         assert_eq!(target(&open, at("10.0.2.2:80")), Ok(at("127.0.0.1:80")));
-        assert_eq!(target(&open, at("10.0.2.3:53")), Ok(resolver));
+        assert_eq!(
+            target(&open, at("[fd00:a00:200::2]:80")),
+            Ok(at("[::1]:80"))
+        );
+        for asked in ["10.0.2.3:53", "[fd00:a00:200::3]:53"] {
+            assert_eq!(target(&open, at(asked)), Ok(resolver));
+        }
         let other = target(&open, at("10.0.2.3:80"));
         assert_eq!(other, Err(Rejection::Reset));
     }

@@ -6,12 +6,15 @@
 //! not reach each other. Toward the clients all of them share one queueing discipline: CAKE with
 //! `dual-dsthost`, or HTB with a class each.
 //!
-//! The sandboxes have IPv4 only; ports of the host of either family are forwarded to them. The gateway
-//! answers echo requests itself, whatever their destination.
+//! Over IPv6 each sandbox has a network of its own, which router advertisements name; addresses in it are
+//! the sandbox's. Packets with extension headers are dropped, and ports of the host, of either family,
+//! are forwarded to a sandbox's IPv4 address. The gateway answers echo requests itself, whatever their
+//! destination.
 
 mod dhcp;
 mod direct;
 mod forward;
+mod router;
 mod subnet;
 mod switch;
 
@@ -44,8 +47,8 @@ pub struct GatewayConfig {
     pub mtu: usize,
     /// The name server to which [`Subnet::resolver`] forwards. Default none.
     pub resolver: Option<SocketAddr>,
-    /// Whether [`Subnet::gateway`] maps to the host's 127.0.0.1, where servers may trust every
-    /// client. Default no.
+    /// Whether [`Subnet::gateway`] maps to the host's 127.0.0.1, and [`Subnet::gateway_v6`] to ::1, where
+    /// servers may trust every client. Default no.
     pub host_loopback: bool,
     /// A network behind the first sandbox, which routes to it. Default none.
     pub behind: Option<Cidr>,
@@ -86,13 +89,18 @@ impl Gateway {
     ) -> io::Result<Self> {
         let (attach, attached) = unbounded_channel();
         let switch = Switch::new(&config, attached);
+        let subnet = config.subnet;
         let address = |ip| Cidr::new(ip, Subnet::PREFIX);
+        let address_v6 = |ip| Cidr::new(ip, Subnet::ALL_V6);
         let builder = Netstack::builder(switch)
             .mac(MAC)
-            .address(address(config.subnet.gateway()))
-            .address(address(config.subnet.resolver()))
-            .gateway(config.subnet.sandbox(0))
-            .owns(Cidr::ALL_IPV4);
+            .address(address(subnet.gateway()))
+            .address(address(subnet.resolver()))
+            .address(address_v6(subnet.gateway_v6()))
+            .address(address_v6(subnet.resolver_v6()))
+            .gateway(subnet.sandbox(0))
+            .owns(Cidr::ALL_IPV4)
+            .owns(Cidr::ALL_IPV6);
         Ok(Self {
             config,
             stack: configure(builder).build()?,

@@ -1,17 +1,26 @@
 //! [`Switch`]: a port for each sandbox, as one device.
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::task::{Context, Poll};
 
-use smoltcp::wire::{ArpPacket, EthernetFrame, EthernetProtocol, Ipv4Packet};
+use smoltcp::wire::{
+    ArpPacket, EthernetAddress, EthernetFrame, EthernetProtocol, Icmpv6Packet, IpProtocol,
+    Ipv4Packet, Ipv6Packet,
+};
 use tautline_base::Medium;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{GatewayConfig, Subnet, dhcp};
+use super::{GatewayConfig, Subnet, dhcp, router};
 use crate::Cidr;
 use crate::device::PacketIo;
 
+/// Most answers about neighbors that the stack has not received; it asks again.
+const ANSWERS: usize = 64;
+/// Least MTU of IPv6 (RFC 8200 §5).
+const IPV6_MTU: usize = 1280;
 /// Dropped frames before other tasks run.
 const DROPPED: usize = 64;
 
@@ -25,38 +34,82 @@ pub struct Switch {
     behind: Option<Cidr>,
     mtu: usize,
     ports: Vec<Option<Box<dyn PacketIo>>>,
+    /// By port, the hardware address of its last packet of IPv6.
+    macs: Vec<Option<EthernetAddress>>,
+    /// Frames for the stack that answer its neighbor solicitations.
+    answers: VecDeque<Vec<u8>>,
     attached: UnboundedReceiver<Attached>,
+    /// Router advertisements to every port.
+    advertise: Interval,
     /// The port that is polled first.
     next: usize,
 }
 
-/// The IPv4 addresses in a frame: sender and receiver of a packet, or those of an ARP message.
-fn ends(frame: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
+/// The addresses in a frame: sender and receiver of a packet, or those of an ARP message.
+fn ends(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     let frame = EthernetFrame::new_checked(frame).ok()?;
     match frame.ethertype() {
         EthernetProtocol::Ipv4 => {
             let packet = Ipv4Packet::new_checked(frame.payload()).ok()?;
-            Some((packet.src_addr(), packet.dst_addr()))
+            Some((packet.src_addr().into(), packet.dst_addr().into()))
         }
+        EthernetProtocol::Ipv6 => ends_v6(frame.payload()),
         EthernetProtocol::Arp => {
             let packet = ArpPacket::new_checked(frame.payload()).ok()?;
             let address = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).ok().map(Ipv4Addr::from);
             let sender = address(packet.source_protocol_addr())?;
-            Some((sender, address(packet.target_protocol_addr())?))
+            let target = address(packet.target_protocol_addr())?;
+            Some((sender.into(), target.into()))
         }
         _ => None,
     }
 }
 
+/// [`ends`] of a packet of IPv6. None for neighbor discovery, in which the switch stands between the
+/// stack and the ports, nor for one with extension headers, behind which a message of it could be.
+fn ends_v6(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    let packet = Ipv6Packet::new_checked(packet).ok()?;
+    match packet.next_header() {
+        IpProtocol::Tcp | IpProtocol::Udp => {}
+        IpProtocol::Icmpv6 => {
+            let message = Icmpv6Packet::new_checked(packet.payload()).ok()?;
+            if message.msg_type().is_ndisc() {
+                return None;
+            }
+        }
+        _ => return None,
+    }
+    Some((packet.src_addr().into(), packet.dst_addr().into()))
+}
+
 impl Switch {
     pub(super) fn new(config: &GatewayConfig, attached: UnboundedReceiver<Attached>) -> Self {
+        let mut advertise = interval(router::INTERVAL);
+        advertise.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             subnet: config.subnet,
             behind: config.behind,
             mtu: config.mtu,
             ports: Vec::new(),
+            macs: Vec::new(),
+            answers: VecDeque::new(),
             attached,
+            advertise,
             next: 0,
+        }
+    }
+
+    /// Advertises the router to the devices at `ports` that have one. A device that is busy gets the next
+    /// one.
+    fn advertise(&mut self, ports: std::ops::Range<usize>, context: &mut Context<'_>) {
+        if self.mtu < IPV6_MTU {
+            return;
+        }
+        for (number, device) in self.ports.iter_mut().enumerate() {
+            if let Some(device) = device.as_mut().filter(|_| ports.contains(&number)) {
+                let frame = router::advertisement(self.subnet, number, self.mtu);
+                let _ = device.poll_send(context, &frame);
+            }
         }
     }
 
@@ -64,34 +117,58 @@ impl Switch {
         while let Poll::Ready(Some((port, device))) = self.attached.poll_recv(context) {
             if self.ports.len() <= port {
                 self.ports.resize_with(port + 1, || None);
+                self.macs.resize(port + 1, None);
             }
             self.ports[port] = Some(device);
+            self.advertise(port..port + 1, context);
+        }
+        while self.advertise.poll_tick(context).is_ready() {
+            self.advertise(0..self.ports.len(), context);
         }
     }
 
-    /// Whether the stack receives this frame from a port. DHCP is answered here, where the port is
-    /// known; what has another sandbox's address is dropped.
+    /// Whether the stack receives this frame from a port. DHCP and questions to the router are answered
+    /// here, where the port is known; what has another sandbox's address is dropped.
     fn accepts(&mut self, port: usize, frame: &[u8], context: &mut Context<'_>) -> bool {
-        if dhcp::is_request(frame) {
-            let device = self.ports[port].as_mut();
-            if let Some(device) = device
-                && let Some(reply) = dhcp::answer(self.subnet, port, self.mtu, frame)
-            {
-                // The client asks again if this does not get through.
-                let _ = device.poll_send(context, &reply);
+        let reply = if dhcp::is_request(frame) {
+            dhcp::answer(self.subnet, port, self.mtu, frame)
+        } else if self.mtu >= IPV6_MTU && router::is_question(frame) {
+            router::answer(self.subnet, port, self.mtu, frame)
+        } else {
+            let sender = ends(frame).map(|(sender, _)| sender);
+            let accepted = sender.is_some_and(|sender| self.port_of(sender) == Some(port));
+            if accepted && sender.is_some_and(|sender| sender.is_ipv6()) {
+                let mac = EthernetFrame::new_unchecked(frame).src_addr();
+                self.macs[port] = Some(mac).filter(EthernetAddress::is_unicast);
             }
-            return false;
+            return accepted;
+        };
+        if let (Some(device), Some(reply)) = (self.ports[port].as_mut(), reply) {
+            // The client asks again if this does not get through.
+            let _ = device.poll_send(context, &reply);
         }
-        ends(frame).is_some_and(|(sender, _)| self.port_of(sender) == Some(port))
+        false
+    }
+
+    /// The stack receives the answer to its solicitation of the neighbor at `address`, if that has sent
+    /// anything.
+    fn answer_for(&mut self, address: Ipv6Addr, frame: &[u8], context: &mut Context<'_>) {
+        let port = self.port_of(address.into());
+        let mac = port.and_then(|port| *self.macs.get(port)?);
+        let answer = mac.and_then(|mac| router::neighbor(mac, frame));
+        if self.answers.len() < ANSWERS {
+            self.answers.extend(answer);
+            context.waker().wake_by_ref();
+        }
     }
 
     /// The port to which `address` belongs.
-    fn port_of(&self, address: Ipv4Addr) -> Option<usize> {
+    fn port_of(&self, address: IpAddr) -> Option<usize> {
         if self.subnet.contains(address) {
             return self.subnet.number_of(address);
         }
         let network = self.behind?;
-        network.contains(address.into()).then_some(0)
+        network.contains(address).then_some(0)
     }
 }
 
@@ -106,6 +183,12 @@ impl PacketIo for Switch {
 
     fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         self.take_attached(context);
+        if let Some(answer) = self.answers.pop_front()
+            && let Some(out) = out.get_mut(..answer.len())
+        {
+            out.copy_from_slice(&answer);
+            return Poll::Ready(Ok(answer.len()));
+        }
         let mut dropped = 0;
         for _ in 0..self.ports.len() {
             let port = self.next % self.ports.len();
@@ -133,6 +216,10 @@ impl PacketIo for Switch {
     /// A sandbox that does not read loses its frames; the others do not wait for it. A single one's
     /// frames wait in the queueing discipline.
     fn poll_send(&mut self, context: &mut Context<'_>, frame: &[u8]) -> Poll<io::Result<()>> {
+        if let Some(address) = router::solicited(frame) {
+            self.answer_for(address, frame, context);
+            return Poll::Ready(Ok(()));
+        }
         let port = ends(frame).and_then(|(_, to)| self.port_of(to));
         let alone = self.ports.len() == 1;
         let device = port.and_then(|port| self.ports.get_mut(port)?.as_mut());
