@@ -238,3 +238,44 @@ impl PacketIo for Switch {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of IPv6 from 2001:db8::1 to 2001:db8::2.
+    fn frame(next_header: u8, payload: &[u8]) -> Vec<u8> {
+        let address = |host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).octets();
+        let mut frame = [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0]].concat();
+        frame.extend([payload.len() as u8, next_header, 255]);
+        frame.extend(address(1));
+        frame.extend(address(2));
+        frame.extend(payload);
+        frame
+    }
+
+    /// A sandbox cannot claim another's address toward the stack: no neighbor discovery passes, bare or
+    /// behind an extension header.
+    #[test]
+    fn neighbor_discovery_passes_in_no_form() {
+        const ECHO_REQUEST: u8 = 128;
+        let expected = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse().expect("an address"));
+        let icmp = |kind| frame(58, &[&[kind, 0, 0, 0][..], &[0; 24]].concat());
+        for passing in [frame(6, &[0; 20]), frame(17, &[0; 8]), icmp(ECHO_REQUEST)] {
+            assert_eq!(ends(&passing), Some(expected.into()));
+            for len in 0..passing.len() {
+                let whole = ends(&passing[..len]);
+                assert!(whole.is_none() || len >= 54, "{len} bytes");
+            }
+        }
+        for kind in 133..=137 {
+            assert_eq!(ends(&icmp(kind)), None, "ICMPv6 type {kind}");
+        }
+        // Hop-by-hop options, routing, fragment and destination options before a neighbor advertisement.
+        for extension in [0, 43, 44, 60] {
+            let message = [&[58, 0, 1, 4, 0, 0, 0, 0][..], &[136, 0, 0, 0], &[0; 20]].concat();
+            let frame = frame(extension, &message);
+            assert_eq!(ends(&frame), None, "header {extension}");
+        }
+    }
+}
