@@ -1,10 +1,11 @@
-// Looks at the live page of a middlebox in headless Chromium and replaces a qdisc from it (Chrome DevTools Protocol): check-operate.mjs CHROMIUM URL [DIRECTORY]
+// Looks at the live page of a middlebox in headless Chromium and replaces a qdisc from it, then at that of a sender (Chrome DevTools Protocol):
+// check-operate.mjs CHROMIUM MIDDLEBOX SENDER [DIRECTORY]
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const [chromium, url, directory] = process.argv.slice(2);
+const [chromium, url, sender, directory] = process.argv.slice(2);
 const profile = mkdtempSync(join(tmpdir(), "page-"));
 const browser = spawn(chromium, ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-port=0",
   `--user-data-dir=${profile}`, "--window-size=1200,800", "about:blank"], { stdio: ["ignore", "ignore", "pipe"] });
@@ -68,6 +69,16 @@ async function main() {
   console.log(`* the page in Chromium: ${before} replaced by ${after}; ${errors.length} errors; ${overflow} columns too wide at 400`);
   if (before !== "fq_codel" || after !== "cake" || !hosts.includes("10.7.0.11") || errors.length > 0 || overflow > 0)
     throw new Error(JSON.stringify({ before, after, hosts, errors, overflow }));
+
+  await ask("Emulation.setEmulatedMedia", { features: [] });
+  await ask("Page.navigate", { url: sender });
+  await pause(2500);
+  await shoot("sender.png");
+  const connection = await run(`document.querySelector(".connection").innerText`);
+  const form = await run(`document.querySelector("form").checkVisibility()`);
+  console.log(`* the sender's page: ${connection.split("\n")[0].trim()}, ${/blocked by .*/.exec(connection)?.[0]}`);
+  if (!connection.includes("ESTABLISHED") || !connection.includes("blocked by tsq") || form || errors.length > 0)
+    throw new Error(JSON.stringify({ connection, form, errors }));
 }
 
 try {

@@ -146,8 +146,10 @@ impl Control {
             });
         }
         if let Some((address, token)) = http {
-            let listener = TcpListener::bind(address)
-                .map_err(|error| Unusable::new("http", address, error.to_string()))?;
+            let listener = TcpListener::bind(address).map_err(|error| {
+                let problem = format!("{error}; name an address of this machine and a free port");
+                Unusable::new("http", address, problem)
+            })?;
             let site = http::Site { client, token };
             std::thread::spawn(move || site.serve(&listener));
         }

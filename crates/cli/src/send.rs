@@ -26,14 +26,14 @@ use crate::source::Source;
 pub struct Sending {
     socket: SocketId,
     source: Source,
-    manner: Manner,
+    options: SendOptions,
     sent: u64,
     stage: Stage,
 }
 
 /// Output of a transfer, and when it is given up.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct SendOptions {
     /// One JSON object per line instead of text.
     pub json: bool,
     /// Print the connection's state at the end.
@@ -72,7 +72,7 @@ impl Sending {
         host: &mut Host<Q, D, T, L>,
         (local, remote): (Option<SocketAddr>, SocketAddr),
         mut config: TcpConfig,
-        (source, manner): (Source, Manner),
+        (source, options): (Source, SendOptions),
         now: Instant,
     ) -> Result<Self, Failure>
     where
@@ -82,15 +82,15 @@ impl Sending {
         L: Limit,
     {
         config.keepalive.get_or_insert_with(|| Keepalive {
-            idle: manner.patience / 4,
-            interval: manner.patience / 4,
+            idle: options.patience / 4,
+            interval: options.patience / 4,
             ..Keepalive::default()
         });
         let socket = host.connect_from(local, remote, config, now)?;
         Ok(Self {
             socket,
             source,
-            manner,
+            options,
             sent: 0,
             stage: Stage::Connecting { since: now },
         })
@@ -174,7 +174,7 @@ impl Sending {
         match event {
             Event::Connected(_) => {
                 self.stage = Stage::Open {
-                    reporter: Reporter::new(self.manner.json, now),
+                    reporter: Reporter::new(self.options.json, now),
                     ended: false,
                     delivered: None,
                 };
@@ -236,13 +236,13 @@ impl Sending {
         }
         if let Some(time) = confirmed {
             let attribution = host.attribution(self.socket);
-            if let Some(attribution) = attribution.filter(|_| self.manner.info) {
-                introspection::print(self.manner.json, &info, attribution);
+            if let Some(attribution) = attribution.filter(|_| self.options.info) {
+                introspection::print(self.options.json, &info, attribution);
             }
             self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
-        } else if info.last_heard >= self.manner.patience {
-            return Err(Failure::Silent(self.manner.patience));
+        } else if info.last_heard >= self.options.patience {
+            return Err(Failure::Silent(self.options.patience));
         }
         Ok(())
     }
@@ -278,11 +278,11 @@ where
             self.fail(host, failure);
         }
         match &self.stage {
-            Stage::Connecting { since } if now < *since + self.manner.patience => {
-                Next::At(*since + self.manner.patience)
+            Stage::Connecting { since } if now < *since + self.options.patience => {
+                Next::At(*since + self.options.patience)
             }
             Stage::Connecting { .. } => {
-                self.fail(host, Failure::NoAnswer(self.manner.patience));
+                self.fail(host, Failure::NoAnswer(self.options.patience));
                 Next::Done
             }
             Stage::Open { reporter, .. } => Next::At(reporter.due()),

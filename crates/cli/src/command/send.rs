@@ -14,7 +14,7 @@ use crate::args::{Size, StackArgs, TransferArgs, seconds};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::report::{self, Summary};
-use crate::send::{Manner, Sending};
+use crate::send::{SendOptions, Sending};
 use crate::session::{Outcome, Session};
 use crate::source::{Limit, Source};
 use crate::trace::Trace;
@@ -123,13 +123,13 @@ impl SendArgs {
         if let Some(trace) = &trace {
             config.congestion = trace.trace(config.congestion);
         }
-        let how = Manner {
+        let options = SendOptions {
             json: self.transfer.json,
             info: self.info,
             patience: self.transfer.silence,
         };
         let (host, ends) = (&mut session.host, (local, self.to));
-        let mut sending = Sending::start(host, ends, config, (source, how), now)?;
+        let mut sending = Sending::start(host, ends, config, (source, options), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending
             .finish()

@@ -31,7 +31,7 @@ pub struct State {
     pub interface: String,
     /// `tc`'s name of the root qdisc.
     pub kind: String,
-    /// Since the middlebox began, in seconds.
+    /// Since the program began, in seconds.
     pub time_s: f64,
     /// Handed to the qdisc.
     pub taken: Amount,
