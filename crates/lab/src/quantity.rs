@@ -60,11 +60,14 @@ pub enum Quantity {
     DepartureRate,
     /// Probability with which PIE drops, 0 to 1.
     DropProbability,
+    /// Times in a sample interval that the full ring stopped the qdisc and left packets in it. Linux
+    /// then puts back what it had dequeued and counts a requeue.
+    RingFull,
 }
 
 impl Quantity {
     /// All, in order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Goodput,
         Self::Ping,
         Self::Rtt,
@@ -86,6 +89,7 @@ impl Quantity {
         Self::Sojourn,
         Self::DepartureRate,
         Self::DropProbability,
+        Self::RingFull,
     ];
 
     /// Its name in files and in checks of shapes.
@@ -105,12 +109,18 @@ impl Quantity {
 
     /// Whether values of several flows or ports at one time add up to one of all.
     pub const fn adds_up(self) -> bool {
-        matches!(self, Self::Goodput | Self::Drops | Self::Marks | Self::Sent)
+        matches!(
+            self,
+            Self::Goodput | Self::Drops | Self::Marks | Self::Sent | Self::RingFull
+        )
     }
 
     /// Whether a value counts events of a sample interval, so that the values sum up to a total.
     pub const fn counts(self) -> bool {
-        matches!(self, Self::Drops | Self::Marks | Self::Sent)
+        matches!(
+            self,
+            Self::Drops | Self::Marks | Self::Sent | Self::RingFull
+        )
     }
 
     /// Whether a series of it is searched for dips.
@@ -141,6 +151,7 @@ impl Quantity {
             Self::Sojourn => ("sojourn", "Sojourn", "ms"),
             Self::DepartureRate => ("departure_rate", "Departure rate (PIE)", "Mbit/s"),
             Self::DropProbability => ("drop_probability", "Drop probability (PIE)", "share"),
+            Self::RingFull => ("ring_full", "Stops by a full ring", "stops"),
         }
     }
 }

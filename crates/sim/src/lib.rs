@@ -5,6 +5,7 @@
 
 mod addresses;
 pub mod app;
+mod bulk_dequeue;
 mod classify;
 mod config_error;
 pub mod dyn_rlc;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rand_pcg::Pcg32;
 use tautline_base::{Backlog, Bytes, DropReason, HeapFrame, Instant, Item, Packet, Qdisc};
-use tautline_bql::{Limit, Ring};
+use tautline_bql::{Limit, Ring, TxStats};
 use tautline_qdisc::Ledger;
 use tautline_qdisc::fifo::{self, Fifo, Victim};
 use tautline_stack::Tracer;
@@ -244,6 +244,14 @@ impl Link {
         match &self.egress {
             Egress::Wire(_) => None,
             Egress::Nic(nic) => Some(nic.port().ring()),
+        }
+    }
+
+    /// Counters of the ring of its NIC; zero without a NIC.
+    pub fn tx_stats(&self) -> TxStats {
+        match &self.egress {
+            Egress::Wire(_) => TxStats::default(),
+            Egress::Nic(nic) => *nic.port().stats(),
         }
     }
 

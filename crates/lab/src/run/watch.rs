@@ -44,8 +44,8 @@ impl Sampler {
     pub(super) fn port(&mut self, name: &str, look: PortSample, now: Instant) {
         let at = self.seconds(now);
         let before = self.before.insert(name.to_owned(), look);
-        let (drops, marks, sent) = before.map_or((0, 0, Bytes::ZERO), |look| {
-            (look.drops, look.marks, look.sent)
+        let (drops, marks, sent, full) = before.map_or((0, 0, Bytes::ZERO, 0), |look| {
+            (look.drops, look.marks, look.sent, look.ring_full)
         });
         let mut note = |quantity, value| self.note(quantity, name, at, value);
         note(Quantity::Backlog, look.backlog.packets as f64);
@@ -59,6 +59,10 @@ impl Sampler {
         note(Quantity::Marks, look.marks.saturating_sub(marks) as f64);
         note(Quantity::Sent, look.sent.saturating_sub(sent).get() as f64);
         note(Quantity::Sojourn, millis(look.sojourn));
+        note(
+            Quantity::RingFull,
+            look.ring_full.saturating_sub(full) as f64,
+        );
     }
 
     /// Adds a sample of the qdisc's own report.

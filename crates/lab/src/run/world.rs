@@ -65,6 +65,7 @@ pub(super) fn host(host: &Host) -> HostNode {
         ring_limit: ring_limit(port),
         nic,
         frames: host.frames.unwrap_or(node.frames),
+        bulk_dequeue: host.bulk_dequeue.unwrap_or(node.bulk_dequeue),
         ..node
     }
 }

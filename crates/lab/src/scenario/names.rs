@@ -123,7 +123,7 @@ impl Names {
 }
 
 /// Quantities of every port.
-const OF_PORT: [Quantity; 11] = [
+const OF_PORT: [Quantity; 12] = [
     Quantity::Backlog,
     Quantity::BacklogBytes,
     Quantity::Ring,
@@ -135,6 +135,7 @@ const OF_PORT: [Quantity; 11] = [
     Quantity::Sojourn,
     Quantity::DepartureRate,
     Quantity::DropProbability,
+    Quantity::RingFull,
 ];
 
 fn of_flow(kind: FlowKind) -> &'static [Quantity] {

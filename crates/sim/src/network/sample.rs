@@ -40,6 +40,8 @@ pub struct PortSample {
     pub sent_packets: u64,
     /// Bytes sent onto the wire, without framing.
     pub sent: Bytes,
+    /// Times the full ring stopped the qdisc and left packets in it.
+    pub ring_full: u64,
 }
 
 impl<R> Network<'_, R> {
@@ -108,6 +110,7 @@ fn sample_host<R: Record>(endpoint: &Endpoint<'_, R>) -> PortSample {
         sojourn: counts.sojourn.last,
         sent_packets: nic.tx_frames,
         sent: Bytes::new(nic.tx_bytes),
+        ring_full: port.stats().ring_full,
     }
 }
 
@@ -122,6 +125,7 @@ fn sample_link(link: &Link) -> PortSample {
         sojourn: stats.sojourn,
         sent_packets: stats.sent,
         sent: stats.sent_bytes,
+        ring_full: link.tx_stats().ring_full,
     }
 }
 

@@ -49,6 +49,7 @@ use super::wiring::{Node, Wiring};
 use super::{Endpoint, Network};
 use crate::addresses::{Family, address, mac};
 use crate::app::Applications;
+use crate::bulk_dequeue::BulkDequeue;
 use crate::config_error::ConfigError;
 use crate::link::{Buffer, Link, LinkConfig};
 use crate::nic::{NicConfig, SimNic};
@@ -82,6 +83,10 @@ pub struct HostNode {
     pub nic: NicConfig,
     /// Transmit frames. Default 8192.
     pub frames: usize,
+    /// The qdisc is emptied at once into a list, which the ring takes before anything that comes
+    /// later: `try_bulk_dequeue_skb` above a device whose byte queue limits are disabled. Default
+    /// false.
+    pub bulk_dequeue: bool,
 }
 
 impl HostNode {
@@ -93,6 +98,7 @@ impl HostNode {
             ring_limit: RingLimit::default(),
             nic: NicConfig::default(),
             frames: 8192,
+            bulk_dequeue: false,
         }
     }
 }
@@ -285,9 +291,12 @@ impl HostNode {
         if schedule != Schedule::Constant {
             nic.schedule = schedule;
         }
-        let qdisc = Stats::new(Ledger::new(self.qdisc.clone().with_hash_key(0).build()?));
+        let mut qdisc = self.qdisc.clone().with_hash_key(0).build()?;
+        if self.bulk_dequeue {
+            qdisc = Box::new(BulkDequeue::new(qdisc));
+        }
         let port = Port::new(
-            qdisc,
+            Stats::new(Ledger::new(qdisc)),
             Ring::new(SimNic::new(nic)?, self.ring_limit.build()?),
         );
         let pool = Pool::heap(self.frames, self.nic.tso);

@@ -97,6 +97,9 @@ table! {
         tx_packet_time: Option<Time>,
         /// Time that the NIC spends on each received frame, in which it sends nothing. Default 0.
         rx_frame_time: Option<Time>,
+        /// The qdisc is emptied at once into a list in front of it, as Linux does without byte queue
+        /// limits. Default false.
+        bulk_dequeue: Option<bool>,
     } port
 }
 
