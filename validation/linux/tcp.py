@@ -28,10 +28,15 @@ WORDS = {
     "cake": "",
 }
 SKIP = 2.0
+# Seconds between the beginnings of successive seeds, within the time between two echoes. Most cells make no random decision, so without it
+# all seeds are one run: where echoes, ticks of the kernel and data meet is what differs between two runs of a real machine.
+PHASE = 0.0019
+ECHO = 0.02
 
 
-def job(cell):
+def job(cell, seed):
     cc, flows, qdisc, mbit, rtt, seconds = cell.split("-")
+    wait = 0.5 + (seed - 1) * PHASE % ECHO
     burst = max(int(mbit) * 125, 1600)
     if qdisc == "cake":
         tree = [f"qdisc add dev r1 root handle 1: cake bandwidth {mbit}mbit"]
@@ -50,7 +55,7 @@ ip netns exec A ping -c 3 -i 0.2 10.91.2.1 >/dev/null
 ip netns exec B iperf3 -s -D -1 >/dev/null 2>&1 </dev/null; sleep 0.5
 ip netns exec R $RIG/bin/qmon r1 10 {int(seconds) + 1} >$LAB/qmon.csv &
 ip netns exec A $RIG/bin/rttping 10.91.2.1 0.02 {int(seconds) + 1} >$LAB/ping.txt 2>&1 &
-sleep 0.5
+sleep {wait:.4f}
 ip netns exec A iperf3 -c 10.91.2.1 -t {seconds} -P {flows} -C {cc} -i 0.1 -J >$LAB/iperf.json
 sleep 1.5; tc -n R -s -d qdisc show dev r1 >$LAB/tc.txt
 """
@@ -107,7 +112,7 @@ def series(folder, cell):
 def record_series():
     folder, out, cells = os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
     for cell in cells:
-        with rig.Boot(folder, 1, job(cell)) as run, open(f"{out}/{cell}.linux.csv", "w") as file:
+        with rig.Boot(folder, 1, job(cell, 1)) as run, open(f"{out}/{cell}.linux.csv", "w") as file:
             csv.writer(file, lineterminator="\n").writerows(series(run.folder, cell))
 
 
@@ -122,7 +127,7 @@ def main():
         for cell in cells:
             if (cell, str(seed)) in have:
                 continue
-            with rig.Boot(folder, seed, job(cell)) as run:
+            with rig.Boot(folder, seed, job(cell, seed)) as run:
                 try:
                     row = figures(run.folder, int(cell.split("-")[1]))
                 except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:

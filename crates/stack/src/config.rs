@@ -156,6 +156,10 @@ pub struct TcpConfig {
     /// the memory that a window takes in segments of their own. `None`, the default: all of it from
     /// the beginning. Linux starts with [`LINUX_SEND_START`](Self::LINUX_SEND_START).
     pub send_start: Option<Bytes>,
+    /// Memory beside a segment's payload in that sum: headers, and the record that lists its pages.
+    /// Default 640 bytes (Linux on x86-64); a kernel without tunnels, User-Mode Linux for one, has
+    /// shorter headers and takes 480.
+    pub send_headroom: Bytes,
     /// With less than that unsent, or less than a segment, the application may write more; it is
     /// notified with less than half of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of
     /// `tcp_stream_memory_free`). Default none (Linux `UINT_MAX`).
@@ -165,6 +169,10 @@ pub struct TcpConfig {
     /// full Ethernet segment sent alone (`truesize` 2728), and joins selectively acknowledged
     /// segments.
     pub send_overhead: Bytes,
+    /// The receive window is sized when the application reads, as in Linux (`tcp_rcv_space_adjust`),
+    /// so that no round trip ends while a hole keeps data from it. Default false: sized when data
+    /// arrives, behind a hole too.
+    pub size_on_read: bool,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
     /// (Linux `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
@@ -298,9 +306,11 @@ impl Default for TcpConfig {
             tso_rtt_log: 9,
             send_buffer: Bytes::mib(4),
             send_start: None,
+            send_headroom: Bytes::new(640),
             notsent_lowat: None,
             send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
+            size_on_read: false,
             receive_start: Bytes::kib(64),
             receive_charge: 0,
             max_segment: None,

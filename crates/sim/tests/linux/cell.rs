@@ -53,7 +53,12 @@ impl Cell {
             "cake" => return format!("cake bandwidth {mbit}mbit"),
             "pfifo100" => "pfifo limit 100".into(),
             "pfifo1000" => "pfifo limit 1000".into(),
-            "pie" => format!("pie linux seed {seed}"),
+            // The timer of a kernel with 100 ticks a second; it has run since long before the first
+            // packet, which finds it anywhere in its period.
+            "pie" => {
+                let phase = 10 * (seed % 3);
+                format!("pie linux hz 100 first_update {phase}ms seed {seed}")
+            }
             other => format!("{other} linux"),
         };
         format!(

@@ -500,8 +500,8 @@ impl Connection {
             .map(|echo| (echo, Duration::from_millis(clock.wrapping_sub(echo).into())))
             .filter(|(_, age)| *age < MAX_RTO);
         let lens = (segment.payload.len() as u64, self.send.flight.mss());
-        self.receiver
-            .right_size(self.config.receive_buffer.get(), now, lens, echo);
+        let most = (self.config.receive_buffer.get(), self.config.size_on_read);
+        self.receiver.right_size(most, now, lens, echo);
     }
 
     fn on_peer_fin(&mut self, now: Instant) {

@@ -263,13 +263,13 @@ impl Receiver {
     /// `mss` bytes, up to `most`. `echo`: our timestamp that they echo, sent so long ago.
     pub(super) fn right_size(
         &mut self,
-        most: u64,
+        (most, on_read): (u64, bool),
         now: Instant,
         lens: (u64, u64),
         echo: Option<(u32, Duration)>,
     ) {
         let at = (self.read, self.readable() as u64, self.next);
-        self.window.right_size(most, at, lens, echo, now);
+        self.window.right_size((most, on_read), at, lens, echo, now);
     }
 
     /// Separate ranges held above a hole.

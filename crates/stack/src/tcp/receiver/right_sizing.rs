@@ -16,6 +16,8 @@ pub(super) struct RightSizing {
     /// The present round trip began then, when the application had read up to that offset.
     since: Instant,
     read: u64,
+    /// How far it had read when data last arrived.
+    seen: u64,
     /// Most bytes it took in one.
     space: u64,
     /// Time at which a window was offered, and its right edge.
@@ -31,6 +33,7 @@ impl RightSizing {
             echoed: None,
             since: Instant::ZERO,
             read,
+            seen: read,
             space: space.max(1),
             offered: None,
         }
@@ -67,16 +70,19 @@ impl RightSizing {
     }
 
     /// Data arrives; the application has read up to offset `read` and left `queued` bytes unread.
-    /// Once a round trip, the answer is the window that the peer could fill in the next.
+    /// Once a round trip, the answer is the window that the peer could fill in the next. `on_read`:
+    /// [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read).
     pub(super) fn on_arrival(
         &mut self,
         now: Instant,
         read: u64,
         queued: u64,
         mss: u64,
+        on_read: bool,
     ) -> Option<u64> {
         let rtt = self.rtt?;
-        if now - self.since < rtt {
+        let has_read = core::mem::replace(&mut self.seen, read) != read;
+        if now - self.since < rtt || on_read && !has_read {
             return None;
         }
         let taken = (read - self.read).saturating_sub(queued);
@@ -103,29 +109,45 @@ mod tests {
         let mut sizing = RightSizing::new(1, 14_480);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(
-            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448, false),
             None,
             "no round trip is known"
         );
         sizing.sample(1, MS * 20);
         assert_eq!(
-            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448, false),
             Some(243_264)
         );
         assert_eq!(
-            sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448),
+            sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448, false),
             None,
             "once a round trip"
         );
         assert_eq!(
-            sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448),
+            sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448, false),
             None,
             "no more than before"
         );
         assert_eq!(
-            sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448),
+            sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448, false),
             None,
             "what nobody reads counts against it"
+        );
+    }
+
+    #[test]
+    fn no_round_trip_ends_behind_a_hole() {
+        let mut sizing = RightSizing::new(1, 14_480);
+        sizing.sample(1, MS * 20);
+        let at = |millis| Instant::from_millis(millis);
+        assert!(sizing.on_arrival(at(1000), 28_961, 0, 1448, true).is_some());
+        for millis in 1001..1100 {
+            assert_eq!(sizing.on_arrival(at(millis), 28_961, 0, 1448, true), None);
+        }
+        // 57 920 bytes in one round trip, the one that began at 1000.
+        assert_eq!(
+            sizing.on_arrival(at(1100), 86_881, 0, 1448, true),
+            Some(57_920 * 2 + 23_168 + 2 * (57_920 * 2 + 23_168))
         );
     }
 
@@ -167,11 +189,11 @@ mod tests {
         sizing.sample(0, Duration::MAX);
         sizing.sample(1, Duration::ZERO);
         assert_eq!(
-            sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX),
+            sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX, false),
             Some(u64::MAX)
         );
         assert_eq!(
-            sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0),
+            sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0, false),
             None
         );
     }

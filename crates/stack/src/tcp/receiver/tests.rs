@@ -325,7 +325,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         let now = Instant::from_millis(20 * u64::from(round));
         while offset + 1000 <= edge {
             receiver.right_size(
-                100_000,
+                (100_000, false),
                 now,
                 (1000, 1000),
                 Some((round, Duration::from_millis(20))),
@@ -345,7 +345,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
     fast.synchronized();
     fast.advertise(0, None);
     fast.right_size(
-        100_000,
+        (100_000, false),
         Instant::ZERO,
         (1000, 1000),
         Some((1, Duration::from_millis(20))),
@@ -354,7 +354,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
     }
     while fast.read(&mut [0; 9000]) > 0 {}
-    fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
+    fast.right_size((100_000, false), Instant::from_secs(1), (1000, 1000), None);
     assert_eq!(fast.window.capacity, 100_000, "no more than allowed");
     assert_eq!(
         (fast.advertise(0, None), fast.window.size),

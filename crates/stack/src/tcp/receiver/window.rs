@@ -161,7 +161,7 @@ impl ReceiveWindow {
     /// long ago. `queued` bytes wait from `read` on, and everything below `next` has arrived.
     pub(super) fn right_size(
         &mut self,
-        most: u64,
+        (most, on_read): (u64, bool),
         (read, queued, next): (u64, u64, u64),
         (len, mss): (u64, u64),
         echo: Option<(u32, Duration)>,
@@ -176,7 +176,7 @@ impl ReceiveWindow {
             sizing.sample(echo, rtt);
         }
         sizing.on_progress(now, next, self.size);
-        if let Some(window) = sizing.on_arrival(now, read, queued, mss) {
+        if let Some(window) = sizing.on_arrival(now, read, queued, mss, on_read) {
             self.capacity = self.capacity.max(window.min(most));
         }
     }

@@ -9,10 +9,7 @@ use super::SendHalf;
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux
 /// guarantees a page).
 const LEAST_SEND: usize = 16 << 10;
-/// Memory that Linux reserves beside a segment's payload: headers, and the record that lists its
-/// pages (x86-64).
-const AROUND: u64 = 2 * 320;
-/// And its descriptor, allocated apart.
+/// A segment's descriptor, allocated apart (Linux `sizeof(struct sk_buff)`, aligned).
 const DESCRIPTOR: u64 = 256;
 /// Least window, in segments, that the buffer is made for (Linux `TCP_INIT_CWND`).
 const LEAST_WINDOW: u64 = 10;
@@ -132,26 +129,32 @@ impl SendHalf {
         };
         let bytes = segments
             .saturating_mul(windows)
-            .saturating_mul(charge(segment));
+            .saturating_mul(charge(segment, self.flight.config().send_headroom));
         let capacity = self.flight.config().send_buffer.min(Bytes::new(bytes));
         self.stream.buffer.expand(capacity.as_usize());
     }
 }
 
 /// The memory that Linux takes for a segment of `payload` bytes.
-fn charge(payload: u64) -> u64 {
-    (payload + AROUND).next_power_of_two() + DESCRIPTOR
+fn charge(payload: u64, headroom: Bytes) -> u64 {
+    payload
+        .saturating_add(headroom.get())
+        .checked_next_power_of_two()
+        .map_or(u64::MAX, |bytes| bytes.saturating_add(DESCRIPTOR))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A new connection of Linux over Ethernet has a send buffer of 87 040 bytes (`tb` in `ss -m`):
-    /// twice ten segments.
+    /// A new connection of Linux over Ethernet has a send buffer of 87 040 bytes (`tb` in `ss -m`),
+    /// of User-Mode Linux 46 080: twice ten segments.
     #[test]
     fn the_first_buffer_is_that_of_linux() {
-        assert_eq!(charge(1460), 4352);
-        assert_eq!(2 * LEAST_WINDOW * charge(1448), 87_040);
+        for (headroom, buffer) in [(640, 87_040), (480, 46_080)] {
+            let segment = charge(1448, Bytes::new(headroom));
+            assert_eq!(2 * LEAST_WINDOW * segment, buffer);
+        }
+        assert_eq!(charge(1460, Bytes::MAX), u64::MAX);
     }
 }
