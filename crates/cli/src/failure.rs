@@ -83,7 +83,7 @@ pub enum Failure {
         source: Box<Self>,
     },
     /// Streams ended before their end; the report says which.
-    #[error("{0} streams were cut short")]
+    #[error("{0} of the streams ended early: see the report above")]
     CutShort(usize),
     /// A thread panicked.
     #[error("its thread panicked, which is a bug: please report it with the message above")]
