@@ -48,7 +48,7 @@ struct Bins {
     end: Instant,
     /// Number of the last complete bin.
     last: u64,
-    /// Totals at the end of each bin, bin `n` at `n` modulo their number.
+    /// Totals at the end of each bin, bin `n` at `n` modulo their number. They never fall.
     acked: [u64; KEPT_BINS as usize],
     sent: [u64; KEPT_BINS as usize],
 }
@@ -90,7 +90,8 @@ impl Bins {
         self.last += passed;
         self.end += self.length * passed as u32;
         self.acked[place(self.last)] = acked;
-        self.sent[place(self.last)] = sent;
+        // Segments marked lost leave the flight, from which `sent` is derived, but they were sent.
+        self.sent[place(self.last)] = sent.max(before_sent);
         true
     }
 
@@ -229,6 +230,19 @@ mod tests {
         let rtt = Duration::from_millis(40);
         let left = left_at(rtt, 1_000_000, rtt / 2);
         assert!(left.is_some_and(|[before, _]| before > 1.5), "{left:?}");
+    }
+
+    /// A flight that shrinks by losses makes no total fall.
+    #[test]
+    fn what_was_sent_stays_sent() {
+        let rtt = Duration::from_millis(10);
+        let mut bins = Bins::new(rtt, Instant::ZERO, 0, 100_000).expect("long enough");
+        for bin in 1..2 * KEPT_BINS {
+            let now = Instant::ZERO + bins.length * bin as u32;
+            assert!(bins.close(now, 1000 * bin, 100_000 - 1000 * bin));
+            assert!(!bins.path_is_full(rtt + bins.length / 2));
+            assert_eq!(bins.sent_at(bin), 100_000);
+        }
     }
 
     /// After a pause longer than a window the bins begin anew.
