@@ -77,6 +77,9 @@ pub struct StackArgs {
     /// not scheduled; each entry takes a chunk of 4 KiB
     #[arg(long, default_value_t = 4096)]
     pub receive_ring: u32,
+    /// AF_XDP: entries of the transmit ring, a power of two. The driver has a ring of its own behind it
+    #[arg(long, default_value_t = 2048)]
+    pub transmit_ring: u32,
     /// Queueing discipline (qdisc), in tc's words: 'fq_codel limit 1000 target 5ms'; or a tree:
     /// 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]

@@ -147,6 +147,7 @@ pub(crate) fn xdp_config(args: &StackArgs) -> Result<tautline_xdp_io::Config, Fa
         take: Take::Addresses(args.own().map(Cidr::address).collect()),
         receive_frames: args.receive_ring,
         receive_ring: args.receive_ring,
+        transmit_ring: args.transmit_ring,
         driver,
         bind,
         ..Config::default()

@@ -8,6 +8,7 @@
 //!
 //! RSS goes on to deliver to the queue of a host that has ended. A device that is dropped is therefore
 //! served by another of its group, to whose host its packets then are as if they had arrived there.
+//! [`covered`] does only this, for forwarders, which have no ports of their own.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,7 +50,11 @@ pub struct Steered<D: Device + AsFd> {
     inner: Option<D>,
     index: usize,
     group: Arc<[Member<D>]>,
+    /// Packets go to the hosts of their ports; else they stay at their queue.
+    by_port: bool,
+    /// For packets of other devices: at most `spares`.
     spare: Vec<D::Frame>,
+    spares: usize,
     /// Packets that this device passed on.
     passed: u64,
 }
@@ -141,6 +146,30 @@ pub fn steered<D>(devices: Vec<WithFrames<D>>) -> io::Result<Vec<WithFrames<Stee
 where
     D: Device + AsFd,
 {
+    grouped(devices, true, FRAMES)
+}
+
+/// Like [`steered`], for forwarders: every packet stays at the queue where it arrived, and only a device
+/// that is dropped is served by another. Each keeps one frame, so that its forwarder must recycle
+/// what it receives before it receives again.
+///
+/// # Errors
+/// If the process has no file descriptor left.
+pub fn covered<D>(devices: Vec<WithFrames<D>>) -> io::Result<Vec<WithFrames<Steered<D>>>>
+where
+    D: Device + AsFd,
+{
+    grouped(devices, false, 1)
+}
+
+fn grouped<D>(
+    devices: Vec<WithFrames<D>>,
+    by_port: bool,
+    spares: usize,
+) -> io::Result<Vec<WithFrames<Steered<D>>>>
+where
+    D: Device + AsFd,
+{
     let members = devices.iter().map(|(device, _)| Member::new(device));
     let group: Arc<[Member<D>]> = members.collect::<io::Result<_>>()?;
     let steer = |(index, (inner, mut frames)): (usize, WithFrames<D>)| {
@@ -148,7 +177,9 @@ where
             inner: Some(inner),
             index,
             group: Arc::clone(&group),
-            spare: frames.split_off(frames.len().saturating_sub(FRAMES)),
+            by_port,
+            spare: frames.split_off(frames.len().saturating_sub(spares)),
+            spares,
             passed: 0,
         };
         (device, frames)
@@ -250,8 +281,31 @@ impl<D: Device + AsFd> Steered<D> {
         None
     }
 
+    /// Resets each device of a host that has ended if it needs that to work again, and forgets one that is
+    /// gone. The packets that such a reset takes back are nobody's any more.
+    fn tend_adopted(&self) {
+        let member = &self.group[self.index];
+        if !member.has_adopted.load(Ordering::Acquire) {
+            return;
+        }
+        let mut adopted = locked(&member.adopted);
+        let Some(devices) = &mut *adopted else {
+            return;
+        };
+        devices.retain_mut(|device| !device.is_gone());
+        for device in devices {
+            if device.needs_reset() {
+                device.reset(&mut Vec::new());
+                let _ = member.watch(device.as_fd());
+            }
+        }
+    }
+
     /// Passes a packet on. Returns false if it is not for this host.
     fn is_for_us(&mut self, bytes: &[u8]) -> bool {
+        if !self.by_port {
+            return true;
+        }
         match Hosts::of(bytes) {
             Hosts::This => true,
             Hosts::Of(port) => {
@@ -307,6 +361,13 @@ impl<D: Device + AsFd> Device for Steered<D> {
 
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         self.inner_mut().reap(now, done);
+        let member = &self.group[self.index];
+        if member.has_adopted.load(Ordering::Acquire) {
+            // The last packets of hosts that have ended: nobody waits for them, but they count as in flight.
+            for device in locked(&member.adopted).iter_mut().flatten() {
+                device.reap(now, &mut Vec::new());
+            }
+        }
     }
 
     fn announces_completions(&self) -> bool {
@@ -335,7 +396,7 @@ impl<D: Device + AsFd> Device for Steered<D> {
     }
 
     fn recycle(&mut self, frame: D::Frame) {
-        if self.spare.len() < FRAMES {
+        if self.spare.len() < self.spares {
             self.spare.push(frame);
         } else {
             self.inner_mut().recycle(frame);
@@ -346,7 +407,9 @@ impl<D: Device + AsFd> Device for Steered<D> {
         self.inner_mut().is_gone()
     }
 
+    /// Also resets the devices of hosts that have ended, if they need it.
     fn needs_reset(&mut self) -> bool {
+        self.tend_adopted();
         self.inner_mut().needs_reset()
     }
 
@@ -428,16 +491,45 @@ mod tests {
     }
 
     type Cable = FrameDevice<End>;
+    type Group<D = Cable> = Vec<WithFrames<Steered<D>>>;
 
-    /// The near ends of three cables, and the group at the far ends.
-    fn three() -> (Vec<Cable>, Vec<WithFrames<Steered<Cable>>>) {
+    /// The near ends of three cables, and the far ends.
+    fn cables() -> (Vec<Cable>, Vec<WithFrames<Cable>>) {
         let (mut near, mut devices) = (Vec::new(), Vec::new());
         for _ in 0..3 {
             let [one, other] = cable().expect("descriptors");
             near.push(one);
             devices.push((other, (0..300).map(|_| HeapFrame::new()).collect()));
         }
+        (near, devices)
+    }
+
+    /// The near ends of three cables, and the group at the far ends.
+    fn three() -> (Vec<Cable>, Group) {
+        let (near, devices) = cables();
         (near, steered(devices).expect("descriptors"))
+    }
+
+    fn send(from: &mut Cable, port: u16) {
+        from.put(Packet::new(tcp(port), 60), Instant::ZERO);
+        from.doorbell(Instant::ZERO);
+    }
+
+    /// The devices that receive, as often as they do, in two turns.
+    fn receivers<D>(group: &mut [WithFrames<Steered<D>>]) -> Vec<usize>
+    where
+        D: Device<Frame = HeapFrame> + AsFd,
+    {
+        let mut reached = Vec::new();
+        for _ in 0..2 {
+            for (device, _) in &mut *group {
+                while let Some(received) = device.receive(Instant::ZERO) {
+                    reached.push(device.index);
+                    device.recycle(received.frame);
+                }
+            }
+        }
+        reached
     }
 
     #[test]
@@ -474,21 +566,10 @@ mod tests {
     /// RSS does not know that a host has ended: packets for the others still arrive at its queue.
     #[test]
     fn the_queue_of_a_host_that_has_ended_is_served_by_another() {
-        let now = Instant::ZERO;
         let (mut near, mut group) = three();
-        let mut arrive = |group: &mut [WithFrames<Steered<Cable>>], port| {
-            near[0].put(Packet::new(tcp(port), 60), now);
-            near[0].doorbell(now);
-            let mut reached = Vec::new();
-            for _ in 0..2 {
-                for (device, _) in &mut *group {
-                    while let Some(received) = device.receive(now) {
-                        reached.push(device.index);
-                        device.recycle(received.frame);
-                    }
-                }
-            }
-            reached
+        let mut arrive = |group: &mut Group, port| {
+            send(&mut near[0], port);
+            receivers(group)
         };
         let to = [0, 1, 2].map(|index| own_port(index, 3, 77));
         assert_eq!(arrive(&mut group, to[2]), [2]);
@@ -506,5 +587,125 @@ mod tests {
         assert_eq!(arrive(&mut group, to[2]), [2]);
         drop(group.remove(0));
         assert!(arrive(&mut group, to[2]).is_empty());
+    }
+
+    #[test]
+    fn forwarders_keep_what_arrives_and_cover_a_queue_whose_forwarder_has_ended() {
+        let (mut near, devices) = cables();
+        let mut group = covered(devices).expect("descriptors");
+        assert!(group.iter().all(|(_, frames)| frames.len() == 299));
+        let of_the_last = own_port(2, 3, 77);
+        for from in &mut near {
+            send(from, of_the_last);
+        }
+        assert_eq!(receivers(&mut group), [0, 1, 2]);
+        drop(group.remove(0));
+        for _ in 0..3 {
+            near.iter_mut().for_each(|from| send(from, of_the_last));
+        }
+        let reached = receivers(&mut group);
+        let reached = [1, 2].map(|index| reached.iter().filter(|at| **at == index).count());
+        assert_eq!(reached, [6, 3]);
+    }
+
+    /// A device that may be broken: it receives nothing until it is reset.
+    struct Fragile {
+        inner: Cable,
+        state: Arc<State>,
+    }
+
+    #[derive(Default)]
+    struct State {
+        is_broken: AtomicBool,
+        is_gone: AtomicBool,
+    }
+
+    impl Device for Fragile {
+        type Frame = HeapFrame;
+
+        fn mtu(&self) -> usize {
+            self.inner.mtu()
+        }
+
+        fn room(&self) -> usize {
+            self.inner.room()
+        }
+
+        fn put(&mut self, packet: Packet<HeapFrame>, now: Instant) {
+            self.inner.put(packet, now);
+        }
+
+        fn doorbell(&mut self, now: Instant) {
+            self.inner.doorbell(now);
+        }
+
+        fn reap(&mut self, now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+            self.inner.reap(now, done);
+        }
+
+        fn in_flight(&self) -> usize {
+            self.inner.in_flight()
+        }
+
+        fn receive(&mut self, now: Instant) -> Option<Received<HeapFrame>> {
+            let works = !self.state.is_broken.load(Ordering::Relaxed);
+            works.then(|| self.inner.receive(now)).flatten()
+        }
+
+        fn recycle(&mut self, frame: HeapFrame) {
+            self.inner.recycle(frame);
+        }
+
+        fn is_gone(&mut self) -> bool {
+            self.state.is_gone.load(Ordering::Relaxed)
+        }
+
+        fn needs_reset(&mut self) -> bool {
+            self.state.is_broken.load(Ordering::Relaxed)
+        }
+
+        fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+            self.state.is_broken.store(false, Ordering::Relaxed);
+            self.inner.reset(lost);
+        }
+    }
+
+    impl AsFd for Fragile {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.inner.as_fd()
+        }
+    }
+
+    #[test]
+    fn a_device_whose_host_has_ended_is_still_reset_and_closes_once_it_is_gone() {
+        let states = [0, 1].map(|_| Arc::new(State::default()));
+        let (mut near, devices) = cables();
+        let fragile = |((inner, frames), state): (WithFrames<Cable>, &Arc<State>)| {
+            let state = Arc::clone(state);
+            (Fragile { inner, state }, frames)
+        };
+        let devices = devices.into_iter().zip(&states).map(fragile);
+        let mut group = steered(devices.collect()).expect("descriptors");
+        let mut last = group.pop().expect("two").0;
+        drop(group);
+        let mut arrive = |last: &mut Steered<Fragile>| {
+            send(&mut near[0], 5001);
+            let mut arrived = 0;
+            while let Some(received) = last.receive(Instant::ZERO) {
+                last.recycle(received.frame);
+                arrived += 1;
+            }
+            arrived
+        };
+        let [of_the_ended, _] = &states;
+        assert_eq!(arrive(&mut last), 1);
+        of_the_ended.is_broken.store(true, Ordering::Relaxed);
+        assert_eq!(arrive(&mut last), 0);
+        assert!(!last.needs_reset(), "its own works");
+        assert_eq!(arrive(&mut last), 2);
+        of_the_ended.is_gone.store(true, Ordering::Relaxed);
+        assert!(!last.needs_reset());
+        assert_eq!(arrive(&mut last), 0);
+        assert_eq!(Arc::strong_count(of_the_ended), 1, "it is closed");
     }
 }

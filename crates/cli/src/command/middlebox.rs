@@ -583,9 +583,11 @@ fn open_tap(interface: &str) -> Result<Open<Tap>, Failure> {
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
+    use tautline_rt::steer::covered;
     use tautline_xdp_io::{Config, Take, XdpQueues};
 
     use crate::open::{queues_condition, queues_failure};
+    use crate::queues::QueueDevice;
     use crate::threads::{divide, each_queue};
 
     let config = |interface: &str, own: &Option<String>| -> Result<Config, Failure> {
@@ -612,13 +614,18 @@ fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     }
     let left = config(&args.left, &args.to_left)?;
     let right = config(&args.right, &args.to_right)?;
-    let ask: Ask<XdpQueues> = (queues_failure, queues_condition);
     let Some(count) = args.queues else {
+        let ask: Ask<XdpQueues> = (queues_failure, queues_condition);
         let left = XdpQueues::open(left, None)?;
         return run(args, left, XdpQueues::open(right, None)?, ask, control);
     };
-    let left = XdpQueues::open_each(&left, count)?;
-    let right = XdpQueues::open_each(&right, count)?;
+    let ask: Ask<QueueDevice> = (
+        |device| queues_failure(device.inner_mut()),
+        |device| queues_condition(device.inner()),
+    );
+    // A pair that ends alone leaves its queues to another.
+    let left = covered(XdpQueues::open_each(&left, count)?)?;
+    let right = covered(XdpQueues::open_each(&right, count)?)?;
     let pairs = left.into_iter().zip(right).zip(0..);
     let ended = each_queue(pairs.map(|((left, right), queue)| {
         let args = MiddleboxArgs {
