@@ -281,7 +281,7 @@ impl<D: Device + AsFd> Steered<D> {
         None
     }
 
-    /// Resets each device of a host that has ended if it needs that to work again, and forgets one that is
+    /// Resets each device of a host that has ended if it needs that to work again, and drops one that is
     /// gone. The packets that such a reset takes back are nobody's any more.
     fn tend_adopted(&self) {
         let member = &self.group[self.index];
