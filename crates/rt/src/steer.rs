@@ -129,7 +129,6 @@ impl<D: AsFd> Member<D> {
             }
             adopted.append(devices);
             self.has_adopted.store(true, Ordering::Release);
-            self.event_fd.signal();
         }
     }
 }
@@ -454,6 +453,7 @@ fn copied<F: Frame>(packet: &[u8], spare: &mut Vec<F>) -> Option<Received<F>> {
 mod tests {
     use super::*;
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use tautline_base::HeapFrame;
 
     use crate::cable::{End, cable};
@@ -606,6 +606,22 @@ mod tests {
         let reached = receivers(&mut group);
         let reached = [1, 2].map(|index| reached.iter().filter(|at| **at == index).count());
         assert_eq!(reached, [6, 3]);
+    }
+
+    /// Else the thread that serves both would never sleep again.
+    #[test]
+    fn a_device_with_a_queue_of_another_is_readable_only_while_packets_wait() {
+        let (mut near, mut group) = three();
+        drop(group.remove(0));
+        let is_readable = |(device, _): &WithFrames<Steered<Cable>>| {
+            let mut fds = [PollFd::new(device, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::default())).expect("poll(2)") == 1
+        };
+        assert!(!is_readable(&group[0]));
+        send(&mut near[0], 5001);
+        assert!(is_readable(&group[0]));
+        assert_eq!(receivers(&mut group), [1]);
+        assert!(!is_readable(&group[0]));
     }
 
     /// A device that may be broken: it receives nothing until it is reset.

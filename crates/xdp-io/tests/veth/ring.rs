@@ -131,8 +131,14 @@ fn a_reset_gives_every_packet_back_and_bars_reuse_until_the_kernel_lets_go() {
         "the kernel may still send what it has"
     );
     pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
-    sleep(Duration::from_millis(100));
-    left.settle();
+    pair.left.wait_for_link();
+    for turn in 0..1000 {
+        left.reap(NOW + Duration::from_millis(turn));
+        if left.device.room() > 0 {
+            break;
+        }
+        sleep(Duration::from_millis(1));
+    }
     assert!(left.device.room() > 0);
     assert_eq!(left.device.statistics().device.late_completed, 10);
     assert_eq!(right.marks(10).len(), 10);
