@@ -63,11 +63,16 @@ pub enum Quantity {
     /// Times in a sample interval that the full ring stopped the qdisc and left packets in it. Linux
     /// then puts back what it had dequeued and counts a requeue.
     RingFull,
+    /// Packets that the qdisc handed to the device at once, as a mean over a sample interval.
+    Burst,
+    /// Duration of PIE's measurement of the departure rate in ms: the geometric middle of a power of
+    /// two of nanoseconds, so at most 1.5 times too long or short. One point for each measurement.
+    Cycle,
 }
 
 impl Quantity {
     /// All, in order.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Goodput,
         Self::Ping,
         Self::Rtt,
@@ -90,6 +95,8 @@ impl Quantity {
         Self::DepartureRate,
         Self::DropProbability,
         Self::RingFull,
+        Self::Burst,
+        Self::Cycle,
     ];
 
     /// Its name in files and in checks of shapes.
@@ -152,6 +159,8 @@ impl Quantity {
             Self::DepartureRate => ("departure_rate", "Departure rate (PIE)", "Mbit/s"),
             Self::DropProbability => ("drop_probability", "Drop probability (PIE)", "share"),
             Self::RingFull => ("ring_full", "Stops by a full ring", "stops"),
+            Self::Burst => ("burst", "Handed over at once", "packets"),
+            Self::Cycle => ("cycle", "Measurement of the rate (PIE)", "ms"),
         }
     }
 }

@@ -7,6 +7,12 @@
 //! in front of the qdisc: a packet that arrives later waits behind all of it, whatever its band or
 //! flow. This is how a probe of high priority waits longer than the ring explains (paper 002,
 //! §2.4.4).
+//!
+//! The list does not count in the qdisc's limit. In Linux up to 4.15 (the paper has 4.11) it is one
+//! chain, which `dev_requeue_skb` counts as a single packet of `q.qlen`, the number that
+//! `pfifo_fast` compares with its limit; since 4.16 it counts packet by packet, but a band of
+//! `pfifo_fast` compares with its own ring, in which the list is not. A FIFO that acknowledgments
+//! clock hardly notices: while the list drains, the qdisc receives as many packets as leave.
 
 use std::collections::VecDeque;
 
@@ -121,5 +127,21 @@ mod tests {
     #[test]
     fn a_packet_of_the_first_band_waits_behind_what_was_dequeued_before_it() {
         assert_eq!((probe_behind(false), probe_behind(true)), (0, 9));
+    }
+
+    #[test]
+    fn the_qdisc_holds_its_limit_beside_the_list() {
+        let tree: Tree = "pfifo_fast limit 10".parse().expect("a qdisc");
+        let inner: Box<dyn DynQdisc<Packet<()>>> = tree.build().expect("built");
+        let mut qdisc = BulkDequeue::new(inner);
+        let (now, mut drops) = (Instant::ZERO, Drops::new());
+        let fill = |qdisc: &mut BulkDequeue<_, _>, drops: &mut Drops<_>| {
+            (0..12).for_each(|_| qdisc.enqueue(packet(0), now, drops));
+            drops.drain().count()
+        };
+        assert_eq!(fill(&mut qdisc, &mut drops), 2);
+        assert!(qdisc.dequeue(now, &mut drops).is_some());
+        assert_eq!(fill(&mut qdisc, &mut drops), 2);
+        assert_eq!(qdisc.backlog().packets, 9 + 10);
     }
 }

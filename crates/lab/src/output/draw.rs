@@ -42,6 +42,7 @@ pub(crate) fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
         panel: None,
         only: BTreeMap::new(),
         log: None,
+        cumulative: false,
     };
     let mut figures = Vec::new();
     if has(Quantity::Goodput) {
@@ -301,8 +302,7 @@ impl Figure {
                     });
                 }
             }
-            let y = self.measure(shown.title(), shown, shown.quantity.unit());
-            panels.push(CurvesPanel { y, curves });
+            panels.push(self.course(shown, curves));
         }
         let heading = shown.iter().map(Shown::title).collect::<Vec<_>>();
         let figure = Curves {
@@ -314,6 +314,19 @@ impl Figure {
             panels,
         };
         Ok(figure.svg()?)
+    }
+
+    /// A panel of `curves` over time, summed up if the figure is cumulative and they count.
+    fn course(&self, shown: &Shown<'_>, mut curves: Vec<Curve>) -> CurvesPanel {
+        let mut title = shown.title();
+        if self.cumulative && shown.quantity.counts() {
+            title.push_str(", summed up");
+            curves
+                .iter_mut()
+                .for_each(|curve| sum_up(&mut curve.points));
+        }
+        let y = self.measure(title, shown, shown.quantity.unit());
+        CurvesPanel { y, curves }
     }
 
     fn trade(
@@ -432,6 +445,15 @@ fn sum(all: &[&Series]) -> Vec<(f64, f64)> {
         }
     });
     points
+}
+
+/// Replaces each value by the sum of all up to it.
+fn sum_up(points: &mut [(f64, f64)]) {
+    let mut total = 0.0;
+    for (_, value) in points {
+        total += *value;
+        *value = total;
+    }
 }
 
 /// The panels of a figure of boxes or bars: one for each part, and, unless colors distinguish the

@@ -24,6 +24,8 @@ pub(super) struct Sampler {
     sample: Duration,
     /// Each port's state at the last sample.
     before: BTreeMap<String, PortSample>,
+    /// Durations of PIE's measurements at the last sample, counted by powers of two.
+    cycles_before: BTreeMap<String, Vec<u64>>,
     points: BTreeMap<(Quantity, String), Vec<(f64, f64)>>,
     counters: BTreeMap<String, f64>,
 }
@@ -35,6 +37,7 @@ impl Sampler {
             origin,
             sample,
             before: BTreeMap::new(),
+            cycles_before: BTreeMap::new(),
             points: BTreeMap::new(),
             counters: BTreeMap::new(),
         }
@@ -44,9 +47,9 @@ impl Sampler {
     pub(super) fn port(&mut self, name: &str, look: PortSample, now: Instant) {
         let at = self.seconds(now);
         let before = self.before.insert(name.to_owned(), look);
-        let (drops, marks, sent, full) = before.map_or((0, 0, Bytes::ZERO, 0), |look| {
-            (look.drops, look.marks, look.sent, look.ring_full)
-        });
+        let (drops, marks, sent, tx) = before
+            .map(|look| (look.drops, look.marks, look.sent, look.tx))
+            .unwrap_or_default();
         let mut note = |quantity, value| self.note(quantity, name, at, value);
         note(Quantity::Backlog, look.backlog.packets as f64);
         note(Quantity::BacklogBytes, look.backlog.bytes.get() as f64);
@@ -61,8 +64,13 @@ impl Sampler {
         note(Quantity::Sojourn, millis(look.sojourn));
         note(
             Quantity::RingFull,
-            look.ring_full.saturating_sub(full) as f64,
+            look.tx.ring_full.saturating_sub(tx.ring_full) as f64,
         );
+        let bulks = look.tx.bulks.saturating_sub(tx.bulks);
+        if bulks > 0 {
+            let packets = look.tx.packets.saturating_sub(tx.packets);
+            note(Quantity::Burst, packets as f64 / bulks as f64);
+        }
     }
 
     /// Adds a sample of the qdisc's own report.
@@ -80,7 +88,22 @@ impl Sampler {
                 ("prob", Value::Share(probability)) => {
                     self.note(Quantity::DropProbability, name, at, *probability)
                 }
+                ("dq_cycles", Value::List(counts)) => self.cycles(name, at, counts),
                 _ => {}
+            }
+        }
+    }
+
+    /// Adds PIE's measurements since the last sample. Bucket *b* of `counts` is of those that took
+    /// from 2ᵇ⁻¹ ns to below 2ᵇ.
+    fn cycles(&mut self, name: &str, at: f64, counts: &[u64]) {
+        let before = self.cycles_before.insert(name.to_owned(), counts.to_vec());
+        let before = before.unwrap_or_default();
+        for (bucket, count) in counts.iter().enumerate() {
+            let known = before.get(bucket).copied().unwrap_or(0);
+            let middle = (bucket as f64 - 0.5).exp2() * 1e-6;
+            for _ in known..*count {
+                self.note(Quantity::Cycle, name, at, middle);
             }
         }
     }
@@ -254,4 +277,70 @@ fn of_connection(info: &TcpInfo, mut note: impl FnMut(Quantity, f64)) {
 
 fn millis(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_base::Backlog;
+    use tautline_bql::TxStats;
+
+    use super::*;
+
+    fn points(watch: &Sampler, quantity: Quantity) -> Vec<(f64, f64)> {
+        watch.points[&(quantity, "a>b".to_owned())].clone()
+    }
+
+    #[test]
+    fn a_burst_is_the_mean_of_those_since_the_last_sample() {
+        let look = |packets, bulks| PortSample {
+            backlog: Backlog::default(),
+            ring: Backlog::default(),
+            limit: Bytes::MAX,
+            drops: 0,
+            marks: 0,
+            sojourn: Duration::ZERO,
+            sent_packets: 0,
+            sent: Bytes::ZERO,
+            tx: TxStats {
+                packets,
+                bulks,
+                ..TxStats::default()
+            },
+        };
+        let mut watch = Sampler::new(Instant::ZERO, Duration::from_secs(1));
+        for (at, (packets, bulks)) in [(40, 2), (40, 2), (70, 5)].into_iter().enumerate() {
+            let now = Instant::from_secs(at as u64);
+            watch.port("a>b", look(packets, bulks), now);
+        }
+        assert_eq!(
+            points(&watch, Quantity::Burst),
+            [(0.0, 20.0), (2.0, 10.0)],
+            "none where nothing was handed over"
+        );
+    }
+
+    #[test]
+    fn each_of_pies_measurements_is_a_point_once() {
+        let report = |counts: &[u64]| Report {
+            kind: "pie",
+            counters: vec![("dq_cycles", Value::List(counts.to_vec()))],
+            ..Report::default()
+        };
+        let mut watch = Sampler::new(Instant::ZERO, Duration::from_secs(1));
+        let mut look = |at, counts: &[u64]| {
+            watch.discipline("a>b", &report(counts), Instant::from_secs(at));
+        };
+        look(1, &[0, 1]);
+        look(2, &[0, 1]);
+        look(3, &[0, 2, 0, 1]);
+        // In the middle of 1 to 2 ns, and of 4 to 8 ns.
+        let middles = [2f64.sqrt() * 1e-6, 32f64.sqrt() * 1e-6];
+        let near = |(at, value): (f64, f64)| (at, (value * 1e12).round());
+        let expected = [(1.0, middles[0]), (3.0, middles[0]), (3.0, middles[1])].map(near);
+        let seen: Vec<_> = points(&watch, Quantity::Cycle)
+            .into_iter()
+            .map(near)
+            .collect();
+        assert_eq!(seen, expected);
+    }
 }

@@ -123,7 +123,7 @@ impl Names {
 }
 
 /// Quantities of every port.
-const OF_PORT: [Quantity; 12] = [
+const OF_PORT: [Quantity; 14] = [
     Quantity::Backlog,
     Quantity::BacklogBytes,
     Quantity::Ring,
@@ -136,6 +136,8 @@ const OF_PORT: [Quantity; 12] = [
     Quantity::DepartureRate,
     Quantity::DropProbability,
     Quantity::RingFull,
+    Quantity::Burst,
+    Quantity::Cycle,
 ];
 
 fn of_flow(kind: FlowKind) -> &'static [Quantity] {

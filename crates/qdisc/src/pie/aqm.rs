@@ -7,7 +7,7 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, ConfigError, Instant, Item};
+use tautline_base::{Bytes, ConfigError, Instant, Item, Log2Histogram};
 
 use super::controller::{Controller, Input, ONE};
 use super::meter::Meter;
@@ -82,6 +82,9 @@ pub struct Stats {
     pub dropped: u64,
     /// Packets marked, or found marked, instead.
     pub ecn_mark: u64,
+    /// Durations of the departure-rate measurements (`dtime` in `include/net/pie.h`), in
+    /// nanoseconds. The last bucket counts those of 2³⁸ ns (four minutes) and longer.
+    pub cycles: Log2Histogram<40>,
 }
 
 /// Updates made one by one when many are due; what is then still changing changes steadily.
@@ -226,6 +229,11 @@ impl Aqm {
                 tick,
             ),
         };
+        if self.params.delay == DelaySource::DepartureRate && elapsed > 0 {
+            let took = law.time(elapsed).as_nanos();
+            let took = u64::try_from(took).unwrap_or(u64::MAX);
+            self.stats.cycles.record(took);
+        }
         if law == Law::Linux {
             self.spend(state, elapsed);
         }

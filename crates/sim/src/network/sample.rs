@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tautline_base::{Backlog, Bytes, Device};
-use tautline_bql::{Limit, Ring};
+use tautline_bql::{Limit, Ring, TxStats};
 
 use super::wiring::Node;
 use super::{Endpoint, Network};
@@ -40,8 +40,8 @@ pub struct PortSample {
     pub sent_packets: u64,
     /// Bytes sent onto the wire, without framing.
     pub sent: Bytes,
-    /// Times the full ring stopped the qdisc and left packets in it.
-    pub ring_full: u64,
+    /// Counters of the ring. Zero for a link without a NIC.
+    pub tx: TxStats,
 }
 
 impl<R> Network<'_, R> {
@@ -110,7 +110,7 @@ fn sample_host<R: Record>(endpoint: &Endpoint<'_, R>) -> PortSample {
         sojourn: counts.sojourn.last,
         sent_packets: nic.tx_frames,
         sent: Bytes::new(nic.tx_bytes),
-        ring_full: port.stats().ring_full,
+        tx: *port.stats(),
     }
 }
 
@@ -125,7 +125,7 @@ fn sample_link(link: &Link) -> PortSample {
         sojourn: stats.sojourn,
         sent_packets: stats.sent,
         sent: stats.sent_bytes,
-        ring_full: link.tx_stats().ring_full,
+        tx: link.tx_stats(),
     }
 }
 

@@ -42,7 +42,9 @@ impl<P: Item> Configured for FqPie<P> {
         .reconfigure(config, drops));
 
     fn details(&self) -> Report {
-        let Stats { dropped, ecn_mark } = *self.stats();
+        let Stats {
+            dropped, ecn_mark, ..
+        } = *self.stats();
         let Counters {
             packets_in,
             overlimit,

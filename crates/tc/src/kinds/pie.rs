@@ -76,7 +76,7 @@ impl Counters for Control {
     fn counters<P>(pie: &Pie<P>) -> Vec<(&'static str, Value)> {
         let (stats, counters) = (pie.stats(), pie.counters());
         let dropped = stats.dropped + pie.drop_overlimit();
-        vec![
+        let mut all = vec![
             ("prob", Value::Share(pie.state().probability())),
             ("delay", Value::Time(pie.delay())),
             ("avg_dq_rate", Value::Count(pie.departure_rate())),
@@ -85,6 +85,55 @@ impl Counters for Control {
             ("dropped", Value::Count(dropped)),
             ("maxq", Value::Count(counters.max_queue as u64)),
             ("ecn_mark", Value::Count(stats.ecn_mark)),
-        ]
+        ];
+        // Not of Linux's `tc`: how many measurements took 1, 2 to 3, 4 to 7... nanoseconds.
+        if let Some(longest) = stats.cycles.counts().iter().rposition(|count| *count > 0) {
+            let counts = stats.cycles.counts()[..=longest].to_vec();
+            all.push(("dq_cycles", Value::List(counts)));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use tautline_base::{Drops, Instant, Packet, Qdisc};
+
+    use super::*;
+
+    fn counters(delay: DelaySource) -> Vec<(&'static str, Value)> {
+        let config = Config {
+            pie: Params {
+                delay,
+                ..Params::default()
+            },
+            ..Config::default()
+        };
+        let (mut pie, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
+        for _ in 0..40 {
+            pie.enqueue(Packet::new((), 1514), Instant::ZERO, &mut drops);
+        }
+        for n in 0..20 {
+            pie.dequeue(Instant::ZERO + Duration::from_nanos(n), &mut drops);
+        }
+        Control::counters(&pie)
+    }
+
+    #[test]
+    fn durations_of_measurements_are_reported_where_there_are_any() {
+        let of = |delay| {
+            counters(delay)
+                .into_iter()
+                .find(|(of, _)| *of == "dq_cycles")
+        };
+        assert_eq!(of(DelaySource::Timestamp), None);
+        // 11 packets are 16 KiB: one measurement, of 10 ns.
+        let expected = Value::List(vec![0, 0, 0, 0, 1]);
+        assert_eq!(
+            of(DelaySource::DepartureRate),
+            Some(("dq_cycles", expected))
+        );
     }
 }

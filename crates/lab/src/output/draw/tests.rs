@@ -76,6 +76,32 @@ fn a_chosen_cell_tells_its_flows_apart() {
 }
 
 #[test]
+fn counts_are_summed_up_from_the_beginning_and_states_are_not() {
+    let mut runs = runs();
+    let drops = Series {
+        quantity: Quantity::Drops,
+        of: "client".to_owned(),
+        points: (1..=60).map(|i| (f64::from(i) / 10.0, 300.0)).collect(),
+    };
+    runs.iter_mut()
+        .for_each(|run| run.series.push(drops.clone()));
+    let draw = |cumulative: bool| {
+        let text =
+            format!("kind = 'series'\nshow = ['drops.client', 'cwnd']\ncumulative = {cumulative}");
+        figure(&text).draw(&row(), &runs).expect("drawn").remove(0)
+    };
+    has(&draw(false), &["Drops of client, packets", "300"]);
+    has(
+        &draw(true),
+        &[
+            "Drops of client, summed up, packets",
+            "Congestion window, packets",
+            "20k",
+        ],
+    );
+}
+
+#[test]
 fn a_distribution_names_its_median_and_a_trade_its_cells() {
     let svg = drawn("kind = 'cdf'\nshow = ['ping']\nwhere = { bottleneck = 'L100M' }");
     has(&svg[0], &["TSQ (2.1)", "NoTSQ (126)", "Ping, ms"]);

@@ -220,6 +220,6 @@ pub(super) fn sample_port(
         sojourn: counts.sojourn.last,
         sent_packets: counts.dequeued.packets,
         sent: Bytes::new(counts.dequeued.bytes.get()),
-        ring_full: port.stats().ring_full,
+        tx: *port.stats(),
     }
 }

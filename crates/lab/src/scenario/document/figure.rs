@@ -56,6 +56,9 @@ pub struct Figure {
     /// Whether the axis of values is logarithmic. By default where they span more than two decades.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<bool>,
+    /// `series`: whether what a quantity counts, drops for example, is summed up from the beginning.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cumulative: bool,
 }
 
 /// Range of a box and of its whiskers.

@@ -117,6 +117,8 @@ fn linux_starts_anew_when_calm() {
         122_070,
         "eleven packets are a measurement, through six updates"
     );
+    let cycles: Vec<_> = queue.stats().cycles.buckets().collect();
+    assert_eq!(cycles, [(1 << 26, 1)], "it took 100 ms");
     let judged = |queue: &mut Pie<Probe>, backlog| {
         queue.control.state.steady(0.21, 0);
         queue.control.state.accumulate(8.5);
