@@ -49,6 +49,21 @@ pub struct SentRate {
     pub app_limited: bool,
 }
 
+impl SentRate {
+    /// The same, with no time later than `now`: the segment departed before its stamp.
+    #[must_use]
+    pub fn by(mut self, now: Instant) -> Self {
+        for at in [
+            &mut self.delivered_at,
+            &mut self.first_sent_at,
+            &mut self.sent_at,
+        ] {
+            *at = now.min(*at);
+        }
+        self
+    }
+}
+
 /// State per connection.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
@@ -80,6 +95,13 @@ impl Sampler {
             lost: self.lost,
             app_limited: self.app_limited_until.is_some(),
         }
+    }
+
+    /// No segment departs later than `now`, whatever its stamp said; the transport treats those in its
+    /// records likewise ([`SentRate::by`]).
+    pub fn depart_by(&mut self, now: Instant) {
+        self.first_sent_at = self.first_sent_at.min(now);
+        self.delivered_at = self.delivered_at.min(now);
     }
 
     /// A segment of `bytes` bytes was acknowledged or selectively acknowledged for the first time.

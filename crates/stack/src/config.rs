@@ -413,7 +413,8 @@ pub enum Pacing {
     Off,
     /// The connection's own pacer: a segment is not born before its departure.
     Internal,
-    /// The qdisc: segments are born with a departure stamp that FQ or CAKE honors.
+    /// The qdisc: segments are born with a departure stamp that FQ honors. Once a qdisc lets one
+    /// go before its departure, the connection paces itself as with [`Internal`](Self::Internal).
     Qdisc,
 }
 

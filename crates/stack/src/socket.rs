@@ -6,7 +6,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Rate, SocketId};
 use tautline_cc::Factory;
 
-use crate::config::Keepalive;
+use crate::config::{Keepalive, Pacing};
 
 /// An event that an application may act on. `Readable` and `Writable` are edge-triggered: they are
 /// reported once, and again after the application has found the socket empty or full.
@@ -211,6 +211,8 @@ pub enum SocketOption {
     Nodelay(bool),
     /// See [`TcpConfig::notsent_lowat`](crate::TcpConfig::notsent_lowat) (`TCP_NOTSENT_LOWAT`).
     NotsentLowat(Option<Bytes>),
+    /// Place where departures are spaced from now on; what was sent counts as departed.
+    Pacing(Pacing),
     /// Size of the receive buffer, at least 1152 bytes (Linux `SOCK_MIN_RCVBUF` of payload), which
     /// no longer follows what is read (`SO_RCVBUF`; also `TCP_WINDOW_CLAMP`, because the buffer is
     /// what bounds the window). The scale of the handshake limits the window as before, and what

@@ -285,6 +285,18 @@ impl Record for Departures {
 }
 
 impl Departures {
+    /// Those from `start` on.
+    pub(crate) fn since(&self, start: Duration) -> Self {
+        let start = Instant::ZERO + start;
+        Self(
+            self.0
+                .iter()
+                .copied()
+                .filter(|(at, _)| *at >= start)
+                .collect(),
+        )
+    }
+
     /// The most bytes that departed within any `span`.
     pub(crate) fn most_within(&self, span: Duration) -> u64 {
         let (mut first, mut sum, mut most) = (0, 0, 0);

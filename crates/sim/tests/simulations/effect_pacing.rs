@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{Departures, FRAME, Fixed, MSS, long_wire, ms, run_recorded};
 use tautline_base::{Bytes, Rate};
-use tautline_sim::{NicConfig, Transfer};
+use tautline_sim::{NicConfig, Outcome, Transfer};
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 const RATE: Rate = Rate::mbit(40);
@@ -19,6 +19,11 @@ fn departures(pacing: Pacing) -> (Departures, f64) {
 }
 
 fn departures_under(qdisc: &str, pacing: Pacing) -> (Departures, f64) {
+    let (departures, outcome) = outcome_under(qdisc, pacing);
+    (departures, outcome.duration.as_secs_f64())
+}
+
+fn outcome_under(qdisc: &str, pacing: Pacing) -> (Departures, Outcome) {
     let congestion = Fixed {
         cwnd: Bytes::new(100 * MSS),
         pacing_rate: RATE,
@@ -44,7 +49,16 @@ fn departures_under(qdisc: &str, pacing: Pacing) -> (Departures, f64) {
         ..Transfer::default()
     };
     let (outcome, departures) = run_recorded(&transfer, Departures::default());
-    (departures, outcome.duration.as_secs_f64())
+    (departures, outcome)
+}
+
+/// 4 MiB take as long as the rate says, and the handshake.
+fn assert_takes_what_the_rate_does(seconds: f64) {
+    let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
+    assert!(
+        (ideal..ideal * 1.10 + 0.06).contains(&seconds),
+        "{seconds} s, at the rate it takes {ideal}"
+    );
 }
 
 #[test]
@@ -58,11 +72,7 @@ fn departures_keep_to_the_rate() {
             "{most} bytes within {span:?}, the rate gives {budget}"
         );
     }
-    let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
-    assert!(
-        (ideal..ideal * 1.10 + 0.06).contains(&seconds),
-        "{seconds} s, at the rate it takes {ideal}"
-    );
+    assert_takes_what_the_rate_does(seconds);
 }
 
 #[test]
@@ -80,27 +90,47 @@ fn without_pacing_a_window_leaves_in_one_burst() {
     );
 }
 
-/// With `Pacing::Qdisc` a segment only carries its departure; `fq` heeds it, a FIFO does not.
+/// With `Pacing::Qdisc` a segment only carries its departure, which `fq` honors.
 #[test]
-fn departure_stamps_are_kept_by_fq_and_by_no_fifo() {
+fn departure_stamps_are_kept_by_fq() {
     let (fq, seconds) = departures_under("fq", Pacing::Qdisc);
-    let (fifo, _) = departures_under("pfifo", Pacing::Qdisc);
-    let span = ms(5);
-    let (most, budget) = (fq.most_within(span), on_the_wire(span));
-    assert!(
-        most <= budget + 3 * FRAME,
-        "{most} bytes within {span:?}, the rate gives {budget}"
-    );
-    assert!(
-        fifo.most_within(span) > 2 * most,
-        "{} against {most} bytes",
-        fifo.most_within(span)
-    );
-    let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
-    assert!(
-        (ideal..ideal * 1.10 + 0.06).contains(&seconds),
-        "{seconds} s, at the rate it takes {ideal}"
-    );
+    for span in [ms(1), ms(5), ms(20)] {
+        let (most, budget) = (fq.most_within(span), on_the_wire(span));
+        assert!(
+            most <= budget + 3 * FRAME,
+            "{most} bytes within {span:?}, the rate gives {budget}"
+        );
+    }
+    assert_takes_what_the_rate_does(seconds);
+}
+
+/// A FIFO lets segments go at once, 64 of them in the first poll that has data to pace. From then on
+/// the connection paces itself, and round trips are measured from when segments left.
+#[test]
+fn where_the_qdisc_does_not_pace_the_connection_does() {
+    for qdisc in ["pfifo", "fq_codel", "prio", "fq nopacing"] {
+        let (departures, outcome) = outcome_under(qdisc, Pacing::Qdisc);
+        for span in [ms(5), ms(20), ms(100)] {
+            let (most, budget) = (departures.most_within(span), on_the_wire(span));
+            assert!(
+                most <= budget + (64 + 3) * FRAME,
+                "{qdisc}: {most} bytes within {span:?}, the rate gives {budget}"
+            );
+        }
+        let burst = departures.most_within(ms(1));
+        let later = departures.since(ms(200)).most_within(ms(1));
+        assert!(
+            later <= on_the_wire(ms(1)) + 3 * FRAME,
+            "{qdisc}: {later} bytes within 1 ms, at first {burst}"
+        );
+        let info = outcome.sender;
+        assert!(
+            info.min_rtt >= ms(20),
+            "{qdisc}: {:?} over 20 ms",
+            info.min_rtt
+        );
+        assert_takes_what_the_rate_does(outcome.duration.as_secs_f64());
+    }
 }
 
 /// FQ drops what is to depart after more than 10 s. At 100 bytes a second segments are 14.5 s apart: each is

@@ -20,7 +20,9 @@ use super::Host;
 use super::autoconf::autoconfigure;
 use super::interface::Interface;
 use super::neighbors::retry_neighbors;
-use super::transport::DropStage;
+use super::transport::{DropStage, Transport};
+use crate::config::Pacing;
+use crate::socket::SocketOption;
 use crate::tcp::Blocked;
 use crate::trace::{Tracer, What};
 
@@ -172,6 +174,11 @@ where
         } = &mut self.interface;
         let transport = &mut self.transport;
         port.transmit(now, BUDGET, drops, |packet| {
+            if packet.departure() > now
+                && let Some(owner) = packet.owner()
+            {
+                pace_without_qdisc(transport, owner.socket, now);
+            }
             if let Some(attribution) = transport.attribution_of(packet.owner()) {
                 let (len, departure) = (packet.len().get(), packet.departure());
                 attribution.ringed(len, packet.enqueued(), departure, now);
@@ -251,5 +258,19 @@ where
         consider(interface.port.ready_at(), Reason::Qdisc);
         consider(must_reap.then_some(now + REAP_INTERVAL), Reason::Reap);
         next
+    }
+}
+
+/// The qdisc let a segment of connection `id` go before its departure, so it does not pace. The
+/// connection does from now on; otherwise its stamps would run away from the clock, and round-trip
+/// times and timeouts are counted from them. In Linux, FQ takes pacing over from the internal timer
+/// (`sk_pacing_status`).
+#[cold]
+fn pace_without_qdisc(transport: &mut Transport, id: SocketId, now: Instant) {
+    if let Some(connection) = transport.sockets.connection_mut(id)
+        && connection.config.pacing == Pacing::Qdisc
+    {
+        connection.set_option(SocketOption::Pacing(Pacing::Internal), now);
+        transport.reconcile(id);
     }
 }

@@ -255,6 +255,10 @@ impl Connection {
             }
             SocketOption::Nodelay(is_on) => config.nagle = !is_on,
             SocketOption::NotsentLowat(lowat) => config.notsent_lowat = lowat,
+            SocketOption::Pacing(place) => {
+                config.pacing = place;
+                self.send.flight.depart_by(now);
+            }
             SocketOption::ReceiveBuffer(size) => {
                 (config.receive_buffer, config.receive_start) = (size, size);
                 self.receiver.set_capacity(size.get());

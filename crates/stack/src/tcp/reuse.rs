@@ -28,8 +28,8 @@ impl Connection {
         let listener = Some(listener);
         let mut connection = Self::new(opening, config, State::SynReceived { listener });
         connection.on_first_syn(syn, now);
-        // The SYN-ACK left long ago.
-        connection.send.flight.syn_ack_left();
+        // The SYN-ACK left long ago, as a cookie, and is not recorded.
+        connection.send.flight.segments.skip(1);
         connection.ecn.sent(SegmentClass::SynAck, false);
         connection.receiver.advertise(0, None);
         connection

@@ -173,13 +173,16 @@ fn byte(offset: u32) -> u8 {
 /// An option of an open connection. Buffers stay within those of the beginning.
 fn setting(which: u8, value: u16) -> SocketOption {
     let bytes = Bytes::new(u64::from(value));
-    match which % 7 {
+    match which % 8 {
         0 => SocketOption::SendBuffer(bytes.min(Bytes::new(BUFFER))),
         1 => SocketOption::ReceiveBuffer(bytes.min(Bytes::new(BUFFER))),
         2 => SocketOption::NotsentLowat(Some(bytes)),
         3 => SocketOption::MaxSegment(value),
         4 => SocketOption::MaxPacingRate(Some(Rate::bytes_per_sec(u64::from(value) * 100))),
         5 => SocketOption::Cork(value.is_multiple_of(2)),
+        6 => SocketOption::Pacing(
+            [Pacing::Off, Pacing::Internal, Pacing::Qdisc][usize::from(value) % 3],
+        ),
         _ => SocketOption::Tos(value as u8),
     }
 }

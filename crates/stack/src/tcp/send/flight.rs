@@ -185,11 +185,6 @@ impl Flight {
         }
     }
 
-    /// Skips the sequence number of a SYN-ACK that was sent as a cookie and is not recorded.
-    pub(in crate::tcp) fn syn_ack_left(&mut self) {
-        self.segments.skip(1);
-    }
-
     /// Replaces the controller; the new one begins with the window of the one before (Linux
     /// `TCP_CONGESTION`).
     pub(in crate::tcp) fn set_congestion(&mut self) {

@@ -231,6 +231,16 @@ impl Segments {
         id(number)
     }
 
+    /// No segment was sent later than `now`.
+    pub(in crate::tcp) fn depart_by(&mut self, now: Instant) {
+        for record in &mut self.records {
+            record.sent = record.sent.by(now);
+        }
+        for (_, sent_at) in &mut self.order {
+            *sent_at = now.min(*sent_at);
+        }
+    }
+
     /// The lowest lost segment, if its earlier copies have left the host: its range and whether it
     /// carries the FIN.
     #[inline]

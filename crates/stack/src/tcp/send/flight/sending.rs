@@ -90,6 +90,17 @@ impl Flight {
         id
     }
 
+    /// No segment departs later than `now`, whatever its stamp says.
+    pub(in crate::tcp) fn depart_by(&mut self, now: Instant) {
+        self.segments.depart_by(now);
+        self.congestion.sampler.depart_by(now);
+        let timeout = self.rtt.timeout_after(now);
+        self.timers.rto = self.timers.rto.map(|at| at.min(timeout));
+        if self.timers.tail.is_some() {
+            self.schedule_tail_probe(now);
+        }
+    }
+
     /// `plan`, which is segment `id` again, is a packet now.
     pub(in crate::tcp) fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant) {
         let len = plan.range.end - plan.range.start;
