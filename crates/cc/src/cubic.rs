@@ -56,7 +56,7 @@ pub struct CubicLaw<S> {
     /// The initial slow start; `None` once it is over.
     slow_start: Option<S>,
     /// Growth too small for a whole byte: bytes × bytes, below one window.
-    credit: u128,
+    credit: u64,
 }
 
 /// One stretch of congestion avoidance.
@@ -96,7 +96,7 @@ impl<S: SlowStart> Cubic<S> {
 
 impl<S: SlowStart> CubicLaw<S> {
     /// An acknowledgment that may open the window.
-    fn grow(&mut self, ack: &Ack, before: &Verdict) {
+    fn grow(&mut self, ack: &Ack, before: impl FnOnce() -> Verdict) {
         let mut left = ack.acked;
         if self.window.in_slow_start() {
             left = self.slow_start(ack, before);
@@ -108,7 +108,7 @@ impl<S: SlowStart> CubicLaw<S> {
     }
 
     /// Slow start. Returns the bytes left for congestion avoidance.
-    fn slow_start(&mut self, ack: &Ack, before: &Verdict) -> Bytes {
+    fn slow_start(&mut self, ack: &Ack, before: impl FnOnce() -> Verdict) -> Bytes {
         let step = self
             .slow_start
             .as_mut()
@@ -185,9 +185,10 @@ impl<S: SlowStart> CubicLaw<S> {
         let cwnd = self.window.cwnd.get();
         let target = ((target * self.window.mss.get() as f64) as u64)
             .clamp(cwnd, cwnd.saturating_add(cwnd / 2));
-        self.credit += u128::from(target - cwnd) * u128::from(acked.get().min(cwnd));
-        let growth = self.credit / u128::from(cwnd);
-        self.credit %= u128::from(cwnd);
+        let credit =
+            u128::from(self.credit) + u128::from(target - cwnd) * u128::from(acked.get().min(cwnd));
+        let growth = credit / u128::from(cwnd);
+        self.credit = (credit % u128::from(cwnd)) as u64;
         self.window
             .grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
@@ -212,7 +213,7 @@ impl<S: SlowStart> WindowLaw for CubicLaw<S> {
     }
 
     #[inline]
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: &Verdict) {
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: impl FnOnce() -> Verdict) {
         if episode.on_ack(ack) {
             self.grow(ack, before);
         }

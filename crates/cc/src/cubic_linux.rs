@@ -70,7 +70,7 @@ impl WindowLaw for CubicLinuxLaw {
 
     /// `cubictcp_acked`: ignores the round trips of the first second after a reduction.
     #[inline]
-    fn observe(&mut self, ack: &Ack, before: &Verdict) {
+    fn observe(&mut self, ack: &Ack, before: impl FnOnce() -> Verdict) {
         let Some(rtt) = ack.rtt else { return };
         self.last_sent = ack.now - rtt;
         if !self.growth.on_rtt(rtt, ack.now) || !self.window.in_slow_start() {
@@ -85,7 +85,7 @@ impl WindowLaw for CubicLinuxLaw {
     }
 
     #[inline]
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: &Verdict) {
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: impl FnOnce() -> Verdict) {
         let mut packets = self.window.packets(ack.acked);
         if !episode.on_ack(ack) || !ack.cwnd_limited {
             return;

@@ -54,7 +54,7 @@ impl WindowLaw for DctcpLaw {
     }
 
     #[inline]
-    fn observe(&mut self, ack: &Ack, _before: &Verdict) {
+    fn observe(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) {
         self.alpha.count(ack);
         match self.observed {
             Some(round) if !round.is_over(ack) => return,
@@ -70,7 +70,7 @@ impl WindowLaw for DctcpLaw {
     }
 
     #[inline]
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: &Verdict) {
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: impl FnOnce() -> Verdict) {
         if episode.on_ack(ack) && ack.cwnd_limited {
             self.window.grow(ack.acked);
         }

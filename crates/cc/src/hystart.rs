@@ -102,7 +102,7 @@ impl SlowStart for HystartPlusPlus {
         Self::is_conservative(self)
     }
 
-    fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
+    fn on_ack(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) -> Step {
         if ack.round_start {
             self.begin_round();
         }
@@ -138,10 +138,9 @@ mod tests {
 
     fn answer(hystart: &mut HystartPlusPlus, ack: &Ack) -> Step {
         let mss = Bytes::new(1000);
-        hystart.on_ack(
-            ack,
-            &WindowPacing::new(PacingRatios::default(), mss).verdict(mss * 10, Bytes::MAX),
-        )
+        hystart.on_ack(ack, || {
+            WindowPacing::new(PacingRatios::default()).verdict(mss, (mss * 10, Bytes::MAX))
+        })
     }
 
     /// A round of `samples` acknowledgments at `rtt_ms`; the last answer.

@@ -102,7 +102,7 @@ impl Observed {
 }
 
 impl SlowStart for Hystart {
-    fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step {
+    fn on_ack(&mut self, ack: &Ack, before: impl FnOnce() -> Verdict) -> Step {
         let Some(rtt) = ack.rtt else {
             return Step::Grow(ack.acked);
         };
@@ -110,11 +110,12 @@ impl SlowStart for Hystart {
         self.delay_min = Some(delay_min);
         let same_round = self.round.filter(|observed| !observed.round.is_passed(ack));
         let mut observed = same_round.unwrap_or_else(|| Observed::begin(ack));
+        let before = before();
         if before.cwnd < self.low_window {
             self.round = Some(observed);
             return Step::Grow(ack.acked);
         }
-        let long = self.train_is_long(&mut observed, ack.now, delay_min, before);
+        let long = self.train_is_long(&mut observed, ack.now, delay_min, &before);
         let leave = observed.delay_grew(rtt, delay_min) || long;
         self.round = Some(observed);
         if leave {

@@ -62,7 +62,7 @@ pub use dctcp::Dctcp;
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use prague::Prague;
 pub use reno::Reno;
-pub use sampler::{RateSample, Sampler, SentRate};
+pub use sampler::{NewestDelivered, RateSample, Sampler, SentRate};
 pub use traced::{Row, Traced};
 pub use window_controller::WindowController;
 pub use windowed_max::WindowedMax;

@@ -73,16 +73,14 @@ pub fn burst(rate: Rate, mss: Bytes) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPacing {
     ratios: PacingRatios,
-    mss: Bytes,
     in_flight: Bytes,
     srtt: Duration,
 }
 
 impl WindowPacing {
-    pub(crate) fn new(ratios: PacingRatios, mss: Bytes) -> Self {
+    pub(crate) fn new(ratios: PacingRatios) -> Self {
         Self {
             ratios,
-            mss,
             in_flight: Bytes::ZERO,
             srtt: NOMINAL_RTT,
         }
@@ -110,13 +108,13 @@ impl WindowPacing {
     }
 
     #[inline]
-    pub(crate) fn verdict(&self, cwnd: Bytes, ssthresh: Bytes) -> Verdict {
+    pub(crate) fn verdict(&self, mss: Bytes, (cwnd, ssthresh): (Bytes, Bytes)) -> Verdict {
         let pacing_rate = window_rate(cwnd, self.in_flight, ssthresh, self.srtt, self.ratios);
         Verdict {
             cwnd,
             ssthresh,
             pacing_rate,
-            burst: burst(pacing_rate, self.mss),
+            burst: burst(pacing_rate, mss),
         }
     }
 }
@@ -166,8 +164,8 @@ mod tests {
 
     #[test]
     fn before_the_first_sample_the_round_trip_is_a_millisecond() {
-        let pacing = WindowPacing::new(PacingRatios::default(), MSS);
-        let verdict = pacing.verdict(MSS * 10, Bytes::MAX);
+        let pacing = WindowPacing::new(PacingRatios::default());
+        let verdict = pacing.verdict(MSS, (MSS * 10, Bytes::MAX));
         assert_eq!(verdict.pacing_rate, Rate::bytes_per_sec(2 * 14_480 * 1_000));
     }
 

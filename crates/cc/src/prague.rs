@@ -225,7 +225,7 @@ impl WindowLaw for PragueLaw {
     }
 
     #[inline]
-    fn observe(&mut self, ack: &Ack, _before: &Verdict) {
+    fn observe(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) {
         self.clock.on_ack(ack);
         let virtual_rtt = self.clock.virtual_rtt();
         if self.marks.on_ack(ack, virtual_rtt) {
@@ -243,7 +243,7 @@ impl WindowLaw for PragueLaw {
     }
 
     #[inline]
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: &Verdict) {
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: impl FnOnce() -> Verdict) {
         let marks_only = ack.state == CongestionState::Cwr && self.answers_marks(*episode);
         if (episode.on_ack(ack) || marks_only) && ack.cwnd_limited {
             self.grow(ack.acked.saturating_sub(ack.marked));
@@ -293,7 +293,7 @@ impl WindowLaw for PragueLaw {
     }
 
     /// `prague_tso_segs`: a burst is short whatever the path.
-    fn packet_segments(&self, _autosized: u64, verdict: &Verdict) -> u64 {
-        (verdict.burst.get() / self.window.mss.get()).max(1)
+    fn packet_segments(&self, _autosized: u64, verdict: impl FnOnce() -> Verdict) -> u64 {
+        (verdict().burst.get() / self.window.mss.get()).max(1)
     }
 }

@@ -63,7 +63,7 @@ impl WindowLaw for NewReno {
     }
 
     #[inline]
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: &Verdict) {
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: impl FnOnce() -> Verdict) {
         if episode.on_ack(ack) && ack.cwnd_limited {
             self.window.grow(ack.acked);
         }

@@ -73,9 +73,12 @@ pub struct Sampler {
     /// Total delivered at the end of the flight that the application limited.
     app_limited_until: Option<Bytes>,
     lost: Bytes,
-    /// The last-sent segment among those that the current acknowledgment delivered.
-    newest: Option<SentRate>,
 }
+
+/// The last-sent segment among those that one acknowledgment delivers. Each acknowledgment begins
+/// with an empty one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewestDelivered(Option<SentRate>);
 
 impl Sampler {
     /// A segment is sent or retransmitted, to depart at `departure` (the pacer's time stamp, not the
@@ -106,14 +109,17 @@ impl Sampler {
 
     /// A segment of `bytes` bytes was acknowledged or selectively acknowledged for the first time.
     /// Call once per segment, in sequence order, before [`on_ack`](Self::on_ack).
-    pub fn on_delivered(&mut self, sent: &SentRate, bytes: Bytes, now: Instant) {
+    pub fn on_delivered(
+        &mut self,
+        newest: &mut NewestDelivered,
+        sent: &SentRate,
+        bytes: Bytes,
+        now: Instant,
+    ) {
         self.delivered += bytes;
         self.delivered_at = now;
-        if self
-            .newest
-            .is_none_or(|newest| sent.sent_at >= newest.sent_at)
-        {
-            self.newest = Some(*sent);
+        if newest.0.is_none_or(|newest| sent.sent_at >= newest.sent_at) {
+            newest.0 = Some(*sent);
             self.first_sent_at = sent.sent_at;
         }
     }
@@ -135,14 +141,19 @@ impl Sampler {
     /// Returns the sample of an acknowledgment, after all its segments were reported. `None` if it
     /// delivered nothing, or if the interval is shorter than `min_rtt`, which only an
     /// acknowledgment of an earlier copy can cause.
-    pub fn on_ack(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
+    pub fn on_ack(
+        &mut self,
+        newest: NewestDelivered,
+        now: Instant,
+        min_rtt: Duration,
+    ) -> Option<RateSample> {
         if self
             .app_limited_until
             .is_some_and(|end| self.delivered > end)
         {
             self.app_limited_until = None;
         }
-        let sent = self.newest.take()?;
+        let sent = newest.0?;
         let send_phase = sent.sent_at - sent.first_sent_at;
         let ack_phase = now - sent.delivered_at;
         let interval = send_phase.max(ack_phase);
@@ -180,6 +191,8 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
+    use core::mem::take;
+
     use super::*;
     use alloc::vec::Vec;
 
@@ -199,18 +212,18 @@ mod tests {
 
     #[test]
     fn steady_delivery_measures_the_rate() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let first = flight(&mut sampler, 0);
         let mut second = Vec::new();
         for (i, sent) in (0..).zip(&first) {
-            sampler.on_delivered(sent, SEGMENT, ms(10 + i));
-            sampler.on_ack(ms(10 + i), RTT);
+            sampler.on_delivered(&mut newest, sent, SEGMENT, ms(10 + i));
+            sampler.on_ack(take(&mut newest), ms(10 + i), RTT);
             second.push(sampler.on_send(ms(10 + i), SEGMENT, false));
         }
         // Segment 10 left when one segment was delivered, at 10 ms, and arrives when ten are, plus
         // itself.
-        sampler.on_delivered(&second[0], SEGMENT, ms(20));
-        let sample = sampler.on_ack(ms(20), RTT).unwrap();
+        sampler.on_delivered(&mut newest, &second[0], SEGMENT, ms(20));
+        let sample = sampler.on_ack(take(&mut newest), ms(20), RTT).unwrap();
         assert_eq!(sample.delivered, SEGMENT * 10);
         assert_eq!(sample.interval, Duration::from_millis(10));
         assert_eq!(sample.rate, Rate::bytes_per_sec(1_000_000));
@@ -220,15 +233,15 @@ mod tests {
 
     #[test]
     fn bunched_acknowledgments_do_not_exceed_the_send_rate() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let sent = flight(&mut sampler, 0);
         // The first acknowledgment restarts both clocks, the other nine come at once.
-        sampler.on_delivered(&sent[0], SEGMENT, ms(19));
-        sampler.on_ack(ms(19), RTT);
+        sampler.on_delivered(&mut newest, &sent[0], SEGMENT, ms(19));
+        sampler.on_ack(take(&mut newest), ms(19), RTT);
         for segment in &sent[1..] {
-            sampler.on_delivered(segment, SEGMENT, ms(19));
+            sampler.on_delivered(&mut newest, segment, SEGMENT, ms(19));
         }
-        let sample = sampler.on_ack(ms(19), RTT).unwrap();
+        let sample = sampler.on_ack(take(&mut newest), ms(19), RTT).unwrap();
         assert_eq!(sample.delivered, SEGMENT * 10);
         assert_eq!(
             sample.interval,
@@ -239,27 +252,27 @@ mod tests {
 
     #[test]
     fn the_send_phase_counts_when_it_is_the_longer_one() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let first = sampler.on_send(ms(0), SEGMENT, true);
-        sampler.on_delivered(&first, SEGMENT, ms(10));
-        sampler.on_ack(ms(10), RTT);
+        sampler.on_delivered(&mut newest, &first, SEGMENT, ms(10));
+        sampler.on_ack(take(&mut newest), ms(10), RTT);
         // Paced far apart, while the acknowledgment clock stood at 10 ms.
         let late = sampler.on_send(ms(60), SEGMENT, false);
         let mut sampler = Sampler {
             delivered_at: ms(60),
             ..sampler
         };
-        sampler.on_delivered(&late, SEGMENT, ms(61));
-        let sample = sampler.on_ack(ms(61), RTT).unwrap();
+        sampler.on_delivered(&mut newest, &late, SEGMENT, ms(61));
+        let sample = sampler.on_ack(take(&mut newest), ms(61), RTT).unwrap();
         assert_eq!(sample.interval, Duration::from_millis(60));
     }
 
     #[test]
     fn an_interval_below_the_lowest_rtt_gives_no_sample() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let sent = sampler.on_send(ms(0), SEGMENT, true);
-        sampler.on_delivered(&sent, SEGMENT, ms(9));
-        assert_eq!(sampler.on_ack(ms(9), RTT), None);
+        sampler.on_delivered(&mut newest, &sent, SEGMENT, ms(9));
+        assert_eq!(sampler.on_ack(take(&mut newest), ms(9), RTT), None);
         assert_eq!(
             sampler.delivered(),
             SEGMENT,
@@ -269,37 +282,43 @@ mod tests {
 
     #[test]
     fn an_acknowledgment_of_nothing_gives_no_sample() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         sampler.on_send(ms(0), SEGMENT, true);
-        assert_eq!(sampler.on_ack(ms(50), RTT), None);
+        assert_eq!(sampler.on_ack(take(&mut newest), ms(50), RTT), None);
     }
 
     #[test]
     fn the_newest_segment_of_an_acknowledgment_gives_the_sample() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let old = sampler.on_send(ms(0), SEGMENT, true);
         let lost = sampler.on_send(ms(1), SEGMENT, false);
-        sampler.on_delivered(&old, SEGMENT, ms(10));
-        sampler.on_ack(ms(10), RTT);
+        sampler.on_delivered(&mut newest, &old, SEGMENT, ms(10));
+        sampler.on_ack(take(&mut newest), ms(10), RTT);
         let again = sampler.on_send(ms(30), SEGMENT, false);
-        sampler.on_delivered(&again, SEGMENT, ms(40));
-        sampler.on_delivered(&lost, SEGMENT, ms(40));
+        sampler.on_delivered(&mut newest, &again, SEGMENT, ms(40));
+        sampler.on_delivered(&mut newest, &lost, SEGMENT, ms(40));
         assert_eq!(
-            sampler.on_ack(ms(40), RTT).unwrap().prior_delivered,
+            sampler
+                .on_ack(take(&mut newest), ms(40), RTT)
+                .unwrap()
+                .prior_delivered,
             SEGMENT
         );
     }
 
     #[test]
     fn a_flight_limited_by_the_application_is_marked_and_no_later_one() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let before = sampler.on_send(ms(0), SEGMENT, true);
         sampler.mark_app_limited(SEGMENT);
         let limited = sampler.on_send(ms(1), SEGMENT, false);
         for (sent, at, app_limited) in [(before, 10, false), (limited, 20, true)] {
-            sampler.on_delivered(&sent, SEGMENT, ms(at));
+            sampler.on_delivered(&mut newest, &sent, SEGMENT, ms(at));
             assert_eq!(
-                sampler.on_ack(ms(at), RTT).unwrap().app_limited,
+                sampler
+                    .on_ack(take(&mut newest), ms(at), RTT)
+                    .unwrap()
+                    .app_limited,
                 app_limited
             );
         }
@@ -311,18 +330,24 @@ mod tests {
 
     #[test]
     fn idle_time_does_not_lengthen_the_interval() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let first = sampler.on_send(ms(0), SEGMENT, true);
-        sampler.on_delivered(&first, SEGMENT, ms(10));
-        sampler.on_ack(ms(10), RTT);
+        sampler.on_delivered(&mut newest, &first, SEGMENT, ms(10));
+        sampler.on_ack(take(&mut newest), ms(10), RTT);
         let after = sampler.on_send(ms(60_000), SEGMENT, true);
-        sampler.on_delivered(&after, SEGMENT, ms(60_010));
-        assert_eq!(sampler.on_ack(ms(60_010), RTT).unwrap().interval, RTT);
+        sampler.on_delivered(&mut newest, &after, SEGMENT, ms(60_010));
+        assert_eq!(
+            sampler
+                .on_ack(take(&mut newest), ms(60_010), RTT)
+                .unwrap()
+                .interval,
+            RTT
+        );
     }
 
     #[test]
     fn a_loss_and_a_sample_count_losses_since_their_segment_was_sent() {
-        let mut sampler = Sampler::default();
+        let (mut sampler, mut newest) = (Sampler::default(), NewestDelivered::default());
         let sent: Vec<_> = (0..4)
             .map(|i| sampler.on_send(ms(i), SEGMENT * (i + 1), i == 0))
             .collect();
@@ -339,8 +364,8 @@ mod tests {
             SEGMENT,
             "earlier losses are not its concern"
         );
-        sampler.on_delivered(&sent[3], SEGMENT, ms(31));
-        let sample = sampler.on_ack(ms(31), RTT).unwrap();
+        sampler.on_delivered(&mut newest, &sent[3], SEGMENT, ms(31));
+        let sample = sampler.on_ack(take(&mut newest), ms(31), RTT).unwrap();
         assert_eq!(
             (sample.lost, sample.sent_in_flight),
             (SEGMENT * 3, SEGMENT * 4)

@@ -6,37 +6,45 @@ use alloc::boxed::Box;
 /// once in its life, and only if it meets congestion.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved<T> {
-    memory: Option<Box<T>>,
-    valid: bool,
+    memory: Option<Box<Memory<T>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Memory<T> {
+    value: T,
+    is_valid: bool,
 }
 
 impl<T: Clone> Saved<T> {
     pub(crate) const fn empty() -> Self {
-        Self {
-            memory: None,
-            valid: false,
-        }
+        Self { memory: None }
     }
 
     /// Keeps a copy of `value` instead of the one before.
     pub(crate) fn keep(&mut self, value: &T) {
-        self.valid = true;
         match &mut self.memory {
-            Some(memory) => (**memory).clone_from(value),
-            None => self.memory = Some(Box::new(value.clone())),
+            Some(memory) => {
+                memory.value.clone_from(value);
+                memory.is_valid = true;
+            }
+            None => {
+                self.memory = Some(Box::new(Memory {
+                    value: value.clone(),
+                    is_valid: true,
+                }));
+            }
         }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.valid = false;
+        if let Some(memory) = &mut self.memory {
+            memory.is_valid = false;
+        }
     }
 
     pub(crate) fn take(&mut self) -> Option<T> {
-        if core::mem::take(&mut self.valid) {
-            self.memory.as_deref().cloned()
-        } else {
-            None
-        }
+        let memory = self.memory.as_mut()?;
+        core::mem::take(&mut memory.is_valid).then(|| memory.value.clone())
     }
 }
 

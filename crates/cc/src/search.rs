@@ -141,7 +141,7 @@ fn place(bin: u64) -> usize {
 impl SlowStart for Search {
     const CUBIC: &'static str = "cubic-search";
 
-    fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
+    fn on_ack(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) -> Step {
         self.acked += ack.acked.get();
         let sent = self.acked + ack.in_flight.get();
         let rtt = ack.rtt.unwrap_or(ack.srtt);
@@ -174,8 +174,8 @@ mod tests {
     /// it ends, in multiples of `most`; `None` if it does not within 40 round trips.
     fn left_at(rtt: Duration, most: u64, jitter: Duration) -> Option<[f64; 2]> {
         let mut search = Search::new();
-        let before = WindowPacing::new(PacingRatios::default(), Bytes::new(MSS))
-            .verdict(Bytes::new(10 * MSS), Bytes::MAX);
+        let before = WindowPacing::new(PacingRatios::default())
+            .verdict(Bytes::new(MSS), (Bytes::new(10 * MSS), Bytes::MAX));
         let (steps, step) = (20usize, rtt / 20);
         let (mut window, mut delivered) = (10 * MSS, 0);
         // Totals sent by each step.
@@ -196,7 +196,7 @@ mod tests {
                     Bytes::new(window),
                 )
             };
-            match search.on_ack(&ack, &before) {
+            match search.on_ack(&ack, || before) {
                 Step::Grow(bytes) => window = (window + bytes.get()).min(1 << 50),
                 Step::LeaveAt(to) => {
                     return Some([window, to.get()].map(|w| w as f64 / most as f64));

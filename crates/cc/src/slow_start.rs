@@ -10,7 +10,7 @@ pub trait SlowStart: Clone + Send {
     const CUBIC: &'static str = "cubic";
 
     /// Decides about the window. `before`: window and rate in force until now.
-    fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
+    fn on_ack(&mut self, ack: &Ack, before: impl FnOnce() -> Verdict) -> Step;
 
     /// The window grows more slowly, because it may be large enough (RFC 9406).
     fn is_conservative(&self) -> bool {

@@ -45,8 +45,8 @@ pub(crate) trait WindowLaw: Clone + Send {
     fn window_mut(&mut self) -> &mut Self::Window;
 
     /// Updates the path measurements from `ack`, before any reaction to it. `before`: the verdict
-    /// in force until now.
-    fn observe(&mut self, _ack: &Ack, _before: &Verdict) {}
+    /// in force until now; its burst is not bounded.
+    fn observe(&mut self, _ack: &Ack, _before: impl FnOnce() -> Verdict) {}
 
     /// True while the window is cut because of marks only, so that a loss costs another cut.
     fn answers_marks(&self, _episode: Episode) -> bool {
@@ -54,7 +54,7 @@ pub(crate) trait WindowLaw: Clone + Send {
     }
 
     /// Opens the window, if `episode` lets it.
-    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: &Verdict);
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: impl FnOnce() -> Verdict);
 
     /// Sees a congestion signal before the episode does. False if the law handles it itself.
     fn on_signal(&mut self, _signal: Signal, _episode: &mut Episode) -> bool {
@@ -92,7 +92,7 @@ pub(crate) trait WindowLaw: Clone + Send {
     /// Shortens the burst of a verdict.
     fn bound_burst(&self, _verdict: &mut Verdict) {}
 
-    fn packet_segments(&self, autosized: u64, _verdict: &Verdict) -> u64 {
+    fn packet_segments(&self, autosized: u64, _verdict: impl FnOnce() -> Verdict) -> u64 {
         autosized.max(2)
     }
 }
@@ -109,16 +109,12 @@ pub struct WindowController<L> {
     law: L,
     /// The law before the last reduction that may prove spurious.
     before: Saved<L>,
-    verdict: Verdict,
 }
 
 #[expect(private_bounds, reason = "the laws of this crate are its own")]
 impl<L: WindowLaw> WindowController<L> {
     pub(crate) fn with_law(law: L, config: &Config) -> Self {
-        let pacing = WindowPacing::new(config.pacing, law.window().mss());
-        let (cwnd, ssthresh) = law.window().in_bytes();
-        let mut verdict = pacing.verdict(cwnd, ssthresh);
-        law.bound_burst(&mut verdict);
+        let pacing = WindowPacing::new(config.pacing);
         Self {
             slow_start_after_idle: config.slow_start_after_idle,
             initial_window: config.initial_window,
@@ -126,20 +122,12 @@ impl<L: WindowLaw> WindowController<L> {
             episode: Episode::Open,
             law,
             before: Saved::empty(),
-            verdict,
         }
     }
 
     fn reduce(&mut self, signal: Signal) {
         self.before.keep(&self.law);
         self.law.reduce(signal);
-    }
-
-    #[inline]
-    fn update_verdict(&mut self) {
-        let (cwnd, ssthresh) = self.law.window().in_bytes();
-        self.verdict = self.pacing.verdict(cwnd, ssthresh);
-        self.law.bound_burst(&mut self.verdict);
     }
 }
 
@@ -149,8 +137,11 @@ impl<L: WindowLaw> Controller for WindowController<L> {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
+        let (pacing, window) = (self.pacing, self.law.window());
+        let (mss, window) = (window.mss(), window.in_bytes());
+        let before = move || pacing.verdict(mss, window);
         self.pacing.on_ack(ack);
-        self.law.observe(ack, &self.verdict);
+        self.law.observe(ack, before);
         // While marks are answered the transport begins no recovery for a loss.
         if self.law.answers_marks(self.episode)
             && ack.state == CongestionState::Cwr
@@ -159,8 +150,7 @@ impl<L: WindowLaw> Controller for WindowController<L> {
             self.episode = Episode::Reduced { by: Signal::Loss };
             self.reduce(Signal::Loss);
         }
-        self.law.on_ack(ack, &mut self.episode, &self.verdict);
-        self.update_verdict();
+        self.law.on_ack(ack, &mut self.episode, before);
     }
 
     fn on_congestion(&mut self, congestion: &Congestion) {
@@ -180,7 +170,6 @@ impl<L: WindowLaw> Controller for WindowController<L> {
             Signal::Ce | Signal::LocalDrop => self.before.clear(),
             Signal::Loss => {}
         }
-        self.update_verdict();
     }
 
     fn on_undo(&mut self, _now: Instant) {
@@ -188,7 +177,6 @@ impl<L: WindowLaw> Controller for WindowController<L> {
         if let Some(before) = self.before.take() {
             self.law.undo(before);
         }
-        self.update_verdict();
     }
 
     fn on_idle(&mut self, idle: &Idle) {
@@ -200,7 +188,6 @@ impl<L: WindowLaw> Controller for WindowController<L> {
             self.law.on_shrink();
         }
         self.law.resume(idle.now, length);
-        self.update_verdict();
     }
 
     fn on_underuse(&mut self, underuse: &Underuse) {
@@ -209,16 +196,17 @@ impl<L: WindowLaw> Controller for WindowController<L> {
             window.shrink_to_use(underuse.used, self.initial_window);
             self.law.on_shrink();
         }
-        self.update_verdict();
     }
 
     fn adopt(&mut self, before: &Verdict) {
         self.law.window_mut().adopt(before);
-        self.update_verdict();
     }
 
     fn verdict(&self) -> Verdict {
-        self.verdict
+        let window = self.law.window();
+        let mut verdict = self.pacing.verdict(window.mss(), window.in_bytes());
+        self.law.bound_burst(&mut verdict);
+        verdict
     }
 
     fn model(&self) -> Model {
@@ -234,6 +222,6 @@ impl<L: WindowLaw> Controller for WindowController<L> {
     }
 
     fn packet_segments(&self, autosized: u64) -> u64 {
-        self.law.packet_segments(autosized, &self.verdict)
+        self.law.packet_segments(autosized, || self.verdict())
     }
 }

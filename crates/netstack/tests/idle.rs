@@ -13,7 +13,7 @@ use tokio::time::sleep;
 /// Connections, after those that fill tables to a power of two.
 const MANY: usize = 1024;
 /// Bytes of one end. Of it 2 KiB are the budget of the host's part.
-const IDLE: usize = 2610;
+const IDLE: usize = 2048;
 
 /// Longer than an acknowledgment is delayed and a drained buffer is kept.
 const SETTLED: Duration = Duration::from_secs(3);

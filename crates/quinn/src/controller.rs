@@ -15,7 +15,8 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn::congestion::{Controller as QuicController, ControllerMetrics};
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{
-    Ack, Config, Congestion, CongestionState, Controller, Factory, Idle, Sampler, Signal, Verdict,
+    Ack, Config, Congestion, CongestionState, Controller, Factory, Idle, NewestDelivered, Sampler,
+    Signal, Verdict,
 };
 
 use self::sent::SentTimes;
@@ -50,6 +51,7 @@ pub(crate) struct Adapter {
 /// Acknowledgments that came in one packet.
 #[derive(Debug, Default)]
 struct Batch {
+    newest: NewestDelivered,
     packets: u64,
     acked: Bytes,
     newest_sent: Instant,
@@ -109,7 +111,8 @@ impl Adapter {
     fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, smoothed: Duration) {
         let record = self.sent.find(sent);
         if let Some(record) = &record {
-            self.sampler.on_delivered(record, bytes, now);
+            self.sampler
+                .on_delivered(&mut self.batch.newest, record, bytes, now);
         }
         let batch = &mut self.batch;
         if batch.packets == 0 || sent >= batch.newest_sent {
@@ -129,7 +132,7 @@ impl Adapter {
         }
         let rtt = self.measure(&batch, now);
         let min_rtt = self.min_rtt.unwrap_or_default();
-        let rate = self.sampler.on_ack(now, min_rtt);
+        let rate = self.sampler.on_ack(batch.newest, now, min_rtt);
         let delivered = self.sampler.delivered();
         let round_start = batch
             .prior_delivered

@@ -37,6 +37,9 @@ impl RunQueue {
     }
 }
 
+/// Entries for which a queue of deadlines always keeps room.
+const LEAST_CAPACITY: usize = 1024;
+
 /// Connections by deadline.
 ///
 /// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up.
@@ -62,6 +65,13 @@ impl TimeQueue {
         if self.next()? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| entry)
+        let entry = self.heap.pop();
+        // After a burst of deadlines the memory goes back by halves, so seldom that the copies cost
+        // each entry no more than one.
+        let capacity = self.heap.capacity();
+        if capacity > LEAST_CAPACITY && self.heap.len() < capacity / 4 {
+            self.heap.shrink_to(capacity / 2);
+        }
+        entry.map(|Reverse(entry)| entry)
     }
 }

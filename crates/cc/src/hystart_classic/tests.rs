@@ -34,15 +34,12 @@ impl Path {
             ..Ack::new(self.now, MSS, MSS * (self.window - 1))
         };
         // 10 Mbit/s or so: four super-packets take far longer than the most that counts.
-        let before =
-            WindowPacing::new(PacingRatios::default(), MSS).verdict(MSS * self.window, Bytes::MAX);
-        self.hystart.on_ack(
-            &ack,
-            &crate::controller::Verdict {
-                pacing_rate: tautline_base::Rate::mbit(10),
-                ..before
-            },
-        )
+        let before = WindowPacing::new(PacingRatios::default())
+            .verdict(MSS, (MSS * self.window, Bytes::MAX));
+        self.hystart.on_ack(&ack, || crate::controller::Verdict {
+            pacing_rate: tautline_base::Rate::mbit(10),
+            ..before
+        })
     }
 
     /// `acks` acknowledgments `gap` apart with `rtt`; how many came before the way out, if it was

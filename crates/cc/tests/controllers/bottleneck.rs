@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Congestion, CongestionState, Controller, Idle, Sampler, SentRate, Signal};
+use tautline_cc::{
+    Ack, Congestion, CongestionState, Controller, Idle, NewestDelivered, Sampler, SentRate, Signal,
+};
 
 use crate::support::MSS;
 
@@ -235,9 +237,10 @@ impl<C: Controller> Path<C> {
     /// All that is acknowledged at `at`.
     fn acknowledge(&mut self, at: Instant) {
         let prior_in_flight = self.in_flight;
-        let (mut acked, mut newest) = (Bytes::ZERO, None);
+        let (mut acked, mut newest, mut sample) = (Bytes::ZERO, None, NewestDelivered::default());
         while let Some(segment) = pop_if(&mut self.arriving, |segment| segment.acked_at <= at) {
-            self.sampler.on_delivered(&segment.sent, MSS, at);
+            self.sampler
+                .on_delivered(&mut sample, &segment.sent, MSS, at);
             acked += MSS;
             newest = Some(segment);
         }
@@ -274,7 +277,7 @@ impl<C: Controller> Path<C> {
             srtt: rtt,
             min_rtt: self.min_rtt,
             delivered: self.sampler.delivered(),
-            rate: self.sampler.on_ack(at, self.min_rtt),
+            rate: self.sampler.on_ack(sample, at, self.min_rtt),
             cwnd_limited: self.limited_to.is_some_and(|to| newest.number <= to),
             state: if self.recovery.is_some() {
                 CongestionState::Recovery

@@ -274,7 +274,7 @@ fn hystart_leaves_before_the_loss_and_plain_slow_start_does_not() {
     #[derive(Clone)]
     struct Plain;
     impl SlowStart for Plain {
-        fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
+        fn on_ack(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) -> Step {
             Step::Grow(ack.acked)
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{MSS, ack, signal};
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, CongestionState, Controller, Sampler, SentRate, Signal};
+use tautline_cc::{Ack, CongestionState, Controller, NewestDelivered, Sampler, SentRate, Signal};
 
 /// A path and who uses it.
 pub(crate) struct Path<C> {
@@ -157,8 +157,10 @@ impl<C: Controller> Path<C> {
         } else {
             (self.srtt * 7 + rtt) / 8
         };
-        self.sampler.on_delivered(&segment.sent, MSS, self.now);
-        let rate = self.sampler.on_ack(self.now, self.min_rtt);
+        let mut newest = NewestDelivered::default();
+        self.sampler
+            .on_delivered(&mut newest, &segment.sent, MSS, self.now);
+        let rate = self.sampler.on_ack(newest, self.now, self.min_rtt);
         let ack = Ack {
             lost: std::mem::replace(&mut self.lost, Bytes::ZERO),
             prior_in_flight,

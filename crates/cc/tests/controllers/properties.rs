@@ -6,8 +6,8 @@ use crate::support::MSS;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
-    Ack, Algorithm, Config, Congestion, CongestionState, Controller, Idle, Loss, RateSample,
-    Sampler, Signal,
+    Ack, Algorithm, Config, Congestion, CongestionState, Controller, Idle, Loss, NewestDelivered,
+    RateSample, Sampler, Signal,
 };
 
 /// The rate sample of an acknowledgment, as absurd as the rest.
@@ -287,12 +287,13 @@ proptest! {
                 sampler.mark_app_limited(in_flight.iter().map(|&(_, len)| len).sum());
             }
             now += Duration::from_micros(gap);
+            let mut newest = NewestDelivered::default();
             for (sent, len) in in_flight.drain(..deliveries.min(in_flight.len())) {
-                sampler.on_delivered(&sent, len, now);
+                sampler.on_delivered(&mut newest, &sent, len, now);
                 total += len;
             }
             prop_assert_eq!(sampler.delivered(), total);
-            if let Some(sample) = sampler.on_ack(now, min_rtt) {
+            if let Some(sample) = sampler.on_ack(newest, now, min_rtt) {
                 prop_assert!(sample.interval >= min_rtt);
                 prop_assert!(sample.delivered <= total);
                 prop_assert_eq!(sample.rate, Rate::from_amount(sample.delivered, sample.interval));

@@ -1,10 +1,11 @@
-//! [`byte_queue`]: a bounded queue of bytes between two threads. Each end copies bytes into or out of a
+//! [`ByteQueue`]: a bounded queue of bytes between two threads. Each end copies bytes into or out of a
 //! chunk of its own; only whole chunks pass through the lock between them. An empty queue has no chunk,
 //! and all queues of a host share a [`Budget`].
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::mem;
+use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -93,26 +94,37 @@ impl Drop for Chunk {
     }
 }
 
-/// Set in [`Shared::unread`] once one of the ends was dropped.
+/// Set in [`ByteQueue::unread`] once one of the ends was dropped.
 const ABANDONED: usize = 1 << (usize::BITS - 1);
 
+/// A queue's state, in which both ends share.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct ByteQueue {
     /// Bytes that the receiver has not read, those that are about to be in a chunk included, and
     /// [`ABANDONED`].
     unread: AtomicUsize,
     most: usize,
-    chunks: Mutex<VecDeque<Chunk>>,
+    chunks: Mutex<VecDeque<Box<Chunk>>>,
     budget: Arc<Budget>,
 }
 
-impl Shared {
-    fn chunks(&self) -> MutexGuard<'_, VecDeque<Chunk>> {
+impl ByteQueue {
+    /// An empty queue of up to `most` bytes.
+    pub(super) fn new(most: usize, budget: &Arc<Budget>) -> Self {
+        Self {
+            unread: AtomicUsize::new(0),
+            most,
+            chunks: Mutex::default(),
+            budget: Arc::clone(budget),
+        }
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, VecDeque<Box<Chunk>>> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last chunk, if it has room.
-    fn take_unfilled(&self) -> Option<Chunk> {
+    fn take_unfilled(&self) -> Option<Box<Chunk>> {
         let mut chunks = self.chunks();
         let has_room = chunks.back().is_some_and(|chunk| chunk.room() > 0);
         has_room.then(|| chunks.pop_back()).flatten()
@@ -133,34 +145,31 @@ impl Shared {
     }
 }
 
-/// The sending end.
+/// The sending end of the queue that `P` points to.
 #[derive(Debug)]
-pub(super) struct ByteSender(Arc<Shared>);
+pub(super) struct ByteSender<P: Deref<Target = ByteQueue>>(P);
 
 /// The receiving end.
 #[derive(Debug)]
-pub(super) struct ByteReceiver {
+pub(super) struct ByteReceiver<P: Deref<Target = ByteQueue>> {
     /// The chunk that is read; never an empty one.
-    chunk: Option<Chunk>,
-    shared: Arc<Shared>,
+    chunk: Option<Box<Chunk>>,
+    queue: P,
 }
 
-/// A queue of up to `most` bytes.
-pub(super) fn byte_queue(most: usize, budget: &Arc<Budget>) -> (ByteSender, ByteReceiver) {
-    let shared = Arc::new(Shared {
-        unread: AtomicUsize::new(0),
-        most,
-        chunks: Mutex::default(),
-        budget: Arc::clone(budget),
-    });
+/// The ends of an empty queue, given two pointers to it. A queue has one of each.
+pub(super) fn ends<P>(to_send: P, to_receive: P) -> (ByteSender<P>, ByteReceiver<P>)
+where
+    P: Deref<Target = ByteQueue>,
+{
     let receiver = ByteReceiver {
         chunk: None,
-        shared: Arc::clone(&shared),
+        queue: to_receive,
     };
-    (ByteSender(shared), receiver)
+    (ByteSender(to_send), receiver)
 }
 
-impl ByteSender {
+impl<P: Deref<Target = ByteQueue>> ByteSender<P> {
     /// Appends as much of `data` as fits; returns how much.
     pub(super) fn push(&mut self, data: &[u8]) -> usize {
         let count = data.len().min(self.room());
@@ -176,7 +185,7 @@ impl ByteSender {
         // Short writes share a chunk. It is away from the receiver while bytes are copied.
         let mut last = self.0.take_unfilled();
         while !rest.is_empty() {
-            let new = || Chunk::new(&self.0.budget, rest.len());
+            let new = || Box::new(Chunk::new(&self.0.budget, rest.len()));
             let mut chunk = last.take().unwrap_or_else(new);
             let (now, later) = rest.split_at(rest.len().min(chunk.room()));
             chunk.bytes.extend_from_slice(now);
@@ -204,7 +213,7 @@ impl ByteSender {
 
     /// Bytes that fit. Beyond the budget they are few, and none until the receiver has read all.
     pub(super) fn room(&self) -> usize {
-        let Shared { most, budget, .. } = &*self.0;
+        let ByteQueue { most, budget, .. } = &*self.0;
         match self.0.unread() {
             unread if budget.held() < budget.most => most.saturating_sub(unread),
             0 => SMALLEST.min(*most),
@@ -223,13 +232,13 @@ impl ByteSender {
     }
 }
 
-impl Drop for ByteSender {
+impl<P: Deref<Target = ByteQueue>> Drop for ByteSender<P> {
     fn drop(&mut self) {
         self.0.abandon();
     }
 }
 
-impl ByteReceiver {
+impl<P: Deref<Target = ByteQueue>> ByteReceiver<P> {
     /// Moves bytes to `out`; returns how many.
     pub(super) fn pop(&mut self, out: &mut [u8]) -> usize {
         let mut count = 0;
@@ -248,7 +257,7 @@ impl ByteReceiver {
 
     /// Copies bytes to `out` without removing them; returns how many.
     pub(super) fn peek(&mut self, out: &mut [u8]) -> usize {
-        let chunks = self.shared.chunks();
+        let chunks = self.queue.chunks();
         let mut count = 0;
         for chunk in self.chunk.iter().chain(&*chunks) {
             let bytes = chunk.unread();
@@ -261,8 +270,8 @@ impl ByteReceiver {
 
     /// Bytes that can be read at once, to be consumed; more may follow.
     pub(super) fn chunk(&mut self) -> &[u8] {
-        if self.chunk.is_none() && self.shared.unread() > 0 {
-            let mut chunks = self.shared.chunks();
+        if self.chunk.is_none() && self.queue.unread() > 0 {
+            let mut chunks = self.queue.chunks();
             self.chunk = chunks.pop_front();
             let spare = if chunks.is_empty() {
                 mem::take(&mut *chunks)
@@ -273,7 +282,7 @@ impl ByteReceiver {
             drop(chunks);
             drop(spare);
         }
-        self.chunk.as_ref().map_or(&[], Chunk::unread)
+        self.chunk.as_ref().map_or(&[], |chunk| chunk.unread())
     }
 
     /// Removes bytes of the present chunk.
@@ -282,28 +291,28 @@ impl ByteReceiver {
             chunk.start += count;
         }
         self.chunk.take_if(|chunk| chunk.unread().is_empty());
-        self.shared.unread.fetch_sub(count, Ordering::Release);
+        self.queue.unread.fetch_sub(count, Ordering::Release);
     }
 
     /// Whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
-        self.shared.unread() == 0
+        self.queue.unread() == 0
     }
 
     /// Whether half of the queue is free.
     pub(super) fn is_half_empty(&self) -> bool {
-        self.shared.unread() <= self.shared.most / 2
+        self.queue.unread() <= self.queue.most / 2
     }
 
     /// Whether the sending end was dropped. What it wrote can still be read.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.shared.is_abandoned()
+        self.queue.is_abandoned()
     }
 }
 
-impl Drop for ByteReceiver {
+impl<P: Deref<Target = ByteQueue>> Drop for ByteReceiver<P> {
     fn drop(&mut self) {
-        self.shared.abandon();
+        self.queue.abandon();
     }
 }
 
@@ -311,7 +320,14 @@ impl Drop for ByteReceiver {
 mod tests {
     use super::*;
 
-    fn queue(most: usize) -> (ByteSender, ByteReceiver) {
+    type Ends = (ByteSender<Arc<ByteQueue>>, ByteReceiver<Arc<ByteQueue>>);
+
+    fn byte_queue(most: usize, budget: &Arc<Budget>) -> Ends {
+        let queue = Arc::new(ByteQueue::new(most, budget));
+        ends(Arc::clone(&queue), queue)
+    }
+
+    fn queue(most: usize) -> Ends {
         byte_queue(most, &Arc::new(Budget::new(1 << 30)))
     }
 

@@ -2,7 +2,8 @@
 //! the host.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, Host, Keepalive, Recv, TcpConfig, Tracer};
 
-use super::byte_queue::{ByteReceiver, ByteSender, byte_queue};
+use super::byte_queue::{self, ByteQueue, ByteReceiver, ByteSender};
 use super::notify::{Notified, NotifyFlag};
 use super::waiters::Waiters;
 use super::{Failure, StackHandle};
@@ -23,7 +24,7 @@ pub(super) struct Shared {
     notify_flag: NotifyFlag,
     pub(super) peer: SocketAddr,
     /// The local address, once the host has assigned it.
-    local: OnceLock<SocketAddr>,
+    local: OnceLock<(IpAddr, u16)>,
     pub(super) settings: Settings,
     /// The handshake is complete.
     pub(super) open: AtomicBool,
@@ -37,6 +38,34 @@ pub(super) struct Shared {
     reported: AtomicBool,
     send_end: OnceLock<Box<Failure>>,
     receive_end: OnceLock<Result<(), Box<Failure>>>,
+    /// Bytes that the application has written.
+    written: ByteQueue,
+    /// Bytes that the host has received.
+    received: ByteQueue,
+}
+
+/// Points to [`Shared::written`].
+#[derive(Debug)]
+pub(super) struct Written(Arc<Shared>);
+
+impl Deref for Written {
+    type Target = ByteQueue;
+
+    fn deref(&self) -> &ByteQueue {
+        &self.0.written
+    }
+}
+
+/// Points to [`Shared::received`].
+#[derive(Debug)]
+pub(super) struct Received(Arc<Shared>);
+
+impl Deref for Received {
+    type Target = ByteQueue;
+
+    fn deref(&self) -> &ByteQueue {
+        &self.0.received
+    }
 }
 
 impl Notified for Shared {
@@ -72,7 +101,7 @@ impl Shared {
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.local
             .get()
-            .copied()
+            .map(|local| SocketAddr::from(*local))
             .ok_or_else(|| Failure::NotOpen.into())
     }
 
@@ -160,8 +189,8 @@ impl Settings {
 #[derive(Debug)]
 pub(super) struct AppEnd {
     pub(super) shared: Arc<Shared>,
-    pub(super) read: ByteReceiver,
-    pub(super) write: ByteSender,
+    pub(super) read: ByteReceiver<Received>,
+    pub(super) write: ByteSender<Written>,
 }
 
 /// Both ends of a new connection to `peer`.
@@ -170,6 +199,7 @@ pub(super) fn pair(
     peer: SocketAddr,
     tcp: &Arc<TcpConfig>,
 ) -> (AppEnd, HostEnd) {
+    let (config, budget) = (stack.config(), &stack.0.budget);
     let shared = Arc::new(Shared {
         notify_flag: NotifyFlag::default(),
         peer,
@@ -186,10 +216,12 @@ pub(super) fn pair(
         reported: AtomicBool::new(false),
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
+        written: ByteQueue::new(config.send_ring.get(), budget),
+        received: ByteQueue::new(config.receive_ring.get(), budget),
     });
-    let (config, budget) = (stack.config(), &stack.0.budget);
-    let (write, outgoing) = byte_queue(config.send_ring.get(), budget);
-    let (incoming, read) = byte_queue(config.receive_ring.get(), budget);
+    let again = || Arc::clone(&shared);
+    let (write, outgoing) = byte_queue::ends(Written(again()), Written(again()));
+    let (incoming, read) = byte_queue::ends(Received(again()), Received(again()));
     (
         AppEnd {
             shared: Arc::clone(&shared),
@@ -210,9 +242,9 @@ pub(super) fn pair(
 pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
     /// Abandoned once the application has shut down its sending half.
-    outgoing: ByteReceiver,
+    outgoing: ByteReceiver<Written>,
     /// Abandoned once the application has dropped its receiving half.
-    incoming: ByteSender,
+    incoming: ByteSender<Received>,
 }
 
 /// The host's next step for a connection.
@@ -229,7 +261,7 @@ impl HostEnd {
     pub(super) fn set_socket(&self, socket: SocketId, local: Option<SocketAddr>) {
         if let Some(local) = local {
             // Set only here.
-            let _ = self.shared.local.set(local);
+            let _ = self.shared.local.set((local.ip(), local.port()));
         }
         self.shared.notify_flag.set_socket(socket);
     }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use super::byte_queue::{ByteReceiver, ByteSender};
 use super::command::SocketRef;
-use super::connection::Shared;
+use super::connection::{Received, Shared, Written};
 use super::readiness::{Interest, Ready};
 use super::{Failure, TcpStream};
 
@@ -19,7 +19,7 @@ use super::{Failure, TcpStream};
 #[derive(Debug)]
 pub struct OwnedReadHalf {
     // Dropped before `socket` notifies the host's thread, which then finds the ring abandoned.
-    ring: Mutex<ByteReceiver>,
+    ring: Mutex<ByteReceiver<Received>>,
     socket: SocketRef<Shared>,
 }
 
@@ -28,7 +28,7 @@ pub struct OwnedReadHalf {
 pub struct OwnedWriteHalf {
     /// `None` once shut down. Dropped before `socket` notifies the host's thread, which then finds
     /// the ring abandoned.
-    ring: Mutex<Option<ByteSender>>,
+    ring: Mutex<Option<ByteSender<Written>>>,
     socket: SocketRef<Shared>,
 }
 
@@ -50,7 +50,7 @@ fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
 }
 
 impl OwnedReadHalf {
-    pub(super) fn new(ring: ByteReceiver, socket: SocketRef<Shared>) -> Self {
+    pub(super) fn new(ring: ByteReceiver<Received>, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(ring),
             socket,
@@ -220,7 +220,11 @@ impl OwnedReadHalf {
 }
 
 /// Moves bytes from the ring to `out`. `None` if it is empty and has not ended.
-fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+fn take(
+    ring: &mut ByteReceiver<Received>,
+    socket: &Shared,
+    out: &mut [u8],
+) -> Option<io::Result<usize>> {
     // Asked before the bytes: the end is declared after the last of them.
     let end = socket.receive_end();
     match ring.pop(out) {
@@ -230,7 +234,11 @@ fn take(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::
 }
 
 /// Like [`take`], but leaves the bytes in the ring.
-fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+fn peek(
+    ring: &mut ByteReceiver<Received>,
+    socket: &Shared,
+    out: &mut [u8],
+) -> Option<io::Result<usize>> {
     let end = socket.receive_end();
     match ring.peek(out) {
         0 if !out.is_empty() => end.map(|end| socket.report(end).map(|()| 0)),
@@ -239,14 +247,14 @@ fn peek(ring: &mut ByteReceiver, socket: &Shared, out: &mut [u8]) -> Option<io::
 }
 
 /// Lets the host's thread refill a full ring once half of it is free.
-fn offer_room(ring: &ByteReceiver, socket: &SocketRef<Shared>) {
+fn offer_room(ring: &ByteReceiver<Received>, socket: &SocketRef<Shared>) {
     if ring.is_half_empty() && socket.full.swap(false, Ordering::AcqRel) {
         socket.notify_host();
     }
 }
 
 impl OwnedWriteHalf {
-    pub(super) fn new(ring: ByteSender, socket: SocketRef<Shared>) -> Self {
+    pub(super) fn new(ring: ByteSender<Written>, socket: SocketRef<Shared>) -> Self {
         Self {
             ring: Mutex::new(Some(ring)),
             socket,
@@ -393,7 +401,7 @@ impl OwnedWriteHalf {
 
 /// Moves bytes of `parts`, in order, to the ring. `None` if it is full.
 fn put(
-    ring: &mut Option<ByteSender>,
+    ring: &mut Option<ByteSender<Written>>,
     socket: &Shared,
     parts: &mut dyn Iterator<Item = IoSlice<'_>>,
 ) -> Option<io::Result<usize>> {

@@ -7,7 +7,7 @@ use std::task::{Context, Wake, Waker};
 use loom::thread::{JoinHandle, spawn};
 use tautline_base::SocketId;
 
-use super::byte_queue::{Budget, byte_queue};
+use super::byte_queue::{Budget, ByteQueue, ends};
 use super::notify::NotifyFlag;
 use super::sync::{AtomicUsize, Mutex, Ordering};
 use super::waiters::Waiters;
@@ -147,7 +147,8 @@ fn a_task_in_the_list_is_woken() {
 fn bytes_pass_whole_and_in_order() {
     loom::model(|| {
         let budget = Arc::new(Budget::new(1 << 20));
-        let (mut sender, mut receiver) = byte_queue(1000, &budget);
+        let queue = Arc::new(ByteQueue::new(1000, &budget));
+        let (mut sender, mut receiver) = ends(Arc::clone(&queue), queue);
         let writer = spawn(move || {
             assert_eq!(sender.push(&[1, 2, 3]), 3);
             assert_eq!(sender.push(&[4]), 1);
@@ -169,7 +170,8 @@ fn bytes_pass_whole_and_in_order() {
 fn bytes_before_the_end_are_seen_with_it() {
     loom::model(|| {
         let budget = Arc::new(Budget::new(1 << 20));
-        let (mut sender, mut receiver) = byte_queue(1000, &budget);
+        let queue = Arc::new(ByteQueue::new(1000, &budget));
+        let (mut sender, mut receiver) = ends(Arc::clone(&queue), queue);
         let writer = spawn(move || assert_eq!(sender.push(&[1, 2, 3]), 3));
         let is_over = receiver.is_abandoned();
         let count = receiver.pop(&mut [0; 8]);

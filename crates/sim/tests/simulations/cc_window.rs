@@ -231,7 +231,7 @@ fn cubic_follows_its_curve_from_loss_to_loss() {
 struct Plain;
 
 impl SlowStart for Plain {
-    fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
+    fn on_ack(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) -> Step {
         Step::Grow(ack.acked)
     }
 }

@@ -104,7 +104,7 @@ where
         };
         let source_mac = self.interface.sender_of(frame);
         let mut isn = None;
-        if let Some(id) = self.transport.demux.find(&tuple) {
+        if let Some(id) = self.transport.demux.find(&tuple, &self.transport.sockets) {
             // The addresses of a connection were checked when it was opened.
             if !self.interface.is_to_our_mac(frame) {
                 self.interface.stats.not_for_us += 1;

@@ -175,7 +175,7 @@ impl Transport {
     ) -> Option<Option<u32>> {
         let connection = self.sockets.connection_mut(id)?;
         let isn = connection.end_for(segment)?;
-        self.demux.remove(tuple);
+        self.demux.remove(tuple, id);
         self.mark_runnable(id);
         Some(isn)
     }
@@ -188,7 +188,7 @@ impl Transport {
     ) -> SocketId {
         let make = |id| Socket::Connection(Box::new(build(id)));
         let id = self.sockets.insert(make);
-        self.demux.insert(tuple, id);
+        self.demux.insert(&tuple, id, &self.sockets);
         id
     }
 
@@ -237,7 +237,7 @@ impl Transport {
 
     /// Whether a connection between these ends exists, or one that was closed lately.
     pub(super) fn is_taken(&self, tuple: &Tuple) -> bool {
-        self.demux.contains(tuple) || self.time_waits.contains(tuple)
+        self.demux.get(tuple, &self.sockets).is_some() || self.time_waits.contains(tuple)
     }
 
     /// A datagram socket on `local`; port 0 stands for any free port.
@@ -351,7 +351,7 @@ impl Transport {
             local_port,
             remote_port,
         };
-        let Some(id) = self.demux.get(&tuple) else {
+        let Some(id) = self.demux.get(&tuple, &self.sockets) else {
             return false;
         };
         let connection = self.sockets.connection_mut(id);

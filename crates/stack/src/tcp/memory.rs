@@ -7,7 +7,7 @@ use tautline_base::Instant;
 use super::connection::Connection;
 use super::state::State;
 
-/// Idle time after which the allocation for segment records is released.
+/// Idle time after which the allocations for segment records and loss recovery are released.
 const KEEP: Duration = Duration::from_secs(1);
 
 impl Connection {
@@ -18,12 +18,10 @@ impl Connection {
 
     /// When an idle connection releases its spare allocations, unless a segment arrives first.
     pub(crate) fn release_at(&self) -> Option<Instant> {
-        let records = self
-            .send
-            .flight
-            .segments
-            .idles_with_memory()
-            .then(|| self.liveness.heard() + KEEP);
+        let flight = &self.send.flight;
+        let holds = flight.segments.idles_with_memory()
+            || (flight.segments.is_empty() && flight.recovery.has_spare());
+        let records = holds.then(|| self.liveness.heard() + KEEP);
         self.receiver.release_at().into_iter().chain(records).min()
     }
 
@@ -32,6 +30,7 @@ impl Connection {
         self.receiver.release_memory(now);
         if self.liveness.heard() + KEEP <= now {
             self.send.flight.segments.release_memory();
+            self.send.flight.recovery.release_spare();
         }
     }
 

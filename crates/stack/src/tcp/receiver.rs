@@ -52,10 +52,8 @@ pub(super) struct Receiver {
     read: u64,
     /// Offset up to which everything has arrived.
     next: u64,
-    /// Everything received above `next`.
-    ahead: RangeSet,
-    /// Latest arrivals above `next`, newest first: the order of SACK blocks.
-    recent: [Option<NonZeroU64>; SACK_BLOCKS],
+    /// Since the first arrival out of order, until the connection is idle.
+    ahead: Option<Box<Ahead>>,
     /// Offset of the peer's FIN, once seen.
     fin: Option<NonZeroU64>,
     /// Offsets that arrived twice since the last acknowledgment (RFC 2883).
@@ -70,6 +68,14 @@ pub(super) struct Receiver {
     /// In the host's queue of receivers to examine when memory overflows.
     pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
+}
+
+/// Everything received above the next offset expected.
+#[derive(Debug, Default)]
+struct Ahead {
+    ranges: RangeSet,
+    /// Latest arrivals, newest first: the order of SACK blocks.
+    recent: [Option<NonZeroU64>; SACK_BLOCKS],
 }
 
 /// The application, as a reader.
@@ -111,8 +117,7 @@ impl Receiver {
             keep_until: Instant::ZERO,
             read: 1,
             next: 0,
-            ahead: RangeSet::default(),
-            recent: [None; SACK_BLOCKS],
+            ahead: None,
             fin: None,
             duplicate: None,
             window: ReceiveWindow::new(start.min(most)),
@@ -138,7 +143,8 @@ impl Receiver {
         if self.charge == 0 {
             return 0;
         }
-        let held = self.next.saturating_sub(self.read) + self.ahead.bytes();
+        let held = self.next.saturating_sub(self.read)
+            + self.ahead.as_ref().map_or(0, |ahead| ahead.ranges.bytes());
         held * u64::from(self.charge) / 100
     }
 
@@ -274,7 +280,15 @@ impl Receiver {
 
     /// Separate ranges held above a hole.
     pub(super) fn out_of_order(&self) -> usize {
-        self.ahead.len()
+        self.ahead.as_ref().map_or(0, |ahead| ahead.ranges.len())
+    }
+
+    /// Nothing is held above a hole.
+    #[inline]
+    fn is_without_holes(&self) -> bool {
+        self.ahead
+            .as_ref()
+            .is_none_or(|ahead| ahead.ranges.is_empty())
     }
 
     /// End of in-order data, without the FIN.
@@ -312,7 +326,7 @@ impl Receiver {
         if self.window.open_by(payload.len() as u64, size, charged) {
             self.acks.acknowledge_next();
         }
-        if !range.is_empty() && (in_order || self.ahead.len() < MAX_RANGES) {
+        if !range.is_empty() && (in_order || self.out_of_order() < MAX_RANGES) {
             self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
         }
         let filled_gap = self.advance();
@@ -339,7 +353,7 @@ impl Receiver {
     /// The `len` bytes that come next, with nothing beyond them, can be [accepted](Self::accept_next).
     #[inline]
     pub(super) fn takes_next(&self, len: usize) -> bool {
-        self.ahead.is_empty()
+        self.is_without_holes()
             && self.duplicate.is_none()
             && self.fin.is_none()
             && self.next > 0
@@ -372,7 +386,8 @@ impl Receiver {
             Some(range.start..range.end.min(self.next))
         } else {
             self.ahead
-                .first_above(range.start)
+                .as_ref()
+                .and_then(|ahead| ahead.ranges.first_above(range.start))
                 .map(|held| range.start.max(held.start)..range.end.min(held.end))
         };
         if let Some(known) = known.filter(|known| !known.is_empty()) {
@@ -382,32 +397,33 @@ impl Receiver {
 
     /// SACK blocks, or the report of a duplicate, wait for an acknowledgment.
     pub(super) fn has_reports(&self) -> bool {
-        !self.ahead.is_empty() || self.duplicate.is_some()
+        !self.is_without_holes() || self.duplicate.is_some()
     }
 
     /// Writes the bytes of `range` that are not yet there.
     fn store(&mut self, range: Range<u64>, bytes: &[u8]) {
+        let in_sequence = range.start == self.next && self.is_without_holes();
         let Self {
             bytes: pages,
             next,
             ahead,
-            recent,
             ..
         } = self;
-        if range.start == *next && ahead.is_empty() {
+        if in_sequence {
             // The common case: the next bytes of the stream, nothing beyond them.
             pages.write(range.start, &bytes[..(range.end - range.start) as usize]);
             *next = range.end;
             return;
         }
-        ahead.insert(range.clone(), |new| {
+        let Ahead { ranges, recent } = &mut **ahead.get_or_insert_default();
+        ranges.insert(range.clone(), |new| {
             pages.write(
                 new.start,
                 &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize],
             );
         });
         if range.start > *next {
-            remember(recent, range.start, ahead);
+            remember(recent, range.start, ranges);
         }
     }
 
@@ -415,9 +431,11 @@ impl Receiver {
     /// behind.
     fn advance(&mut self) -> bool {
         let mut filled = false;
-        if let Some(first) = self.ahead.first().filter(|r| r.start <= self.next).cloned() {
+        if let Some(Ahead { ranges, .. }) = self.ahead.as_deref_mut()
+            && let Some(first) = ranges.first().filter(|r| r.start <= self.next)
+        {
             self.next = self.next.max(first.end);
-            self.ahead.remove_below(self.next);
+            ranges.remove_below(self.next);
             filled = true;
         }
         if self.fin.is_some_and(|fin| fin.get() == self.next) {
@@ -492,21 +510,21 @@ impl Receiver {
     /// Memory held, in bytes.
     #[inline]
     pub(super) fn memory(&self) -> usize {
-        self.bytes.memory() + self.ahead.memory()
+        let ahead = self.ahead.as_ref().map(|ahead| ahead.ranges.memory());
+        self.bytes.memory() + ahead.unwrap_or(0)
     }
 
     /// Discards all unread data.
     pub(super) fn clear(&mut self) {
         self.bytes.release_all();
-        self.ahead = RangeSet::default();
-        self.recent = [None; SACK_BLOCKS];
+        self.ahead = None;
         self.read = self.data_end();
     }
 
     /// Time at which an idle connection releases its memory; `None` while it holds data, or none.
     pub(super) fn release_at(&self) -> Option<Instant> {
-        let holds = !self.bytes.is_empty() || self.window.sizing.is_some();
-        (self.readable() == 0 && self.ahead.is_empty() && holds).then_some(self.keep_until)
+        let holds = !self.bytes.is_empty() || self.window.sizing.is_some() || self.ahead.is_some();
+        (self.readable() == 0 && self.is_without_holes() && holds).then_some(self.keep_until)
     }
 
     /// Gives the memory back if its time has come.
@@ -514,6 +532,7 @@ impl Receiver {
         if self.release_at().is_some_and(|at| at <= now) {
             self.bytes.release_all();
             self.window.sizing = None;
+            self.ahead = None;
         }
     }
 
@@ -542,10 +561,10 @@ impl Receiver {
 
     /// SACK blocks, most recent first (RFC 2018 §4).
     pub(super) fn sack_blocks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.recent
-            .iter()
-            .flatten()
-            .filter_map(|offset| self.ahead.containing(offset.get()))
+        self.ahead.iter().flat_map(|ahead| {
+            let recent = ahead.recent.iter().flatten();
+            recent.filter_map(|offset| ahead.ranges.containing(offset.get()))
+        })
     }
 
     /// Its part of [`TcpInfo`].
@@ -558,7 +577,7 @@ impl Receiver {
         info.peer_mss = Bytes::new(self.window.peer_segment);
         info.unread = Bytes::new(self.readable() as u64);
         info.receive_window = Bytes::new(self.edge().saturating_sub(self.next));
-        info.out_of_order = self.ahead.len();
+        info.out_of_order = self.out_of_order();
         info.receive_space = Bytes::new(self.window.capacity);
         info.receive_rtt = self.window.rtt();
     }

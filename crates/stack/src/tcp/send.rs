@@ -183,7 +183,7 @@ impl SendHalf {
     /// The earliest deadline.
     #[inline]
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        let persist = self.persist.as_ref().and_then(Persist::deadline);
+        let persist = self.persist.as_ref().and_then(|persist| persist.deadline());
         sooner(self.flight.timers.next(), persist)
     }
 

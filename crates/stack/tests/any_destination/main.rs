@@ -427,7 +427,7 @@ fn an_unanswered_syn_takes_little_memory() {
     println!("{waiting} bytes wait for the application, {answering} for the peer");
     assert!(waiting <= 320, "{waiting} bytes wait for the application");
     // A connection with a SYN-ACK to repeat.
-    assert!(answering <= 2600, "{answering} bytes wait for the peer");
+    assert!(answering <= 2048, "{answering} bytes wait for the peer");
 }
 
 /// A packet from an address to itself (the "land" attack), from a group, to a group.

@@ -230,7 +230,9 @@ impl Transport {
         let tuple = connection.tuple;
         self.remove(id);
         let limit = self.memory.limits.time_wait;
-        if !self.demux.contains(&tuple) && !self.time_waits.insert(tuple, state, limit) {
+        if self.demux.get(&tuple, &self.sockets).is_none()
+            && !self.time_waits.insert(tuple, state, limit)
+        {
             self.stats.time_wait_full += 1;
         }
         true
@@ -242,10 +244,7 @@ impl Transport {
             return;
         };
         let Connection { tuple, links, .. } = &*connection;
-        // A newer connection may have taken the dead one's place.
-        if self.demux.get(tuple) == Some(id) {
-            self.demux.remove(tuple);
-        }
+        self.demux.remove(tuple, id);
         self.memory.buffered = self.memory.buffered.saturating_sub(links.charged);
         self.memory.orphans -= usize::from(links.counted_orphan);
         let listener = links.counted_at;

@@ -28,9 +28,13 @@ enum Echo {
     /// ECE reports the mark of the acknowledged data.
     Exact {
         marked: bool,
-        earlier: VecDeque<EarlierAck>,
+        earlier: Box<EarlierAcks>,
     },
 }
+
+/// Acknowledgments of the past that wait to be sent, oldest first.
+#[derive(Debug, Default)]
+struct EarlierAcks(VecDeque<EarlierAck>);
 
 /// An acknowledgment of what came before the marks changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,7 @@ impl Classic {
             false => Echo::UntilCwr { marked: false },
             true => Echo::Exact {
                 marked: false,
-                earlier: VecDeque::new(),
+                earlier: Box::default(),
             },
         };
         Self {
@@ -91,8 +95,8 @@ impl Classic {
             }
             Echo::Exact { marked, .. } if *marked == (codepoint == Ecn::Ce) => AckUrgency::None,
             Echo::Exact { marked, earlier } => {
-                if standing.owes && earlier.len() < MOST_EARLIER {
-                    earlier.push_back(EarlierAck {
+                if standing.owes && earlier.0.len() < MOST_EARLIER {
+                    earlier.0.push_back(EarlierAck {
                         next: standing.next,
                         marked: *marked,
                     });
@@ -107,14 +111,14 @@ impl Classic {
     pub(super) fn earlier(&self) -> Option<EarlierAck> {
         match &self.echo {
             Echo::UntilCwr { .. } => None,
-            Echo::Exact { earlier, .. } => earlier.front().copied(),
+            Echo::Exact { earlier, .. } => earlier.0.front().copied(),
         }
     }
 
     /// It was sent.
     pub(super) fn sent_earlier_ack(&mut self) {
         if let Echo::Exact { earlier, .. } = &mut self.echo {
-            earlier.pop_front();
+            earlier.0.pop_front();
         }
     }
 

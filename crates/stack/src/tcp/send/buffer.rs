@@ -26,8 +26,8 @@ enum Data {
     Zeros(usize),
     /// Copied.
     Bytes(VecDeque<u8>),
-    /// Some of them owned.
-    Chunks(Chunks),
+    /// Some of them owned. Boxed: it is large, and an idle connection has none.
+    Chunks(Box<Chunks>),
 }
 
 impl Data {
@@ -65,8 +65,8 @@ impl SendBuffer {
         let taken = data.split_to(data.len().min(most).min(self.room()));
         let len = taken.len();
         let mut chunks = match std::mem::replace(&mut self.data, Data::EMPTY) {
-            Data::Zeros(count) => Chunks::of_copied(std::iter::repeat_n(0, count).collect()),
-            Data::Bytes(bytes) => Chunks::of_copied(bytes),
+            Data::Zeros(count) => Chunks::of_copied(std::iter::repeat_n(0, count).collect()).into(),
+            Data::Bytes(bytes) => Chunks::of_copied(bytes).into(),
             Data::Chunks(chunks) => chunks,
         };
         chunks.own(taken);

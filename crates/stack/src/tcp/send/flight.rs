@@ -104,7 +104,7 @@ pub(in crate::tcp) struct Flight {
     pub(in crate::tcp) segments: Segments,
     pub(in crate::tcp) rtt: RttEstimator,
     pub(in crate::tcp) congestion: Congestion,
-    pub(super) recovery: Recovery,
+    pub(in crate::tcp) recovery: Recovery,
     pub(super) timers: SendTimers,
     pub(in crate::tcp) path: PathMtu,
     /// Timeouts since the peer last acknowledged anything new.

@@ -99,7 +99,7 @@ impl Flight {
         if marks.congestion {
             // Once for every window of marks: during a reduction and after a timeout more of them
             // change nothing.
-            if self.recovery.phase == Phase::Open && !self.segments.is_empty() {
+            if self.recovery.is_open() && !self.segments.is_empty() {
                 let in_flight = Bytes::new(self.segments.in_flight());
                 self.recovery.counts.ce_reductions += 1;
                 self.enter_recovery(Signal::Ce, in_flight, summary.recoverable, now);
@@ -172,7 +172,10 @@ impl Flight {
             prior_in_flight,
             ..
         } = summary;
-        let rate = self.congestion.sampler.on_ack(now, self.rtt.min());
+        let rate = self
+            .congestion
+            .sampler
+            .on_ack(delivery.rate, now, self.rtt.min());
         self.totals.delivered += delivery.packets;
         if let Some(sample) = rate {
             self.totals.delivery_rate = Some((sample.rate, sample.app_limited));
@@ -271,7 +274,7 @@ impl Flight {
         }
         // A device that was reset has free space.
         self.refused = reason != DropReason::Reset;
-        if self.recovery.phase == Phase::Open && !opening {
+        if self.recovery.is_open() && !opening {
             let recoverable = self.segments.recoverable();
             self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);
         }

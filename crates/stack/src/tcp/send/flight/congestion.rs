@@ -1,6 +1,8 @@
 //! [`Congestion`]: the controller with its latest verdict, the rate sampler that feeds it, the use of
 //! its window, and the pacer that it drives.
 
+use std::num::NonZeroU64;
+
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
     Config, Controller, Factory, Idle, Recovery, Sampler, SentRate, Underuse, Verdict,
@@ -89,7 +91,7 @@ impl Congestion {
 
     /// The congestion window is full, all below `nxt` being sent.
     pub(in crate::tcp::send) fn limit(&mut self, nxt: u64) {
-        self.usage.limited_until = Some(nxt);
+        self.usage.limited_until = NonZeroU64::new(nxt);
     }
 
     /// Whether the flight above `una` is limited by the congestion window. In slow start a flight of
@@ -97,7 +99,9 @@ impl Congestion {
     /// `tcp_is_cwnd_limited`).
     pub(super) fn is_limited(&self, una: u64) -> bool {
         let Verdict { cwnd, ssthresh, .. } = self.verdict;
-        self.usage.limited_until.is_some_and(|until| una <= until)
+        self.usage
+            .limited_until
+            .is_some_and(|until| una <= until.get())
             || (cwnd < ssthresh && cwnd.get() < 2 * self.usage.largest)
     }
 

@@ -2,6 +2,8 @@
 //! `net/ipv4/tcp_output.c`): an unused window reflects the path less the longer it stays unused.
 //! Pauses with nothing in flight are `on_idle`'s.
 
+use std::num::NonZeroU64;
+
 use tautline_base::{Bytes, Instant};
 
 use super::Flight;
@@ -11,7 +13,7 @@ use super::recovery::Phase;
 #[derive(Debug, Default)]
 pub(super) struct WindowUse {
     /// The window, not the application, stopped the sender before this offset.
-    pub(super) limited_until: Option<u64>,
+    pub(super) limited_until: Option<NonZeroU64>,
     /// Most bytes in flight in this round.
     pub(super) largest: u64,
     /// Most bytes in flight since the window last limited the sender, or since its use was last
@@ -48,7 +50,7 @@ impl Flight {
                 return;
             }
             let used = Bytes::new(usage.used);
-            if self.recovery.phase == Phase::Open && !buffer_limited {
+            if self.recovery.is_open() && !buffer_limited {
                 self.congestion.on_underuse(used, now);
             }
         }

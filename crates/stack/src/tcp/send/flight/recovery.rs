@@ -16,11 +16,30 @@ use crate::tcp::info::TcpInfo;
 pub(in crate::tcp) struct Recovery {
     pub(super) phase: Phase,
     /// Evidence that would prove the latest reduction needless.
-    pub(super) undo: Option<Undo>,
+    pub(super) undo: Option<Box<Undo>>,
     pub(super) tail: TailProbe,
     /// The congestion window while PRR owns it.
     pub(super) window: Bytes,
     pub(super) counts: Counts,
+    spare: Spare,
+}
+
+/// Allocations kept for the next loss until the connection is idle: a path that loses goes on to.
+#[derive(Debug, Default)]
+struct Spare {
+    episode: Option<Box<Episode>>,
+    undo: Option<Box<Undo>>,
+}
+
+/// `value` in the allocation in `spare`, or in a new one.
+fn boxed<T>(spare: &mut Option<Box<T>>, value: T) -> Box<T> {
+    match spare.take() {
+        Some(mut memory) => {
+            *memory = value;
+            memory
+        }
+        None => Box::new(value),
+    }
 }
 
 /// Totals for `info()`.
@@ -41,6 +60,36 @@ pub(in crate::tcp) struct Counts {
 }
 
 impl Recovery {
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        if let Phase::Recovery(episode) = std::mem::replace(&mut self.phase, phase) {
+            self.spare.episode = Some(episode);
+        }
+    }
+
+    /// Fast recovery begins.
+    pub(super) fn enter(&mut self, episode: Episode) {
+        self.set_phase(Phase::Open);
+        self.phase = Phase::Recovery(boxed(&mut self.spare.episode, episode));
+    }
+
+    /// Nothing can prove the latest reduction needless any more. Returns the evidence so far.
+    pub(super) fn take_undo(&mut self) -> Option<Undo> {
+        let undo = self.undo.take()?;
+        let evidence = *undo;
+        self.spare.undo = Some(undo);
+        Some(evidence)
+    }
+
+    /// True if there are spare allocations.
+    pub(in crate::tcp) fn has_spare(&self) -> bool {
+        self.spare.episode.is_some() || self.spare.undo.is_some()
+    }
+
+    /// Releases the spare allocations.
+    pub(in crate::tcp) fn release_spare(&mut self) {
+        self.spare = Spare::default();
+    }
+
     /// A reduction without loss ends when a segment is acknowledged that was sent after it and
     /// carried its announcement, or when nothing is left that could report older marks (`empty`).
     pub(super) fn leave_cwr(&mut self, una: u64, empty: bool) {
@@ -48,7 +97,7 @@ impl Recovery {
             && episode.is_cwr()
             && (una > episode.high || empty)
         {
-            self.phase = Phase::Open;
+            self.set_phase(Phase::Open);
         }
     }
 
@@ -58,7 +107,9 @@ impl Recovery {
             TailProbe::Sent { again, .. } => again,
             TailProbe::None | TailProbe::Due => None,
         };
-        self.undo = Some(Undo::new(una, probe, restores));
+        self.take_undo();
+        let undo = Undo::new(una, probe, restores);
+        self.undo = Some(boxed(&mut self.spare.undo, undo));
     }
 
     /// A reduction that losses began was due in any case.
@@ -70,23 +121,24 @@ impl Recovery {
 
     /// Everything that was sent again had arrived before.
     pub(super) fn all_duplicated(&self) -> bool {
-        self.undo.is_some_and(|undo| undo.all_duplicated())
+        self.undo.as_ref().is_some_and(|undo| undo.all_duplicated())
     }
 
     /// An acknowledgment proves that what it acknowledges only came late.
     pub(super) fn is_late(&self, proof: Proof) -> bool {
-        self.undo.is_some_and(|undo| undo.is_late(proof))
+        self.undo.as_ref().is_some_and(|undo| undo.is_late(proof))
     }
 
     /// No loss is known.
+    #[inline]
     pub(in crate::tcp::send) fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+        matches!(self.phase, Phase::Open)
     }
 
     /// No loss is known, suspected or being judged.
     #[inline]
     pub(in crate::tcp::send) fn is_undisturbed(&self) -> bool {
-        self.phase == Phase::Open && self.undo.is_none() && self.tail == TailProbe::None
+        self.is_open() && self.undo.is_none() && self.tail == TailProbe::None
     }
 
     /// Retransmissions wait while forward RTO recovery tries new data.
@@ -142,7 +194,7 @@ impl Recovery {
 
     pub(super) fn fill(&self, info: &mut TcpInfo) {
         let counts = &self.counts;
-        info.recovering = self.phase != Phase::Open;
+        info.recovering = !self.is_open();
         info.phase = self.phase.report();
         info.reduction = match &self.phase {
             Phase::Recovery(episode) => Some(episode.reduction()),
@@ -175,14 +227,14 @@ pub(in crate::tcp) enum TailProbe {
 }
 
 /// Loss recovery state of the sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(in crate::tcp) enum Phase {
     /// No loss known.
     #[default]
     Open,
     /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is
-    /// acknowledged.
-    Recovery(Episode),
+    /// acknowledged. Boxed: an idle connection has none.
+    Recovery(Box<Episode>),
     /// After a timeout, until everything sent before it is acknowledged. The controller grows the
     /// window from the bottom.
     Loss {

@@ -17,12 +17,15 @@ impl Flight {
             .leave_cwr(self.segments.una(), self.segments.is_empty());
         let repaired = self.recovery.phase.repairs();
         let detect = match self.recovery.phase {
-            Phase::Recovery(episode) if episode.is_cwr() => true,
+            Phase::Recovery(ref episode) if episode.is_cwr() => true,
             Phase::Open => {
                 self.undo_if_all_duplicated(summary.now);
                 true
             }
-            Phase::Recovery(episode) => self.advance_recovery(episode.high, summary),
+            Phase::Recovery(ref episode) => {
+                let high = episode.high;
+                self.advance_recovery(high, summary)
+            }
             Phase::Loss { high, frto } => self.advance_loss(high, frto, summary),
         };
         if !detect {
@@ -31,7 +34,7 @@ impl Flight {
         let head = self.mark_head_lost_without_sack(summary);
         // Unrepaired losses begin the next recovery although nothing more is lost.
         let successive = repaired
-            && self.recovery.phase == Phase::Open
+            && self.recovery.is_open()
             && (self.segments.any_lost() || self.segments.again() > 0)
             && self.config.loss_recovery.successive == Successive::AtOnce;
         self.find_losses(head, successive, summary.recoverable, summary.now)
@@ -51,7 +54,7 @@ impl Flight {
             } else {
                 self.undo_if_all_duplicated(summary.now);
                 if self.recovery.phase.repairs() {
-                    self.recovery.phase = Phase::Open;
+                    self.recovery.set_phase(Phase::Open);
                     self.segments.recovered();
                 }
             }
@@ -78,26 +81,23 @@ impl Flight {
             self.undo(summary.now);
             return true;
         }
-        self.recovery.phase = match frto {
-            Frto::TryingNew if self.nxt() > high => Phase::Loss {
-                high,
-                frto: Frto::Off,
-            },
+        let next = match frto {
+            Frto::TryingNew if self.nxt() > high => Some((high, Frto::Off)),
             Frto::Listening if summary.advanced && self.una() < high => {
                 let frto = if summary.more {
                     Frto::TryingNew
                 } else {
                     Frto::Off
                 };
-                Phase::Loss {
-                    high: self.nxt(),
-                    frto,
-                }
+                Some((self.nxt(), frto))
             }
-            _ => self.recovery.phase,
+            _ => None,
         };
+        if let Some((high, frto)) = next {
+            self.recovery.set_phase(Phase::Loss { high, frto });
+        }
         if self.una() >= high {
-            self.recovery.phase = Phase::Open;
+            self.recovery.set_phase(Phase::Open);
             self.segments.recovered();
         }
         true
@@ -114,7 +114,7 @@ impl Flight {
     /// The latest reduction was needless.
     fn undo(&mut self, now: Instant) {
         self.totals.spurious += 1;
-        let undo = self.recovery.undo.take();
+        let undo = self.recovery.take_undo();
         // Only a fast recovery shows that the path reorders.
         let late = undo
             .filter(|_| matches!(self.recovery.phase, Phase::Recovery(_)))
@@ -125,7 +125,7 @@ impl Flight {
             self.congestion.update(|controller| controller.on_undo(now));
             self.cwr_due = false;
         }
-        self.recovery.phase = Phase::Open;
+        self.recovery.set_phase(Phase::Open);
     }
 
     /// Without SACK, as many duplicate acknowledgments as the path displaces segments by condemn
@@ -192,7 +192,7 @@ impl Flight {
         if let Some(probe) = self.path.on_lost(self.una(), lost) {
             self.use_path_mtu();
             // The loss of a probe alone does not indicate congestion.
-            if lost == probe && self.recovery.phase == Phase::Open {
+            if lost == probe && self.recovery.is_open() {
                 lost = Bytes::ZERO;
             }
         }
@@ -242,13 +242,14 @@ impl Flight {
             Prr::Linux => self.congestion.verdict().cwnd,
         };
         self.report_congestion(signal, in_flight, now);
-        self.recovery.phase = Phase::Recovery(Episode::new(signal, self.nxt(), divisor));
+        self.recovery
+            .enter(Episode::new(signal, self.segments.nxt(), divisor));
         if signal == Signal::Loss {
             self.recovery.begin_undo(self.segments.una(), true);
             self.recovery.counts.recoveries += 1;
         } else {
             // Marks and local drops are certain.
-            self.recovery.undo = None;
+            self.recovery.take_undo();
         }
         self.recovery.tail = TailProbe::None;
         self.timers.tail = None;
@@ -270,7 +271,7 @@ impl Flight {
         let first = self.timeouts == 0;
         let (repairs, high) = match self.recovery.phase {
             Phase::Open => (false, self.una()),
-            Phase::Recovery(episode) => (!episode.is_cwr(), episode.high),
+            Phase::Recovery(ref episode) => (!episode.is_cwr(), episode.high),
             Phase::Loss { high, .. } => (true, high),
         };
         // A window is reduced once. After a timeout that was followed by progress, another one is
@@ -301,10 +302,10 @@ impl Flight {
         let in_flight = Bytes::new(self.segments.in_flight());
         self.report_congestion(Signal::Timeout, in_flight, now);
         let asks = self.config.loss_recovery.frto && self.una() > 0 && (!repairs || !first);
-        self.recovery.phase = Phase::Loss {
-            high: self.nxt(),
+        self.recovery.set_phase(Phase::Loss {
+            high: self.segments.nxt(),
             frto: if asks { Frto::Listening } else { Frto::Off },
-        };
+        });
         self.timers.reorder = None;
         self.timers.rto = Some(now + self.rtt.rto());
     }

@@ -5,6 +5,7 @@
 //! latest: it rises at once, and falls by a quarter of the difference once a round trip. The
 //! timeout thus keeps for a while a deviation that calm samples have erased.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tautline_base::Instant;
@@ -42,7 +43,7 @@ struct Smoothed {
     /// The largest of this round, at least the floor.
     largest: u64,
     /// Once more than this is acknowledged, the round is over.
-    round_end: Option<u64>,
+    round_end: Option<NonZeroU64>,
     min: u64,
     min_at: Instant,
 }
@@ -105,14 +106,14 @@ impl RttEstimator {
     pub(crate) fn acknowledged(&mut self, una: u64, next: u64) {
         let Some(s) = &mut self.smoothed else { return };
         match s.round_end {
-            Some(end) if una <= end => return,
+            Some(end) if una <= end.get() => return,
             Some(_) => {
                 s.variance -= s.variance.saturating_sub(s.largest) / 4;
                 s.largest = const { nanos(VARIANCE_FLOOR) };
             }
             None => {}
         }
-        s.round_end = Some(next);
+        s.round_end = NonZeroU64::new(next);
     }
 
     /// The handshake is over. If it gave no sample, the path may well be longer than the first

@@ -73,6 +73,51 @@ impl Record {
     }
 }
 
+/// Numbers of segments and their departures. An idle connection has no list.
+#[derive(Debug, Default)]
+#[expect(
+    clippy::box_collection,
+    reason = "24 bytes less for each idle connection"
+)]
+struct Transmissions(Option<Box<VecDeque<(u32, Instant)>>>);
+
+impl Transmissions {
+    fn next(&self) -> Option<(u32, Instant)> {
+        self.0.as_ref()?.front().copied()
+    }
+
+    fn pop(&mut self) {
+        if let Some(list) = &mut self.0 {
+            list.pop_front();
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, transmission: (u32, Instant)) {
+        match &mut self.0 {
+            Some(list) => list.push_back(transmission),
+            None => self.list().push_back(transmission),
+        }
+    }
+
+    #[cold]
+    fn list(&mut self) -> &mut VecDeque<(u32, Instant)> {
+        self.0.get_or_insert_default()
+    }
+}
+
+/// The segments that arrived out of order, and those that are lost.
+#[derive(Debug, Default)]
+struct Holes {
+    sacked: RangeSet,
+    sacked_count: usize,
+    sacked_bytes: u64,
+    /// Arrivals at a peer that does not report them.
+    reno_sack: RenoSack,
+    /// Starts of records marked lost, lowest first; entries whose record moved on are skipped.
+    lost: BinaryHeap<Reverse<u64>>,
+}
+
 /// The queue and its scoreboard.
 #[derive(Debug, Default)]
 pub(in crate::tcp) struct Segments {
@@ -86,15 +131,10 @@ pub(in crate::tcp) struct Segments {
     /// Retransmissions in flight.
     again: u32,
     lost_count: u32,
-    sacked: RangeSet,
-    sacked_count: usize,
-    sacked_bytes: u64,
-    /// Arrivals at a peer that does not report them.
-    reno_sack: RenoSack,
-    /// Numbers of records marked lost, lowest first; entries whose record moved on are skipped.
-    lost: BinaryHeap<Reverse<u64>>,
+    /// Since the first arrival out of order or loss, until the connection is idle.
+    holes: Option<Box<Holes>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
-    order: VecDeque<(u32, Instant)>,
+    order: Transmissions,
     rack: Rack,
 }
 
@@ -125,7 +165,7 @@ impl Segments {
 
     /// Bytes not yet reported delivered: those that a recovery beginning now can still cover.
     pub(in crate::tcp) fn recoverable(&self) -> Bytes {
-        Bytes::new(self.nxt - self.una - self.sacked_bytes)
+        Bytes::new(self.nxt - self.una - self.sacked_bytes())
     }
 
     /// Everything below `nxt` was sent, without a record of it.
@@ -135,7 +175,8 @@ impl Segments {
 
     /// Bytes of sequence space in flight: sent, not delivered, not marked lost.
     pub(in crate::tcp) fn in_flight(&self) -> u64 {
-        self.in_flight.saturating_sub(self.reno_sack.bytes())
+        let arrived = self.holes.as_ref().map(|holes| holes.reno_sack.bytes());
+        self.in_flight.saturating_sub(arrived.unwrap_or(0))
     }
 
     /// True when everything sent is cumulatively acknowledged.
@@ -145,7 +186,12 @@ impl Segments {
 
     /// Bytes of sequence space the peer reported out of order, in whole segments.
     pub(in crate::tcp) fn sacked_bytes(&self) -> u64 {
-        self.sacked_bytes
+        self.holes.as_ref().map_or(0, |holes| holes.sacked_bytes)
+    }
+
+    /// Number of segments the peer reported out of order.
+    fn sacked_count(&self) -> usize {
+        self.holes.as_ref().map_or(0, |holes| holes.sacked_count)
     }
 
     /// Number of unacknowledged segments.
@@ -156,13 +202,13 @@ impl Segments {
     /// True if allocations for segment records remain although no segment is outstanding.
     pub(in crate::tcp) fn idles_with_memory(&self) -> bool {
         self.records.is_empty()
-            && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
+            && (self.records.capacity() > 0 || self.order.0.is_some() || self.holes.is_some())
     }
 
     /// Releases those allocations.
     pub(in crate::tcp) fn release_memory(&mut self) {
         if self.idles_with_memory() {
-            (self.records, self.order, self.lost) = Default::default();
+            (self.records, self.order, self.holes) = Default::default();
         }
     }
 
@@ -209,16 +255,20 @@ impl Segments {
     }
 
     /// Records a new segment.
+    #[inline]
     pub(in crate::tcp) fn push(
         &mut self,
         range: Range<u64>,
         fin: bool,
         sent: SentRate,
     ) -> SegmentId {
+        if range.start == 0 {
+            reserve_one(&mut self.records, &mut self.order);
+        }
         let number = self.number(self.records.len());
         self.in_flight += range.end - range.start;
         self.nxt = range.end;
-        self.order.push_back((number, sent.sent_at));
+        self.order.push((number, sent.sent_at));
         self.records.push_back(Record {
             range,
             fin,
@@ -245,7 +295,7 @@ impl Segments {
     /// carries the FIN.
     #[inline]
     pub(in crate::tcp) fn next_lost(&self) -> Option<(SegmentId, Range<u64>, bool)> {
-        let Reverse(start) = self.lost.peek()?;
+        let Reverse(start) = self.holes.as_ref()?.lost.peek()?;
         self.if_left_host(self.position_at(*start)?)
     }
 
@@ -253,10 +303,12 @@ impl Segments {
     /// segment.
     #[inline]
     fn drop_stale_lost(&mut self) {
-        while let Some(&Reverse(start)) = self.lost.peek() {
+        while let Some(holes) = &self.holes
+            && let Some(&Reverse(start)) = holes.lost.peek()
+        {
             match self.position_at(start) {
                 Some(at) if self.records[at].state == State::Lost => return,
-                _ => self.lost.pop(),
+                _ => self.holes.get_or_insert_default().lost.pop(),
             };
         }
     }
@@ -293,7 +345,7 @@ impl Segments {
         record.in_host += 1;
         self.count(at);
         self.drop_stale_lost();
-        self.order.push_back((number(segment), sent.sent_at));
+        self.order.push((number(segment), sent.sent_at));
     }
 
     /// Payload of the segment in flight that holds offset `at`; 0 without such a segment.
@@ -342,7 +394,10 @@ impl Segments {
                 let whole = end - start <= limit + u64::from(record.fin);
                 let range = start..if whole { end } else { start + limit };
                 start = range.end;
-                self.lost.push(Reverse(range.start));
+                self.holes
+                    .get_or_insert_default()
+                    .lost
+                    .push(Reverse(range.start));
                 self.lost_count += 1;
                 let fin = record.fin && whole;
                 self.records.push_back(Record {
@@ -355,7 +410,7 @@ impl Segments {
             }
         }
         let (first, records) = (self.first, &self.records);
-        self.order.retain_mut(|(number, sent_at)| {
+        self.order.list().retain_mut(|(number, sent_at)| {
             let old = (number.wrapping_sub(old_first) & NUMBER_MASK) as usize;
             let place = places
                 .get(old)
@@ -379,7 +434,7 @@ impl Segments {
 
     pub(super) fn fill(&self, info: &mut TcpInfo, window: ReorderingWindow) {
         let in_flight = Bytes::new(self.in_flight());
-        let sacked = Bytes::new(self.sacked_bytes);
+        let sacked = Bytes::new(self.sacked_bytes());
         let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
         info.in_flight = in_flight;
         info.sacked = sacked;
@@ -419,7 +474,7 @@ impl Segments {
 
     /// The reordering window.
     pub(in crate::tcp) fn window(&self, on: ReorderingWindow) -> Duration {
-        self.rack.window(on, self.sacked_count)
+        self.rack.window(on, self.sacked_count())
     }
 
     fn turn(&mut self, at: usize, state: State) {
@@ -437,8 +492,10 @@ impl Segments {
             }
             State::Lost => self.lost_count += 1,
             State::Sacked => {
-                self.sacked_count += 1;
-                self.sacked_bytes += record.len();
+                let len = record.len();
+                let holes = self.holes.get_or_insert_default();
+                holes.sacked_count += 1;
+                holes.sacked_bytes += len;
             }
         }
     }
@@ -455,8 +512,9 @@ impl Segments {
             }
             State::Lost => self.lost_count -= 1,
             State::Sacked => {
-                self.sacked_count -= 1;
-                self.sacked_bytes -= len;
+                let holes = self.holes.get_or_insert_default();
+                holes.sacked_count -= 1;
+                holes.sacked_bytes -= len;
             }
         }
     }
@@ -484,6 +542,13 @@ impl Segments {
             .partition_point(|record| record.range.start < start);
         (self.records.get(at)?.range.start == start).then_some(at)
     }
+}
+
+/// A half-open connection has its SYN to repeat and nothing else.
+#[cold]
+fn reserve_one(records: &mut VecDeque<Record>, order: &mut Transmissions) {
+    records.reserve_exact(1);
+    order.list().reserve_exact(1);
 }
 
 fn id(number: u32) -> SegmentId {

@@ -6,7 +6,7 @@ use tautline_base::{Bytes, Instant};
 use tautline_cc::Signal;
 
 use super::Flight;
-use super::recovery::{Phase, TailProbe};
+use super::recovery::TailProbe;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
 use crate::tcp::send::ack::AckSummary;
@@ -96,8 +96,8 @@ impl Flight {
         } else if ack > high {
             self.recovery.tail = TailProbe::None;
             self.recovery.counts.tail_losses += 1;
-            if self.recovery.phase == Phase::Open && self.congestion.uses_prr() {
-                self.recovery.undo = None;
+            if self.recovery.is_open() && self.congestion.uses_prr() {
+                self.recovery.take_undo();
                 let in_flight = Bytes::new(self.segments.in_flight());
                 self.report_congestion(Signal::Loss, in_flight, summary.now);
             }

@@ -49,10 +49,10 @@ impl Segments {
         let Some(newest) = self.rack.newest else {
             return found;
         };
-        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
-        while let Some(&(number, sent_at)) = self.order.front() {
+        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count());
+        while let Some((number, sent_at)) = self.order.next() {
             let Some(at) = self.in_flight_since(number, sent_at) else {
-                self.order.pop_front();
+                self.order.pop();
                 continue;
             };
             if (sent_at, self.records[at].range.end) >= newest {
@@ -66,7 +66,7 @@ impl Segments {
             found.bytes += Bytes::new(self.records[at].len());
             found.again |= self.records[at].retransmitted();
             self.mark_lost(at, losses);
-            self.order.pop_front();
+            self.order.pop();
         }
         found
     }
@@ -80,14 +80,16 @@ impl Segments {
         window: ReorderingWindow,
         losses: &mut Losses<'_>,
     ) {
-        self.reno_sack.clear();
+        if let Some(holes) = &mut self.holes {
+            holes.reno_sack.clear();
+        }
         if self.reneged() {
             self.clear_sacks();
         }
         if !window.in_recovery {
-            self.rack.timed_out(self.sacked_count);
+            self.rack.timed_out(self.sacked_count());
         }
-        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
+        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count());
         for at in 0..self.records.len() {
             if at == 0 || self.records[at].sent.sent_at + patience <= now {
                 self.mark_lost(at, losses);
@@ -123,14 +125,16 @@ impl Segments {
                 self.turn(at, State::Outstanding);
             }
         }
-        self.lost.clear();
+        if let Some(holes) = &mut self.holes {
+            holes.lost.clear();
+        }
         // Loss detection had taken them off its list; it walks in order of departure.
         let mut order: Vec<_> = (0..self.records.len())
             .filter(|at| self.records[*at].state == State::Outstanding)
             .map(|at| (self.number(at), self.records[at].sent.sent_at))
             .collect();
         order.sort_by_key(|(_, sent_at)| *sent_at);
-        self.order = order.into();
+        *self.order.list() = order.into();
         if let Some(late) = late {
             self.rack.reordered(late, mss);
         }
@@ -145,11 +149,14 @@ impl Segments {
     }
 
     fn clear_sacks(&mut self) {
-        self.sacked.clear();
+        self.holes.get_or_insert_default().sacked.clear();
         for at in 0..self.records.len() {
             if self.records[at].state == State::Sacked {
                 self.turn(at, State::Lost);
-                self.lost.push(Reverse(self.records[at].range.start));
+                self.holes
+                    .get_or_insert_default()
+                    .lost
+                    .push(Reverse(self.records[at].range.start));
             }
         }
     }
@@ -160,7 +167,10 @@ impl Segments {
             return false;
         }
         self.turn(at, State::Lost);
-        self.lost.push(Reverse(self.records[at].range.start));
+        self.holes
+            .get_or_insert_default()
+            .lost
+            .push(Reverse(self.records[at].range.start));
         losses.report(&self.records[at]);
         true
     }

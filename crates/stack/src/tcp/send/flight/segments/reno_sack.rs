@@ -47,7 +47,7 @@ impl Segments {
 
     /// Number of segments that must have arrived out of order at a peer that does not report which.
     pub(in crate::tcp) fn reno_sacked(&self) -> u32 {
-        self.reno_sack.count
+        self.holes.as_ref().map_or(0, |holes| holes.reno_sack.count)
     }
 
     /// A duplicate acknowledgment of a peer without SACK: some segment of `size` bytes has arrived
@@ -55,7 +55,7 @@ impl Segments {
     pub(super) fn add_reno_sack(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
         let most = self.most_reno_sacked();
-        let reno = &mut self.reno_sack;
+        let reno = &mut self.holes.get_or_insert_default().reno_sack;
         let limit = reno.limit.get_or_insert(outstanding);
         if *limit == 0 {
             return false;
@@ -70,7 +70,10 @@ impl Segments {
     /// counted as delivered already.
     pub(super) fn remove_reno_sacks(&mut self, packets: u64, in_recovery: bool) -> u64 {
         let most = self.most_reno_sacked();
-        let reno = &mut self.reno_sack;
+        let Some(holes) = &mut self.holes else {
+            return 0;
+        };
+        let reno = &mut holes.reno_sack;
         if packets > 0 {
             reno.limit = None;
         }

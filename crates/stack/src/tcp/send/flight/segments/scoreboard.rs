@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
-use tautline_cc::Sampler;
+use tautline_cc::{NewestDelivered, Sampler};
 
 use super::rack::Rack;
-use super::{NUMBER_MASK, Record, Segments, State};
+use super::{Holes, NUMBER_MASK, Record, Segments, State};
 use crate::seq;
 use crate::wire::SACK_BLOCKS;
 
@@ -44,6 +44,8 @@ pub(in crate::tcp) struct Delivery {
     pub(in crate::tcp) sacked: bool,
     /// A segment was delivered that was marked lost and not retransmitted.
     pub(in crate::tcp) believed_lost: bool,
+    /// The segment that a sample of the delivery rate is made of.
+    pub(in crate::tcp) rate: NewestDelivered,
     /// Latest send time among segments whose newest copy was delivered.
     newest: Option<Instant>,
     /// Most that had been delivered in all when one of them was sent.
@@ -68,7 +70,7 @@ impl Segments {
             ..Delivery::default()
         };
         self.una = una;
-        let before = (self.records.len(), self.sacked_count);
+        let before = (self.records.len(), self.sacked_count());
         let is_covered = |record: &Record| record.range.end <= una;
         while self.records.front().is_some_and(is_covered)
             && let Some(record) = self.records.pop_front()
@@ -97,11 +99,13 @@ impl Segments {
             delivery.bytes += Bytes::new(una - record.range.start);
             record.range.start = una;
             if record.state == State::Lost {
-                self.lost.push(Reverse(una));
+                self.holes.get_or_insert_default().lost.push(Reverse(una));
             }
             self.count(0);
         }
-        self.sacked.remove_below(una);
+        if let Some(holes) = &mut self.holes {
+            holes.sacked.remove_below(una);
+        }
         self.drop_stale_lost();
         self.prune_transmissions();
         delivery
@@ -142,7 +146,7 @@ impl Segments {
         self.in_flight -= bytes;
         self.first = self.first.wrapping_add(packets) & NUMBER_MASK;
         self.rack.newest = self.rack.newest.max(Some((departure, self.rack.highest)));
-        sampler.on_delivered(&last, Bytes::new(bytes), now);
+        sampler.on_delivered(&mut delivery.rate, &last, Bytes::new(bytes), now);
     }
 
     /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond
@@ -179,11 +183,13 @@ impl Segments {
     ) {
         // Honest blocks cover whole segments. More ranges than segments are an attack on our
         // memory.
-        if self.sacked.len() > self.records.len() {
+        let most = self.records.len();
+        let holes = self.holes.get_or_insert_default();
+        if holes.sacked.len() > most {
             return;
         }
         let mut touched: Option<Range<u64>> = None;
-        self.sacked.insert(block, |new| {
+        holes.sacked.insert(block, |new| {
             let start = touched.as_ref().map_or(new.start, |t| t.start);
             touched = Some(start..new.end);
         });
@@ -196,9 +202,9 @@ impl Segments {
             .get(at)
             .is_some_and(|record| record.range.start < touched.end)
         {
-            if self.records[at].state != State::Sacked
-                && self.sacked.contains(&self.records[at].range)
-            {
+            let record = &self.records[at];
+            let is_covered = |holes: &Holes| holes.sacked.contains(&record.range);
+            if record.state != State::Sacked && self.holes.as_deref().is_some_and(is_covered) {
                 deliver(
                     &self.records[at],
                     &mut self.rack,
@@ -216,10 +222,10 @@ impl Segments {
 
     /// Without SACK the list of transmissions is never walked; it must not grow forever.
     fn prune_transmissions(&mut self) {
-        while let Some(&(number, sent_at)) = self.order.front()
+        while let Some((number, sent_at)) = self.order.next()
             && self.in_flight_since(number, sent_at).is_none()
         {
-            self.order.pop_front();
+            self.order.pop();
         }
     }
 }
@@ -247,7 +253,8 @@ fn deliver(
     delivery.opening |= record.range.start == 0;
     delivery.believed_lost |= record.state == State::Lost;
     delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
-    sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
+    let len = Bytes::new(record.len());
+    sampler.on_delivered(&mut delivery.rate, &record.sent, len, now);
     let sent_at = record.sent.sent_at;
     if !record.retransmitted() {
         let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
