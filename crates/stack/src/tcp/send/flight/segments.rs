@@ -286,7 +286,7 @@ impl Segments {
         for record in &mut self.records {
             record.sent = record.sent.by(now);
         }
-        for (_, sent_at) in &mut self.order {
+        for (_, sent_at) in self.order.0.iter_mut().flat_map(|list| list.iter_mut()) {
             *sent_at = now.min(*sent_at);
         }
     }
