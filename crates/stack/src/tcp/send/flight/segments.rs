@@ -189,11 +189,6 @@ impl Segments {
         self.holes.as_ref().map_or(0, |holes| holes.sacked_bytes)
     }
 
-    /// Number of segments the peer reported out of order.
-    fn sacked_count(&self) -> usize {
-        self.holes.as_ref().map_or(0, |holes| holes.sacked_count)
-    }
-
     /// Number of unacknowledged segments.
     pub(in crate::tcp) fn len(&self) -> usize {
         self.records.len()
@@ -474,7 +469,7 @@ impl Segments {
 
     /// The reordering window.
     pub(in crate::tcp) fn window(&self, on: ReorderingWindow) -> Duration {
-        self.rack.window(on, self.sacked_count())
+        self.rack.window(on, sacked_count(self.holes.as_deref()))
     }
 
     fn turn(&mut self, at: usize, state: State) {
@@ -549,6 +544,11 @@ impl Segments {
 fn reserve_one(records: &mut VecDeque<Record>, order: &mut Transmissions) {
     records.reserve_exact(1);
     order.list().reserve_exact(1);
+}
+
+/// Number of segments the peer reported out of order.
+fn sacked_count(holes: Option<&Holes>) -> usize {
+    holes.map_or(0, |holes| holes.sacked_count)
 }
 
 fn id(number: u32) -> SegmentId {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
 
-use super::{Record, ReorderingWindow, Segments, State};
+use super::{Record, ReorderingWindow, Segments, State, sacked_count};
 use crate::tcp::send::flight::congestion::Congestion;
 
 /// Least time a reordering timer runs (Linux: 2 ms).
@@ -49,7 +49,10 @@ impl Segments {
         let Some(newest) = self.rack.newest else {
             return found;
         };
-        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count());
+        let patience = self.rack.rtt
+            + self
+                .rack
+                .window(window, sacked_count(self.holes.as_deref()));
         while let Some((number, sent_at)) = self.order.next() {
             let Some(at) = self.in_flight_since(number, sent_at) else {
                 self.order.pop();
@@ -87,9 +90,12 @@ impl Segments {
             self.clear_sacks();
         }
         if !window.in_recovery {
-            self.rack.timed_out(self.sacked_count());
+            self.rack.timed_out(sacked_count(self.holes.as_deref()));
         }
-        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count());
+        let patience = self.rack.rtt
+            + self
+                .rack
+                .window(window, sacked_count(self.holes.as_deref()));
         for at in 0..self.records.len() {
             if at == 0 || self.records[at].sent.sent_at + patience <= now {
                 self.mark_lost(at, losses);

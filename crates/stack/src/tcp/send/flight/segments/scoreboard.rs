@@ -8,7 +8,7 @@ use tautline_base::{Bytes, Instant};
 use tautline_cc::{NewestDelivered, Sampler};
 
 use super::rack::Rack;
-use super::{Holes, NUMBER_MASK, Record, Segments, State};
+use super::{Holes, NUMBER_MASK, Record, Segments, State, sacked_count};
 use crate::seq;
 use crate::wire::SACK_BLOCKS;
 
@@ -70,7 +70,7 @@ impl Segments {
             ..Delivery::default()
         };
         self.una = una;
-        let before = (self.records.len(), self.sacked_count());
+        let before = (self.records.len(), sacked_count(self.holes.as_deref()));
         let is_covered = |record: &Record| record.range.end <= una;
         while self.records.front().is_some_and(is_covered)
             && let Some(record) = self.records.pop_front()
