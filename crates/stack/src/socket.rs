@@ -202,7 +202,7 @@ pub enum SocketOption {
     /// (`SO_LINGER`).
     Linger(Option<Duration>),
     /// Upper bound of the pacing rate; `None`: what the controller requests (`SO_MAX_PACING_RATE`).
-    /// Where [`Pacing`](crate::Pacing) is off, it turns to internal.
+    /// Where [`Pacing`] is off, it turns to internal.
     MaxPacingRate(Option<Rate>),
     /// Most payload of a segment sent from now on, 88 to 32 767 bytes (`TCP_MAXSEG`). It only
     /// lowers what the handshake agreed to.
