@@ -52,7 +52,7 @@ pub struct SentRate {
 impl SentRate {
     /// The same, with no time later than `now`: the segment departed before its stamp.
     #[must_use]
-    pub fn by(mut self, now: Instant) -> Self {
+    pub fn departed_by(mut self, now: Instant) -> Self {
         for at in [
             &mut self.delivered_at,
             &mut self.first_sent_at,
@@ -101,7 +101,7 @@ impl Sampler {
     }
 
     /// No segment departs later than `now`, whatever its stamp said; the transport treats those in its
-    /// records likewise ([`SentRate::by`]).
+    /// records likewise ([`SentRate::departed_by`]).
     pub fn depart_by(&mut self, now: Instant) {
         self.first_sent_at = self.first_sent_at.min(now);
         self.delivered_at = self.delivered_at.min(now);

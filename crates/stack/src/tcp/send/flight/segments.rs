@@ -279,7 +279,7 @@ impl Segments {
     /// No segment was sent later than `now`.
     pub(in crate::tcp) fn depart_by(&mut self, now: Instant) {
         for record in &mut self.records {
-            record.sent = record.sent.by(now);
+            record.sent = record.sent.departed_by(now);
         }
         for (_, sent_at) in self.order.0.iter_mut().flat_map(|list| list.iter_mut()) {
             *sent_at = now.min(*sent_at);
