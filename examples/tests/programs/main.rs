@@ -1,6 +1,7 @@
 //! The programs as users run them: the built binaries, their exit status and what they say.
 
 mod command_line;
+mod conversation;
 mod middlebox;
 mod namespaces;
 mod queues;

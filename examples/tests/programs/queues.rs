@@ -88,13 +88,16 @@ fn a_middlebox_forwards_each_queue_in_a_thread_of_its_own() {
     transfer((&left, 1), (&right, 1), 2);
     middlebox.signal("-INT");
     let ways = lines(middlebox, "summary");
+    // Slow start from ten segments takes eight round trips for these bytes, each with an acknowledgment at least; how many more
+    // depends on how many segments a receiver finds at once.
+    let segments = BYTES / 2 / 1448;
     for queue in [0, 1] {
-        for way in ["to_right", "to_left"] {
+        for (way, at_least) in [("to_right", segments), ("to_left", 8)] {
             let line = ways
                 .iter()
                 .find(|line| line["queue"] == queue && line["way"] == way);
-            let packets = line.map(|line| line["packets"].as_u64());
-            assert!(packets > Some(Some(50)), "{queue} {way}: {packets:?}");
+            let packets = line.and_then(|line| line["packets"].as_u64());
+            assert!(packets >= Some(at_least), "{queue} {way}: {packets:?}");
         }
     }
 }
