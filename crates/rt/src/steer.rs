@@ -1,14 +1,17 @@
 //! [`steered`]: the queues of one NIC, each a device with a host and a thread of its own, all hosts with the same addresses.
 //!
-//! RSS assigns a flow to a queue by a hash that a program does not know. A connection that a peer opens stays
-//! at the queue of its SYN. The answers to a connection that a host opens arrive at any queue, and so do
-//! ARP replies. Therefore each host opens connections from ports of its own ([`own_port`]), and a device
+//! RSS assigns a flow to a queue by a hash that a program does not know. A connection that a peer opens is
+//! accepted at the queue of its SYN. The answers to a connection that a host opens arrive at any queue, and so
+//! do ARP replies. Therefore each host opens connections from ports of its own ([`own_port`]), and a device
 //! passes packets to those ports on to the device of their host. It copies to all what every host
-//! needs: ARP replies, neighbor advertisements, ICMP errors.
+//! needs: ARP replies, neighbor advertisements, ICMP errors. If RSS changes, segments of an accepted
+//! connection follow it to the host that accepted it ([`accepted`]).
 //!
 //! RSS goes on to deliver to the queue of a host that has ended. A device that is dropped is therefore
 //! served by another of its group, to whose host its packets then are as if they had arrived there.
 //! [`covered`] does only this, for forwarders, which have no ports of their own.
+
+mod accepted;
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +24,7 @@ use rustix::io::Errno;
 use tautline_base::headers::u16_at;
 use tautline_base::{Device, Frame, Instant, Medium, Packet, Received, Tso};
 
+use self::accepted::Accepted;
 use crate::event_fd::EventFd;
 
 /// Ports of connections that hosts open: `net.ipv4.ip_local_port_range` of Linux.
@@ -50,8 +54,8 @@ pub struct Steered<D: Device + AsFd> {
     inner: Option<D>,
     index: usize,
     group: Arc<[Member<D>]>,
-    /// Packets go to the hosts of their ports; else they stay at their queue.
-    by_port: bool,
+    /// Packets go to the hosts of their ports and connections; without it they stay at their queue.
+    accepted: Option<Arc<Accepted>>,
     /// For packets of other devices: at most `spares`.
     spare: Vec<D::Frame>,
     spares: usize,
@@ -70,6 +74,8 @@ struct Member<D> {
     readiness: OwnedFd,
     /// Devices of hosts that have ended; `None` once this one has.
     adopted: Mutex<Option<Vec<D>>>,
+    /// Whether this host has ended.
+    has_ended: AtomicBool,
     /// Whether there are such devices.
     has_adopted: AtomicBool,
 }
@@ -93,6 +99,7 @@ impl<D: AsFd> Member<D> {
             event_fd: EventFd::new()?,
             readiness: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             adopted: Mutex::new(Some(Vec::new())),
+            has_ended: AtomicBool::new(false),
             has_adopted: AtomicBool::new(false),
         };
         member.watch(member.event_fd.as_fd())?;
@@ -120,6 +127,10 @@ impl<D: AsFd> Member<D> {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
     /// Serves `devices` from now on, unless it has ended itself.
     fn adopt(&self, devices: &mut Vec<D>) {
         if let Some(adopted) = &mut *locked(&self.adopted) {
@@ -145,7 +156,7 @@ pub fn steered<D>(devices: Vec<WithFrames<D>>) -> io::Result<Vec<WithFrames<Stee
 where
     D: Device + AsFd,
 {
-    grouped(devices, true, FRAMES)
+    grouped(devices, Some(Accepted::new()), FRAMES)
 }
 
 /// Like [`steered`], for forwarders: every packet stays at the queue where it arrived, and only a device
@@ -158,12 +169,12 @@ pub fn covered<D>(devices: Vec<WithFrames<D>>) -> io::Result<Vec<WithFrames<Stee
 where
     D: Device + AsFd,
 {
-    grouped(devices, false, 1)
+    grouped(devices, None, 1)
 }
 
 fn grouped<D>(
     devices: Vec<WithFrames<D>>,
-    by_port: bool,
+    accepted: Option<Accepted>,
     spares: usize,
 ) -> io::Result<Vec<WithFrames<Steered<D>>>>
 where
@@ -171,12 +182,13 @@ where
 {
     let members = devices.iter().map(|(device, _)| Member::new(device));
     let group: Arc<[Member<D>]> = members.collect::<io::Result<_>>()?;
+    let accepted = accepted.map(Arc::new);
     let steer = |(index, (inner, mut frames)): (usize, WithFrames<D>)| {
         let device = Steered {
             inner: Some(inner),
             index,
             group: Arc::clone(&group),
-            by_port,
+            accepted: accepted.clone(),
             spare: frames.split_off(frames.len().saturating_sub(spares)),
             spares,
             passed: 0,
@@ -302,18 +314,20 @@ impl<D: Device + AsFd> Steered<D> {
 
     /// Passes a packet on. Returns false if it is not for this host.
     fn is_for_us(&mut self, bytes: &[u8]) -> bool {
-        if !self.by_port {
+        let Some(accepted) = &self.accepted else {
             return true;
-        }
+        };
         match Hosts::of(bytes) {
-            Hosts::This => true,
+            Hosts::This => {
+                let offset = self.medium().network_offset(bytes);
+                let owner = accepted.host(bytes, offset);
+                // Nobody else would reset what a host that has ended leaves behind.
+                let living = owner.filter(|owner| !self.group[*owner].has_ended());
+                self.deliver(living.unwrap_or(self.index), bytes)
+            }
             Hosts::Of(port) => {
                 let owner = usize::from(port - PORTS.start) % self.group.len();
-                if owner != self.index {
-                    self.group[owner].push(bytes);
-                    self.passed += 1;
-                }
-                owner == self.index
+                self.deliver(owner, bytes)
             }
             Hosts::All => {
                 for (index, member) in self.group.iter().enumerate() {
@@ -324,6 +338,15 @@ impl<D: Device + AsFd> Steered<D> {
                 true
             }
         }
+    }
+
+    /// Passes a packet on to host `owner` unless that is this one. Returns whether it is.
+    fn deliver(&mut self, owner: usize, bytes: &[u8]) -> bool {
+        if owner != self.index {
+            self.group[owner].push(bytes);
+            self.passed += 1;
+        }
+        owner == self.index
     }
 }
 
@@ -351,6 +374,9 @@ impl<D: Device + AsFd> Device for Steered<D> {
     }
 
     fn put(&mut self, packet: Packet<D::Frame>, now: Instant) {
+        if let Some(accepted) = &self.accepted {
+            accepted.note(&packet, self.index);
+        }
         self.inner_mut().put(packet, now);
     }
 
@@ -428,7 +454,9 @@ impl<D: Device + AsFd> AsFd for Steered<D> {
 /// The device goes to the next one whose host lives, and closes after the last host.
 impl<D: Device + AsFd> Drop for Steered<D> {
     fn drop(&mut self) {
-        let adopted = locked(&self.group[self.index].adopted).take();
+        let member = &self.group[self.index];
+        member.has_ended.store(true, Ordering::Release);
+        let adopted = locked(&member.adopted).take();
         let mut devices: Vec<D> = adopted
             .into_iter()
             .flatten()
@@ -474,11 +502,18 @@ mod tests {
 
     /// An Ethernet frame of an IPv4 packet to `port`.
     fn tcp(port: u16) -> HeapFrame {
+        segment([0, port], 0)
+    }
+
+    /// The same from one port to another, with these flags.
+    fn segment(ports: [u16; 2], flags: u8) -> HeapFrame {
         let mut frame = HeapFrame::new();
         let bytes = frame.bytes_mut();
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
         bytes[23] = 6;
-        bytes[36..38].copy_from_slice(&port.to_be_bytes());
+        bytes[34..36].copy_from_slice(&ports[0].to_be_bytes());
+        bytes[36..38].copy_from_slice(&ports[1].to_be_bytes());
+        bytes[47] = flags;
         frame
     }
 
@@ -561,6 +596,37 @@ mod tests {
         }
         assert_eq!(arrive(2, arp_reply()), [1, 1, 1]);
         assert_eq!(group[1].0.passed(), 2);
+    }
+
+    /// `ethtool -X` moves a connection to another queue; without the table it would be reset there.
+    #[test]
+    fn segments_of_an_accepted_connection_follow_it_when_rss_changes() {
+        const SYN: u8 = 0x02;
+        const RST: u8 = 0x04;
+        const ACK: u8 = 0x10;
+        let now = Instant::ZERO;
+        let (mut near, mut group) = three();
+        let mut arrive = |group: &mut Group, queue: usize, ports, flags| {
+            near[queue].put(Packet::new(segment(ports, flags), 60), now);
+            near[queue].doorbell(now);
+            receivers(group)
+        };
+        let answer = |group: &mut Group, host: usize, port, flags| {
+            let answer = Packet::new(segment([5001, port], flags), 60);
+            group[host].0.put(answer, now);
+        };
+        assert_eq!(arrive(&mut group, 0, [1000, 5001], SYN), [0]);
+        answer(&mut group, 0, 1000, SYN | ACK);
+        assert_eq!(arrive(&mut group, 2, [1000, 5001], ACK), [0]);
+        assert_eq!(arrive(&mut group, 2, [1001, 5001], ACK), [2], "nobody's");
+        answer(&mut group, 2, 1001, RST);
+        assert_eq!(arrive(&mut group, 1, [1001, 5001], ACK), [1], "still");
+        assert_eq!(arrive(&mut group, 1, [1000, 5001], SYN), [1], "a new one");
+        answer(&mut group, 1, 1000, SYN | ACK);
+        assert_eq!(arrive(&mut group, 0, [1000, 5001], ACK), [1]);
+        assert_eq!(group[2].0.passed(), 1);
+        drop(group.remove(1));
+        assert_eq!(arrive(&mut group, 0, [1000, 5001], ACK), [0], "to reset it");
     }
 
     /// RSS does not know that a host has ended: packets for the others still arrive at its queue.

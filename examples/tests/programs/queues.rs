@@ -9,6 +9,7 @@ use super::namespaces::{Pair, Running, ip};
 const SENDER: &str = env!("CARGO_BIN_EXE_sender");
 const RECEIVER: &str = env!("CARGO_BIN_EXE_receiver");
 const MIDDLEBOX: &str = env!("CARGO_BIN_EXE_middlebox");
+const KERNEL_PEER: &str = env!("CARGO_BIN_EXE_kernel_peer");
 const SOON: Duration = Duration::from_secs(30);
 const BYTES: u64 = 10_000_001;
 
@@ -72,6 +73,57 @@ fn four_hosts_of_a_nic_carry_four_connections() {
     let words = "--iface v --ip 10.7.0.2/24 --listen 5001 --queues 3";
     let (good, said) = pair.start(1, RECEIVER, words, "").end_within(SOON);
     assert!(!good && said.contains("`v` has 4 queues, not 3"), "{said}");
+}
+
+/// Sixteen connections of the kernel's, while it sends now through both queues, now through the first alone: half of them move
+/// between the hosts, as when `ethtool -X` changes RSS, which a veth does not have.
+#[test]
+fn connections_survive_a_change_of_their_queue() {
+    const STREAMS: usize = 16;
+    let Some(pair) = Pair::with_queues(2) else {
+        return;
+    };
+    let [kernel, _] = &pair.namespaces;
+    let ethtool = |words: &str| {
+        let words = format!("netns exec {kernel} ethtool {words}");
+        ip(&words);
+    };
+    ethtool("-K v tx off");
+    ip(&format!("-n {kernel} addr add 10.7.0.1/24 dev v"));
+    let file = std::env::temp_dir().join(format!("tl-queues-{}", std::process::id()));
+    let contents: Vec<u8> = (0..BYTES / 2).map(|at| (at % 251) as u8).collect();
+    std::fs::write(&file, contents).expect("a place for files");
+    let words =
+        format!("--iface v --ip 10.7.0.2/24 --listen 5001 --queues 2 --streams {STREAMS} --json");
+    let receiver = pair.start(1, RECEIVER, &words, "listening");
+    let words = format!("send --to 10.7.0.2:5001 --file {}", file.display());
+    let senders: Vec<_> = (0..STREAMS)
+        .map(|_| pair.start(0, KERNEL_PEER, &words, ""))
+        .collect();
+    let sent: Vec<String> = std::thread::scope(|scope| {
+        let outputs = || senders.into_iter().map(|sender| sender.output_within(SOON));
+        let sent = scope.spawn(|| outputs().collect());
+        for queues in [1, 2].into_iter().cycle() {
+            if sent.is_finished() {
+                break;
+            }
+            ethtool(&format!("-L v tx {queues}"));
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+        sent.join().expect("they end in time")
+    });
+    std::fs::remove_file(&file).expect("it is there");
+    let received = receiver.output_within(SOON);
+    let parse = |line| serde_json::from_str(line).expect("an object");
+    let received: Vec<Value> = received.lines().map(parse).collect();
+    let digest = |line: &Value| line["sha256"].as_str().map(str::to_owned);
+    let digests = received.iter().filter(|line| line["event"] == "stream");
+    let digests: Vec<_> = digests.map(digest).collect();
+    assert_eq!(digests, vec![digest(&parse(&sent[0])); STREAMS]);
+    let passed_on = received
+        .iter()
+        .map(|line| line["frames_passed_on"].as_u64());
+    assert!(passed_on.flatten().sum::<u64>() > 0, "{received:?}");
 }
 
 #[test]

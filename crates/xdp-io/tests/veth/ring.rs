@@ -82,9 +82,10 @@ fn a_link_that_is_down_keeps_packets_and_sends_them_later() {
     assert_eq!(left.device.failure(), Some(Failure::LinkDown));
     assert_eq!(left.device.in_flight(), 1);
     pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
-    sleep(Duration::from_millis(100));
+    pair.left.wait_for_link();
     left.settle();
-    assert_eq!(left.device.failure(), None);
+    let failure = pair.left.inside(|| left.device.failure());
+    assert_eq!(failure, None);
     assert_eq!(right.marks(1), [42]);
 }
 

@@ -37,6 +37,8 @@ pub(super) enum Part {
         mode: String,
         frames_in: u64,
         frames_out: u64,
+        /// Of those that arrived at the queue, those passed on to the host of their connection.
+        frames_passed_on: u64,
         dql_limit_bytes: Option<u64>,
         drops: u64,
         rebinds: u64,
@@ -61,6 +63,7 @@ impl Part {
                 mode: _,
                 frames_in,
                 frames_out,
+                frames_passed_on,
                 dql_limit_bytes,
                 drops,
                 rebinds,
@@ -69,8 +72,8 @@ impl Part {
                 let limit =
                     dql_limit_bytes.map_or("its ring".to_owned(), |limit| format!("{limit} bytes"));
                 println!(
-                    "receiver: queue {queue}: {frames_in} frames in, {frames_out} out, {drops} drops in the qdisc, \
-                     device limited to {limit}, {rebinds} resets of the device"
+                    "receiver: queue {queue}: {frames_in} frames in, {frames_out} out, {frames_passed_on} passed on to other hosts, \
+                     {drops} drops in the qdisc, device limited to {limit}, {rebinds} resets of the device"
                 );
                 if let Some(ring) = ring {
                     println!("receiver: queue {queue}: {ring}");
@@ -139,6 +142,7 @@ pub(super) fn serve_queue(
         mode,
         frames_in: host.frames_in,
         frames_out: host.completed,
+        frames_passed_on: port.ring().device().passed(),
         dql_limit_bytes: limited(port.ring().limit().limit()),
         drops: port.qdisc().stats().drops(),
         rebinds: condition.rebinds,
