@@ -106,14 +106,16 @@ impl<D: Device<Frame = UmemFrame>> Port<D> {
         );
     }
 
-    /// The marks of the frames that arrive until `count` have or a second has passed.
+    /// The marks of the frames that arrive until `count` have or none has for a second.
     fn marks(&mut self, count: usize) -> Vec<u64> {
-        let mut marks = Vec::new();
-        for _ in 0..1000 {
+        let (mut marks, mut silence) = (Vec::new(), 0);
+        while silence < 1000 {
+            silence += 1;
             while let Some(received) = self.device.receive(NOW) {
                 let tail = received.bytes().last_chunk().expect("no frame is shorter");
                 marks.push(u64::from_be_bytes(*tail));
                 self.device.recycle(received.frame);
+                silence = 0;
             }
             if marks.len() >= count {
                 break;
