@@ -5,6 +5,7 @@
 mod air;
 mod air_lte;
 mod air_wifi;
+mod apps;
 mod attribution;
 mod cc_bbr;
 mod cc_bbr3;
@@ -27,6 +28,7 @@ mod effect_tsq;
 mod endings;
 mod load;
 mod local_drops;
+mod networks;
 mod recovery_grid;
 mod ring_bursts;
 mod ring_fq_codel;

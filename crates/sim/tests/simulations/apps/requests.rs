@@ -6,7 +6,7 @@ use tautline_base::Bytes;
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
 use tautline_sim::{Impairments, LinkConfig, Probability};
 
-use crate::{measured, ms, port, programs, run, secs, wires};
+use super::{measured, ms, port, programs, run, secs, wires};
 
 const PORT: u16 = 53;
 

@@ -6,7 +6,7 @@ use tautline_base::Bytes;
 use tautline_sim::app::{PingConfig, When};
 use tautline_sim::{Impairments, LinkConfig, Probability};
 
-use crate::{at, measured, ms, network, programs, run, run_before, secs, server, wires};
+use super::{at, measured, ms, network, programs, run, run_before, secs, server, wires};
 
 fn ping() -> PingConfig {
     PingConfig {

@@ -5,7 +5,7 @@ use tautline_sim::app::{Ending, Sample, SinkConfig, UploadConfig, When};
 use tautline_sim::{AppError, Flow};
 use tautline_stack::{CloseReason, TcpConfig};
 
-use crate::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
+use super::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 5001;
 
@@ -268,7 +268,7 @@ fn nobody_listening_is_one_flows_failure_unless_the_run_is_strict() {
         "the refused one is gone"
     );
 
-    let mut network = crate::network(
+    let mut network = super::network(
         1,
         bottleneck(Rate::mbit(10), ms(5)),
         "fq_codel",

@@ -7,7 +7,7 @@ use tautline_sim::LinkConfig;
 use tautline_sim::app::{DatagramSinkConfig, DatagramsConfig, Measured, Period, Traffic, When};
 use tautline_stack::UdpConfig;
 
-use crate::{Pair, at, bottleneck, measured, ms, port, programs, run, secs, wires};
+use super::{Pair, at, bottleneck, measured, ms, port, programs, run, secs, wires};
 
 const PORT: u16 = 7000;
 

@@ -8,7 +8,7 @@ use tautline_sim::app::{
 };
 use tautline_sim::{Applications, Flow, Impairments, LinkConfig, Probability};
 
-use crate::{Pair, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
+use super::{Pair, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
 
 /// Until when things begin.
 const END: Instant = Instant::from_secs(3);

@@ -6,7 +6,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{MessagesConfig, SinkConfig, Traffic, UploadConfig, When};
 use tautline_stack::TcpConfig;
 
-use crate::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
+use super::{at, bottleneck, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 6000;
 

@@ -10,7 +10,7 @@ use tautline_sim::app::{
 };
 use tautline_stack::{TcpConfig, TsqLimit, UdpConfig};
 
-use crate::{at, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
+use super::{at, bottleneck, measured, ms, network, port, programs, run_before, secs, server};
 
 /// `pfifo_fast`'s first band.
 const AF42: u8 = 36 << 2;

@@ -9,7 +9,7 @@ use tautline_sim::app::{
 use tautline_sim::{AppError, LinkConfig};
 use tautline_stack::CloseReason;
 
-use crate::{Pair, at, measured, ms, network, port, programs, run, run_before, secs, wires};
+use super::{Pair, at, measured, ms, network, port, programs, run, run_before, secs, wires};
 
 const PORT: u16 = 80;
 
@@ -30,7 +30,7 @@ fn server() -> Applications<'static> {
 
 /// Plenty to the server, `rate` from it, `delay` each way.
 fn download(rate: Rate, delay: Duration) -> [LinkConfig; 2] {
-    let [there, back] = crate::bottleneck(rate, delay);
+    let [there, back] = super::bottleneck(rate, delay);
     [back, there]
 }
 
