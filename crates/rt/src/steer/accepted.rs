@@ -7,11 +7,13 @@
 //! compared.
 
 use std::fmt;
-use std::hash::Hash;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tautline_base::headers::{Headers, IpHeader};
-use tautline_base::{HashKey, Item};
+use foldhash::fast::RandomState;
+use tautline_base::Item;
+use tautline_base::headers::Headers;
 
 const SLOTS: usize = 1 << 16;
 const SYN: u16 = 0x02;
@@ -22,33 +24,27 @@ const HOST: u64 = 0xffff;
 /// The table: 512 KiB, one load for a segment. Of two connections with the same slot it knows the one that
 /// has sent last.
 pub(super) struct Accepted {
-    key: HashKey,
+    /// Quick, and random enough: whoever finds connections that share a slot harms them only when RSS
+    /// changes.
+    hasher: RandomState,
     slots: Box<[AtomicU64]>,
 }
 
 impl Accepted {
     pub(super) fn new() -> Self {
         Self {
-            key: HashKey::random(),
+            hasher: RandomState::default(),
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     /// Notes that host `index` has the connection of `sent`. A reset is no sign of one.
     pub(super) fn note<P: Item>(&self, sent: &P, index: usize) {
-        let Some(ip) = segment(Headers::of(sent)).filter(|(_, flags)| flags & RST == 0) else {
+        let Some(segment) = Segment::of(Headers::of(sent)).filter(|sent| sent.flags & RST == 0)
+        else {
             return;
         };
-        let (
-            IpHeader {
-                source,
-                destination,
-                ports,
-                ..
-            },
-            _,
-        ) = ip;
-        let (slot, hash) = self.slot((source, destination, ports));
+        let (slot, hash) = self.slot(segment.source, segment.destination);
         let entry = hash & !HOST | (index as u64 + 1);
         // Written only if it changes: the others read the same cache line.
         if slot.load(Ordering::Relaxed) != entry {
@@ -60,25 +56,46 @@ impl Accepted {
     /// segment may open a new one.
     pub(super) fn host(&self, received: &[u8], network_offset: usize) -> Option<usize> {
         let headers = Headers::parse(received, network_offset);
-        let (ip, _) = segment(headers).filter(|(_, flags)| flags & SYN == 0)?;
-        let ports = ip.ports.map(|(source, destination)| (destination, source));
-        let (slot, hash) = self.slot((ip.destination, ip.source, ports));
+        let segment = Segment::of(headers).filter(|received| received.flags & SYN == 0)?;
+        let (slot, hash) = self.slot(segment.destination, segment.source);
         let entry = slot.load(Ordering::Relaxed);
         let host = (entry & HOST).checked_sub(1)?;
         ((entry ^ hash) & !HOST == 0).then_some(host as usize)
     }
 
-    /// The slot of the connection of an end, and its hash.
-    fn slot(&self, end: impl Hash) -> (&AtomicU64, u64) {
-        let hash = self.key.hash(end);
+    /// The slot of the connection between two ends, and its hash.
+    fn slot(&self, local: End, remote: End) -> (&AtomicU64, u64) {
+        // Whole words are hashed at once.
+        let bits = |end: End| match end.0 {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits(),
+        };
+        let ports = u32::from(local.1) << 16 | u32::from(remote.1);
+        let hash = self.hasher.hash_one((bits(local), bits(remote), ports));
         (&self.slots[hash as usize % SLOTS], hash)
     }
 }
 
-/// The IP header and the flags of a TCP segment.
-fn segment(headers: Headers) -> Option<(IpHeader, u16)> {
-    let ip = headers.ip?;
-    Some((ip, ip.tcp_flags?))
+/// An address and a port.
+type End = (IpAddr, u16);
+
+/// The ends and the flags of a TCP segment.
+struct Segment {
+    source: End,
+    destination: End,
+    flags: u16,
+}
+
+impl Segment {
+    fn of(headers: Headers) -> Option<Self> {
+        let ip = headers.ip?;
+        let (source, destination) = ip.ports?;
+        Some(Self {
+            source: (ip.source, source),
+            destination: (ip.destination, destination),
+            flags: ip.tcp_flags?,
+        })
+    }
 }
 
 impl fmt::Debug for Accepted {
