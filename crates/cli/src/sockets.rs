@@ -17,8 +17,8 @@ use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::session::Session;
 
-/// Time limit for the host to send its last packets.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Time limit for the host to deliver what the program has written to sockets that it has dropped.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A program's handle to its sockets.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub struct Sockets {
 }
 
 /// Runs `program` on its own thread beside the stack, until it returns or a signal arrives. If it
-/// will call `peer`, that must be another, reachable host. Connections that are still open then are
-/// reset.
+/// will call `peer`, that must be another, reachable host. Connections that it still holds
+/// then are reset; those that it has dropped deliver what is left.
 ///
 /// # Errors
 /// Those of the device and of the program.
@@ -92,7 +92,7 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
 }
 
 /// Drives the host of `session`, whose sockets `ready` takes, until the loop is stopped; then resets
-/// the connections that are still open.
+/// the connections that are still held, and lets the others deliver what is left.
 ///
 /// # Errors
 /// If the device fails.

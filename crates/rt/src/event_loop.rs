@@ -240,8 +240,8 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives the host without its application until its last packets have left or `time` has
-    /// passed.
+    /// Drives the host without its application until its last packets have left and what closed
+    /// connections had to deliver is acknowledged, or `time` has passed.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -258,7 +258,7 @@ impl EventLoop {
             // With more to receive the device stays readable, and the wait returns at once.
             let _ = host.receive(now);
             let wake = host.poll(now);
-            if host.outstanding() == 0 || now >= end {
+            if host.outstanding() == 0 && !host.is_delivering() || now >= end {
                 return Ok(());
             }
             self.wait(host, Some(wake.map_or(end, |wake| wake.at.min(end))), false)?;

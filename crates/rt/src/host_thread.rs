@@ -16,8 +16,8 @@ use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
 use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 
-/// Time limit for a stopping host to send its last packets.
-const DRAIN_TIME: Duration = Duration::from_millis(200);
+/// Time limit for a stopping host to deliver what dropped streams have left.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// A thread that drives a host until it is [stopped](Self::stop) or its device fails.
 #[derive(Debug)]
@@ -84,7 +84,8 @@ impl HostThread {
         }
     }
 
-    /// Ends the thread after it has reset the connections that are still open.
+    /// Ends the thread after it has reset the connections that are still held. What dropped streams have left
+    /// is delivered first, unless that takes longer than a second.
     ///
     /// # Errors
     /// If the kernel refused to wait.

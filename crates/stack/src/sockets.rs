@@ -155,6 +155,15 @@ impl Sockets {
     }
 
     /// All connections.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        let tenants = self.slots.iter().filter_map(|slot| slot.tenant.as_ref());
+        tenants.filter_map(|tenant| match tenant {
+            Socket::Connection(connection) => Some(&**connection),
+            _ => None,
+        })
+    }
+
+    /// All connections.
     pub(crate) fn connections_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
         let tenants = self
             .slots

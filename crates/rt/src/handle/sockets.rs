@@ -76,15 +76,20 @@ impl<B> Sockets<B> {
         }
     }
 
-    /// Resets every connection and closes every listener. Called before the host stops, so that peers
-    /// notice.
+    /// Resets every connection that the application still holds and closes every listener. Called before the
+    /// host stops, so that peers notice. What the application has dropped goes on to be delivered.
     pub fn abort_all<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
+        B: Rebuild<Q>,
     {
+        // It may have dropped a stream since the last turn, or written to it.
+        while let Ok(command) = self.commands.try_recv() {
+            self.handle_command(command, host, now);
+        }
         for Slot { id, .. } in std::mem::take(&mut self.slots).into_iter().flatten() {
             reset(id, host, now);
         }

@@ -149,6 +149,27 @@ fn what_was_written_before_the_drop_arrives() {
     });
 }
 
+/// More than the first window holds: a program may end as soon as it has dropped its streams.
+#[test]
+fn what_was_written_before_the_host_stops_arrives() {
+    for _ in 0..10 {
+        World::new().run(async |world| {
+            let listener = world.listen().await;
+            let (mut stream, accepted) = tokio::join!(world.connect(), listener.accept());
+            let sent = noise(50_000);
+            stream.write_all(&sent).await.expect("written");
+            drop(stream);
+            world.stop_client();
+            let (mut peer, _) = accepted.expect("accepted");
+            let mut received = Vec::new();
+            peer.read_to_end(&mut received)
+                .await
+                .expect("closed in order");
+            assert!(received == sent);
+        });
+    }
+}
+
 #[test]
 fn dropping_unread_data_resets() {
     World::new().run(async |world| {

@@ -25,7 +25,7 @@ const FRAMES: usize = 1024;
 pub(crate) struct World {
     pub(crate) client: StackHandle,
     pub(crate) server: StackHandle,
-    client_thread: HostThread,
+    client_thread: RefCell<Option<HostThread>>,
     server_thread: RefCell<Option<HostThread>>,
 }
 
@@ -51,7 +51,7 @@ impl World {
         Self {
             client,
             server,
-            client_thread,
+            client_thread: RefCell::new(Some(client_thread)),
             server_thread: RefCell::new(Some(server_thread)),
         }
     }
@@ -84,9 +84,20 @@ impl World {
         }
     }
 
+    pub(crate) fn stop_client(&self) {
+        if let Some(thread) = self.client_thread.take() {
+            thread.stop().expect("the loop ran to its end");
+        }
+    }
+
+    /// Ends both at once: each delivers to the other what is left.
     pub(crate) fn stop(self) {
-        self.stop_server();
-        self.client_thread.stop().expect("the loop ran to its end");
+        let threads = [self.server_thread.take(), self.client_thread.take()];
+        std::thread::scope(|scope| {
+            for thread in threads.into_iter().flatten() {
+                scope.spawn(|| thread.stop().expect("the loop ran to its end"));
+            }
+        });
     }
 }
 

@@ -220,6 +220,13 @@ where
         self.transport.sockets.len() + self.transport.time_waits.len()
     }
 
+    /// Whether a connection that was [closed](Self::close) still delivers: its peer has not acknowledged
+    /// all data and the FIN. It looks at every connection, for whoever is about to stop.
+    pub fn is_delivering(&self) -> bool {
+        let mut connections = self.transport.sockets.connections();
+        connections.any(|connection| connection.orphan && connection.state().may_deliver())
+    }
+
     /// Limits what all connections hold together.
     pub fn set_limits(&mut self, limits: Limits) {
         self.transport.set_limits(limits);

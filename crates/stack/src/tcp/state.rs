@@ -21,6 +21,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// The peer has yet to acknowledge our FIN, or the data before it.
+    pub(crate) fn may_deliver(self) -> bool {
+        !matches!(self, Self::FinWait2 | Self::TimeWait | Self::Closed)
+    }
+
     /// The handshake is not complete.
     pub(crate) fn is_opening(self) -> bool {
         matches!(self, Self::SynSent | Self::SynReceived { .. })
