@@ -24,8 +24,8 @@ const HOST: u64 = 0xffff;
 /// The table: 512 KiB, one load for a segment. Of two connections with the same slot it knows the one that
 /// has sent last.
 pub(super) struct Accepted {
-    /// Quick, and random enough: whoever finds connections that share a slot harms them only when RSS
-    /// changes.
+    /// Quick, and random enough: an attacker who finds connections that share a slot harms them only when
+    /// RSS changes.
     hasher: RandomState,
     slots: Box<[AtomicU64]>,
 }

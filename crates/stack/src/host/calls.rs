@@ -221,7 +221,8 @@ where
     }
 
     /// Whether a connection that was [closed](Self::close) still delivers: its peer has not acknowledged
-    /// all data and the FIN. It looks at every connection, for whoever is about to stop.
+    /// all data and the FIN. The time that this takes is linear in the number of connections: it is for an
+    /// application that is about to stop.
     pub fn is_delivering(&self) -> bool {
         let mut connections = self.transport.sockets.connections();
         connections.any(|connection| connection.orphan && connection.state().may_deliver())

@@ -57,7 +57,8 @@ where
             self.reap(now);
         }
         self.settle_drops(DropStage::Later, now);
-        self.next_wake(births.max(transmitted) >= BUDGET, now)
+        let is_exhausted = births.max(transmitted) >= BUDGET;
+        next_wake(&self.interface, &self.transport, is_exhausted, now)
     }
 
     /// Steps 7 and 8: frames return, throttled connections run again.
@@ -227,38 +228,48 @@ where
         self.interface.port.reset(&mut self.interface.drops);
         self.settle_drops(DropStage::Later, now);
     }
+}
 
-    /// The latest time of the next poll.
-    fn next_wake(&self, is_exhausted: bool, now: Instant) -> Option<Wake> {
-        let (interface, transport) = (&self.interface, &self.transport);
-        let device = interface.port.ring().device();
-        let has_starved = !transport.starved.is_empty() && interface.pool.free() > 0;
-        let is_runnable = is_exhausted || has_starved || !transport.runnable.is_empty();
-        let must_reap = device.in_flight() > 0 && !device.announces_completions();
-        let mut next: Option<Wake> = None;
-        let mut consider = |at: Option<Instant>, why| {
-            if let Some(at) = at
-                && next.is_none_or(|next| Wake::new(at, why) < next)
-            {
-                next = Some(Wake::new(at, why));
-            }
-        };
-        consider(is_runnable.then_some(now), Reason::Budget);
-        consider(transport.paced.next(), Reason::Pacing);
-        consider(transport.deadlines.next(), Reason::Timer);
-        consider(interface.neighbors.next_deadline(), Reason::Neighbor);
-        let autoconf = interface.autoconf.as_ref();
-        consider(
-            autoconf.and_then(|autoconf| autoconf.next_deadline()),
-            Reason::Neighbor,
-        );
-        consider(transport.idling.next(), Reason::Idle);
-        consider(transport.time_waits.next_deadline(), Reason::Close);
-        consider(transport.requests.next_deadline(), Reason::Close);
-        consider(interface.port.ready_at(), Reason::Qdisc);
-        consider(must_reap.then_some(now + REAP_INTERVAL), Reason::Reap);
-        next
-    }
+/// The latest time of the next poll.
+fn next_wake<Q, D, T, L>(
+    interface: &Interface<Q, D, T, L>,
+    transport: &Transport,
+    is_exhausted: bool,
+    now: Instant,
+) -> Option<Wake>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    let device = interface.port.ring().device();
+    let has_starved = !transport.starved.is_empty() && interface.pool.free() > 0;
+    let is_runnable = is_exhausted || has_starved || !transport.runnable.is_empty();
+    let must_reap = device.in_flight() > 0 && !device.announces_completions();
+    let mut next: Option<Wake> = None;
+    let mut consider = |at: Option<Instant>, why| {
+        if let Some(at) = at
+            && next.is_none_or(|next| Wake::new(at, why) < next)
+        {
+            next = Some(Wake::new(at, why));
+        }
+    };
+    consider(is_runnable.then_some(now), Reason::Budget);
+    consider(transport.paced.next(), Reason::Pacing);
+    consider(transport.deadlines.next(), Reason::Timer);
+    consider(interface.neighbors.next_deadline(), Reason::Neighbor);
+    let autoconf = interface.autoconf.as_ref();
+    consider(
+        autoconf.and_then(|autoconf| autoconf.next_deadline()),
+        Reason::Neighbor,
+    );
+    consider(transport.idling.next(), Reason::Idle);
+    consider(transport.time_waits.next_deadline(), Reason::Close);
+    consider(transport.requests.next_deadline(), Reason::Close);
+    consider(interface.port.ready_at(), Reason::Qdisc);
+    consider(must_reap.then_some(now + REAP_INTERVAL), Reason::Reap);
+    next
 }
 
 /// The qdisc let a segment of connection `id` go before its departure, so it does not pace. The
