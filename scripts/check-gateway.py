@@ -4,7 +4,8 @@
     ipv6 ADDRESS                   pings and fetches over IPv6
     download ADDRESS FLOWS DONE    fetches on FLOWS connections until the file DONE exists
     measure ADDRESS DIRECTORY      pings and fetches, idle and then after it has made DIRECTORY/go
-    echo PORT                      echoes datagrams and connections until a datagram says so
+    echo PORT                      echoes datagrams and connections of both families until a datagram says so; each must have come from the
+                                   gateway's address of either
     ask PORT                       compares the echoes at PORT of 127.0.0.1 and ::1, and then ends the server
 """
 
@@ -97,22 +98,28 @@ END = b"end"
 
 
 def echo(port):
-    listener = socket.create_server(("", port))
+    listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    connected, sent = set(), set()
 
     def accept():
         while True:
-            end, _ = listener.accept()
+            end, client = listener.accept()
+            connected.add(client[0])
             with end:
                 while data := end.recv(1 << 16):
                     end.sendall(data)
 
     threading.Thread(target=accept, daemon=True).start()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-        end.bind(("", port))
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as end:
+        end.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        end.bind(("::", port))
         data = b""
         while data != END:
             data, client = end.recvfrom(2000)
+            sent.add(client[0])
             end.sendto(data, client)
+    gateways = {"::ffff:10.0.2.2", "fd00:a00:200::2"}
+    assert connected == sent == gateways, f"connections from {connected}, datagrams from {sent}"
 
 
 def ask_by_datagram(family, address, data):

@@ -226,7 +226,7 @@ fn links_nest_and_add_their_delays() {
 /// A server in the outer namespace, at an address that only the gateway's sockets reach.
 const INTERNET: &str = r#"
 cd "$1"
-ip link set lo up; ip address add 192.0.2.1/32 dev lo
+ip link set lo up; ip address add 192.0.2.1/32 dev lo; ip address add 2001:db8::1/128 dev lo nodad
 "$0" iperf3 -s > server.log &
 server=$!
 trap 'kill $server' EXIT
@@ -238,6 +238,8 @@ END
 RUST_LOG=tautline_rt=debug,tautline_netstack=debug \
     "$0" link --delay 5ms --internet --pcapng one.pcapng -- bash -ec '. ./command' "$0" 2> log
 "$0" link --delay 5ms --internet -- "$0" link --delay 5ms -- "$0" iperf3 -c 192.0.2.1 -n 300K -J > nested.json
+"$0" link --internet -- "$0" iperf3 -c 2001:db8::1 -n 300K -R -J > alone6.json
+"$0" link --internet -- "$0" link -- "$0" iperf3 -c 2001:db8::1 -n 300K -J > nested6.json
 ln -s "$0" mm-delay; ln -s "$0" mm-link; seq 1 1000 > trace
 ./mm-delay 5 ./mm-link --uplink-log=up.log trace trace "$0" iperf3 -c 10.77.0.2 -n 300K -J > mahimahi.json
 "$0" link --internet -- cat /etc/resolv.conf > resolver
@@ -254,7 +256,13 @@ fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
         return;
     };
     assert!(output.status.success(), "{output:?}");
-    for name in ["alone.json", "nested.json", "mahimahi.json"] {
+    for name in [
+        "alone.json",
+        "nested.json",
+        "alone6.json",
+        "nested6.json",
+        "mahimahi.json",
+    ] {
         let text = std::fs::read_to_string(at(name)).expect(name);
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let bytes = report["end"]["sum_received"]["bytes"].as_u64();

@@ -3,26 +3,22 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
 use std::{fmt, io};
 
 use atomic_waker::AtomicWaker;
-use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received, Wake as Wakeup,
-};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::SoftwareOffload;
 use tautline_qdisc::Stats;
 use tautline_rt::application::serve;
 use tautline_rt::handle::Config;
-use tautline_rt::{ByWords, Clock, Next, Sockets, StackHandle};
+use tautline_rt::{ByWords, Clock, Sockets, StackHandle};
 use tautline_stack::{Host, NoTrace};
 use tautline_tc::DynQdisc;
-use tokio::time::{Sleep, sleep};
 
+use crate::alarm::{Alarm, Rest, deadline};
 use crate::device::PacketIo;
 use crate::settings::Settings;
 
@@ -39,8 +35,6 @@ const FRAMES_PER_LARGE: usize = 8;
 const BATCH: usize = 64;
 /// Turns before the task lets others run.
 pub(crate) const TURNS: usize = 8;
-/// Shorter waits than tokio's timers measure: the task yields instead.
-const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
 /// The task or thread of a stack. Dropping it ends the stack.
 pub enum Driver {
@@ -147,67 +141,6 @@ where
         .await;
     });
     Ok((handle, Driver::Task(task)))
-}
-
-/// Result of [`Alarm::rest`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// The deadline has passed: another turn.
-    Again,
-    /// The deadline is too near for a timer: a turn after other tasks have run.
-    Yield,
-    /// The timer or an input wakes the task.
-    Sleep,
-}
-
-/// The earlier deadline of a host and its sockets.
-pub(crate) fn deadline((wake, next): (Option<Wakeup>, Next)) -> Option<Instant> {
-    let next = match next {
-        Next::At(at) => Some(at),
-        Next::Event | Next::Done => None,
-    };
-    wake.map(|wake| wake.at).into_iter().chain(next).min()
-}
-
-/// A task's timer. A deadline that moves later, as the retransmission timeout does with each
-/// acknowledgment, leaves it alone: it then wakes the task once too early.
-pub(crate) struct Alarm {
-    clock: Clock,
-    timer: Pin<Box<Sleep>>,
-    set_for: Option<Instant>,
-}
-
-impl Alarm {
-    fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            timer: Box::pin(sleep(Duration::ZERO)),
-            set_for: None,
-        }
-    }
-
-    /// Prepares the task to sleep until `at`.
-    pub(crate) fn rest(&mut self, at: Option<Instant>, context: &mut Context<'_>) -> Rest {
-        let Some(at) = at else {
-            return Rest::Sleep;
-        };
-        let wait = at - self.clock.now();
-        if wait.is_zero() {
-            return Rest::Again;
-        }
-        if wait < SHORTEST_SLEEP {
-            return Rest::Yield;
-        }
-        if self.set_for.is_none_or(|set_for| set_for > at) {
-            self.timer.set(sleep(wait));
-            self.set_for = Some(at);
-        }
-        if self.timer.as_mut().poll(context).is_pending() {
-            return Rest::Sleep;
-        }
-        self.set_for = None;
-        Rest::Again
-    }
 }
 
 /// Wakes the task on behalf of the handles.

@@ -13,7 +13,7 @@
 //!   are the far ends of QEMU's `-netdev stream` and `-netdev dgram`.
 //!
 //! # Memory
-//! An idle connection takes 2.6 KB: its buffers, and the rings between it and its application
+//! An idle connection takes 2 KiB: its buffers, and the rings between it and its application
 //! ([`Builder::rings`]), take memory only for the bytes in them. Buffers grow with the path's product
 //! of rate and delay, all of them together to the [ceiling](Builder::memory_limit) at most. Receive
 //! windows close as memory fills. Near the ceiling the stack resets connections that have been closed, or held back by their peer's window,
@@ -22,6 +22,7 @@
 //! read. SYNs that wait for an answer are [bounded](tautline_stack::Limits::requests).
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod builder;
 pub mod device;
 mod driver;

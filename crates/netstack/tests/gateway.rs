@@ -156,14 +156,14 @@ async fn sandboxes_speak_ipv6_from_any_address_of_their_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_asked_of_the_hosts_server_and_ports_are_forwarded() {
+async fn names_are_asked_of_the_hosts_server() {
     let resolver = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
     let resolver = resolver.expect("a port");
     let config = GatewayConfig {
         resolver: Some(resolver.local_addr().expect("bound")),
         ..GatewayConfig::default()
     };
-    let (gateway, guests) = network(config).await;
+    let (_gateway, guests) = network(config).await;
     tokio::spawn(async move {
         let mut buffer = [0; 2000];
         while let Ok((len, from)) = resolver.recv_from(&mut buffer).await {
@@ -182,41 +182,61 @@ async fn names_are_asked_of_the_hosts_server_and_ports_are_forwarded() {
     let host = SocketAddr::from(([10, 0, 2, 2], port));
     let closed = within(guests[0].connect(host)).await;
     assert!(closed.is_err(), "the loopback address was not opened");
+}
 
+/// From and to each family, and to a sandbox that has sent nothing before: the gateway asks where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_of_either_family_are_forwarded_to_addresses_of_either() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
     let incoming = guests[1].tcp_incoming().await.expect("the first");
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let outside = listener.local_addr().expect("bound");
-    tokio::spawn(gateway.forward(listener, 1, 80));
-    let mut client = TcpStream::connect(outside).await.expect("it listens");
-    let request = within(incoming.next()).await.expect("forwarded");
-    assert_eq!(request.peer_addr().ip(), at("10.0.2.2:0").ip());
-    let mut stream = request.accept().await.expect("it waits");
-    stream.write_all(b"from within").await.expect("open");
-    stream.shutdown().await.expect("open");
-    let mut all = Vec::new();
-    within(client.read_to_end(&mut all)).await.expect("whole");
-    assert_eq!(all, b"from within");
+    for (inside, own) in [
+        ("[fd00:a00:200:10::10]:80", "fd00:a00:200::2"),
+        ("10.0.2.16:80", "10.0.2.2"),
+    ] {
+        for outside in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(outside).await.expect("a port");
+            let outside = listener.local_addr().expect("bound");
+            tokio::spawn(gateway.forward(listener, at(inside)));
+            let mut client = TcpStream::connect(outside).await.expect("it listens");
+            let request = within(incoming.next()).await.expect("forwarded");
+            assert_eq!(request.peer_addr().ip().to_string(), own);
+            assert_eq!(request.local_addr(), at(inside));
+            let mut stream = request.accept().await.expect("it waits");
+            stream.write_all(b"from within").await.expect("open");
+            stream.shutdown().await.expect("open");
+            let mut all = Vec::new();
+            within(client.read_to_end(&mut all)).await.expect("whole");
+            assert_eq!(all, b"from within");
+        }
+    }
+    for nobodys in ["10.0.2.2:80", "192.0.2.1:80", "[fd00:a00:200::2]:80"] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let refused = within(gateway.forward(listener, at(nobodys))).await;
+        let kind = refused.expect_err(nobodys).kind();
+        assert_eq!(kind, ErrorKind::InvalidInput);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn datagrams_to_a_forwarded_port_arrive_and_each_client_gets_its_answers() {
     let (gateway, guests) = network(GatewayConfig::default()).await;
-    let server = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:53")).await;
-    let server = server.expect("free");
-    for outside in ["127.0.0.1:0", "[::1]:0"] {
+    for (outside, inside, own) in [
+        ("127.0.0.1:0", "10.0.2.15:53", "10.0.2.2"),
+        ("[::1]:0", "[fd00:a00:200:f::f]:53", "fd00:a00:200::2"),
+    ] {
+        let server = UdpSocket::bind(guests[0].handle(), at(inside)).await;
+        let server = server.expect("free");
         let socket = tokio::net::UdpSocket::bind(outside).await.expect("a port");
         let forwarded = socket.local_addr().expect("bound");
-        tokio::spawn(gateway.forward_datagrams(socket, 0, 53));
+        tokio::spawn(gateway.forward_datagrams(socket, at(inside)));
         let mut senders = Vec::new();
         for question in [b"first", b"other"] {
             let client = tokio::net::UdpSocket::bind(outside).await.expect("a port");
             client.send_to(question, forwarded).await.expect("sent");
             let mut buffer = [0; 2000];
             let (len, from) = within(server.recv_from(&mut buffer)).await.expect("up");
-            assert_eq!(
-                (&buffer[..len], from.ip()),
-                (&question[..], at("10.0.2.2:0").ip())
-            );
+            assert_eq!(&buffer[..len], question);
+            assert_eq!(from.ip().to_string(), own);
             let answer = [b"re: ", &buffer[..len]].concat();
             server.send_to(&answer, from).await.expect("a route");
             senders.push(from);
@@ -252,6 +272,7 @@ async fn a_network_behind_the_first_sandbox_is_reached_through_it() {
     let config = GatewayConfig {
         host_loopback: true,
         behind: Some(Cidr::new([10, 0, 8, 0], 22)),
+        behind_v6: Some("fd77::/48".parse().expect("a network")),
         ..GatewayConfig::default()
     };
     let gateway = Gateway::start(config, |builder| builder).expect("a runtime");
@@ -263,20 +284,36 @@ async fn a_network_behind_the_first_sandbox_is_reached_through_it() {
         let router = Netstack::builder(FrameSocket::new(theirs, MTU))
             .mac([2, 0, 0, 0, 0, 9])
             .address(Cidr::new([10, 0, 2, 15 + sandbox as u8], 24))
+            .address(Cidr::new(Subnet::default().sandbox_v6(sandbox), 64))
             .owns(Cidr::new([10, 0, 9, 0], 24))
+            .owns("fd77:0:0:1::/64".parse::<Cidr>().expect("a network"))
             .gateway([10, 0, 2, 2])
+            .gateway(Subnet::ROUTER)
             .build();
         routers.push(router.expect("a runtime"));
     }
     tokio::spawn(async move { gateway.run().await });
-    let port = server(30_000).await;
-    let host = SocketAddr::from(([10, 0, 2, 2], port));
-    let connecting = routers[0].connect_from(at("10.0.9.7:5000"), host);
-    let mut stream = within(connecting).await.expect("routed");
-    let mut all = Vec::new();
-    within(stream.read_to_end(&mut all)).await.expect("it ends");
-    assert_eq!(all, body(30_000));
-    let connecting = routers[1].connect_from(at("10.0.9.8:5000"), host);
-    let connected = timeout(Duration::from_secs(1), connecting).await;
-    assert!(!matches!(connected, Ok(Ok(_))));
+    for (server, gateway, hosts) in [
+        (
+            "127.0.0.1:0",
+            "10.0.2.2:0",
+            ["10.0.9.7:5000", "10.0.9.8:5000"],
+        ),
+        (
+            "[::1]:0",
+            "[fd00:a00:200::2]:0",
+            ["[fd77:0:0:1::7]:5000", "[fd77:0:0:1::8]:5000"],
+        ),
+    ] {
+        let port = server_at(server, 30_000).await;
+        let gateway = SocketAddr::new(at(gateway).ip(), port);
+        let connecting = routers[0].connect_from(at(hosts[0]), gateway);
+        let mut stream = within(connecting).await.expect("routed");
+        let mut all = Vec::new();
+        within(stream.read_to_end(&mut all)).await.expect("it ends");
+        assert_eq!(all, body(30_000));
+        let connecting = routers[1].connect_from(at(hosts[1]), gateway);
+        let connected = timeout(Duration::from_secs(1), connecting).await;
+        assert!(!matches!(connected, Ok(Ok(_))));
+    }
 }

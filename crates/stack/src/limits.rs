@@ -23,7 +23,8 @@ pub struct Limits {
     /// has arrived for 100 ms. Default 1 GiB (Linux `tcp_mem` scales with memory).
     pub memory: Bytes,
     /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
-    /// answer; further ones are dropped. Default 4096. One takes about 300 bytes.
+    /// answer; further ones are dropped. Default 4096. One takes about 300 bytes. Those with data take
+    /// 118 bytes for each of this number, all together, and are dropped beyond that.
     pub requests: usize,
     /// Time after which such a SYN is dropped. Default 30 s.
     pub request_deadline: Duration,

@@ -4,6 +4,7 @@
 mod inside;
 mod sandbox;
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use tautline_netstack::{Bytes, RelayLimits};
 use tokio::net::{TcpListener, UdpSocket, UnixDatagram, UnixListener};
 use tokio::task::JoinSet;
 
-use super::rendezvous;
+use super::rendezvous::{self, IPV6_MTU};
 use super::tun2socks::signaled;
 use crate::args::Times;
 use crate::check::Unusable;
@@ -29,6 +30,7 @@ Examples:
   tautline gateway 'run:curl -O http://example.org/'
   tautline gateway --qdisc 'cake bandwidth 50mbit dual-dsthost' stream:/tmp/vm1 stream:/tmp/vm2
   tautline gateway --forward 127.0.0.1:8080=1:80 --forward udp:[::1]:5353=1:53 dgram:/tmp/vm
+  tautline gateway --forward [::]:8080=10.0.2.15:80 --forward [::1]:2222=[fd00:a00:200:f:5054:ff:fe12:3456]:22 stream:/tmp/vm
 Sandboxes, numbered from 1 in the order given:
   run:COMMAND   a shell command in user, mount and network namespaces of its own, with a TAP interface and an address
   pid:PID       the namespaces of a process; adds the interface tap0 and an address
@@ -51,7 +53,8 @@ pub struct GatewayArgs {
     #[arg(long, default_value = "cake dual-dsthost")]
     qdisc: String,
     /// Forward connections, or with udp: datagrams, to an address and port of this host to a sandbox and
-    /// its port, e.g. 127.0.0.1:8080=1:80 or udp:[::1]:53=1:53
+    /// its port, e.g. 127.0.0.1:8080=1:80 or udp:[::1]:53=1:53. By number a sandbox is reached at its
+    /// address of the same family; one with an address of its own choice by that: [::1]:22=[fd00:a00:200:f::7]:22
     #[arg(long)]
     forward: Vec<Forward>,
     /// DNS server [default: the first in /etc/resolv.conf]
@@ -85,9 +88,15 @@ pub struct GatewayArgs {
 struct Forward {
     is_udp: bool,
     at: SocketAddr,
-    /// Number of the sandbox, from 1.
-    sandbox: usize,
-    port: u16,
+    to: Target,
+}
+
+/// Where a forwarded port leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// A port of the sandbox with this number, from 1.
+    Number(usize, u16),
+    Address(SocketAddr),
 }
 
 impl FromStr for Forward {
@@ -97,12 +106,16 @@ impl FromStr for Forward {
         let parse = || {
             let rest = text.strip_prefix("udp:");
             let (at, to) = rest.unwrap_or(text).split_once('=')?;
-            let (sandbox, port) = to.split_once(':')?;
+            let to = if let Ok(address) = to.parse() {
+                Target::Address(address)
+            } else {
+                let (number, port) = to.split_once(':')?;
+                Target::Number(number.parse().ok()?, port.parse().ok()?)
+            };
             Some(Self {
                 is_udp: rest.is_some(),
                 at: at.parse().ok()?,
-                sandbox: sandbox.parse().ok()?,
-                port: port.parse().ok()?,
+                to,
             })
         };
         parse().ok_or("write [udp:]ADDRESS:PORT=SANDBOX:PORT, e.g. 127.0.0.1:8080=1:80")
@@ -110,17 +123,45 @@ impl FromStr for Forward {
 }
 
 impl Forward {
-    /// Forwards until the process ends.
-    async fn start(self, gateway: Arc<Gateway>) -> io::Result<()> {
-        let sandbox = self.sandbox - 1;
+    /// The address of one of `count` sandboxes that it leads to.
+    fn target(self, subnet: Subnet, count: usize, mtu: u16) -> Result<SocketAddr, Unusable> {
+        let refuse = |value: &dyn fmt::Display, why| Err(Unusable::new("forward", value, why));
+        let to = match self.to {
+            Target::Address(address) => address,
+            Target::Number(number, port) => {
+                if !(1..=count).contains(&number) {
+                    return refuse(
+                        &number,
+                        format!("the sandboxes have the numbers 1 to {count}"),
+                    );
+                }
+                let ip: IpAddr = match self.at {
+                    SocketAddr::V4(_) => subnet.sandbox(number - 1).into(),
+                    SocketAddr::V6(_) => subnet.sandbox_v6(number - 1).into(),
+                };
+                SocketAddr::new(ip, port)
+            }
+        };
+        if subnet.number_of(to.ip()).is_none_or(|at| at >= count) {
+            let why =
+                "it is in the network of no sandbox; the addresses are those that --help names";
+            return refuse(&to, why.into());
+        }
+        if to.is_ipv6() && mtu < IPV6_MTU {
+            let why = format!("IPv6 needs an --mtu of at least {IPV6_MTU}");
+            return refuse(&to, why);
+        }
+        Ok(to)
+    }
+
+    /// Forwards to `to` until the process ends.
+    async fn start(self, to: SocketAddr, gateway: Arc<Gateway>) -> io::Result<()> {
         if self.is_udp {
             let socket = UdpSocket::bind(self.at).await?;
-            tokio::spawn(
-                async move { gateway.forward_datagrams(socket, sandbox, self.port).await },
-            );
+            tokio::spawn(async move { gateway.forward_datagrams(socket, to).await });
         } else {
             let listener = TcpListener::bind(self.at).await?;
-            tokio::spawn(async move { gateway.forward(listener, sandbox, self.port).await });
+            tokio::spawn(async move { gateway.forward(listener, to).await });
         }
         Ok(())
     }
@@ -137,13 +178,17 @@ impl GatewayArgs {
             let sandbox = self.sandboxes.first();
             return inside::attach(socket, subnet, self.number, self.mtu, sandbox);
         }
-        let count = self.sandboxes.len();
-        let is_bad = |forward: &&Forward| !(1..=count).contains(&forward.sandbox);
-        if let Some(bad) = self.forward.iter().find(is_bad) {
-            let why = format!("the sandboxes have the numbers 1 to {count}");
-            return Err(Unusable::new("forward", bad.sandbox, why).into());
-        }
-        tokio::runtime::Runtime::new()?.block_on(self.serve())
+        let targets = self.targets()?;
+        tokio::runtime::Runtime::new()?.block_on(self.serve(targets))
+    }
+
+    /// Where each of the forwarded ports leads.
+    fn targets(&self) -> Result<Vec<SocketAddr>, Unusable> {
+        let (subnet, count) = (Subnet::of(self.subnet), self.sandboxes.len());
+        let forwards = self.forward.iter();
+        forwards
+            .map(|forward| forward.target(subnet, count, self.mtu))
+            .collect()
     }
 
     fn config(&self) -> GatewayConfig {
@@ -152,15 +197,15 @@ impl GatewayArgs {
             mtu: self.mtu.into(),
             resolver: rendezvous::resolver(self.dns),
             host_loopback: self.host_loopback,
-            behind: None,
             limits: RelayLimits {
                 connect_timeout: self.connect_timeout.0,
                 ..RelayLimits::default()
             },
+            ..GatewayConfig::default()
         }
     }
 
-    async fn serve(self) -> Result<(), Failure> {
+    async fn serve(self, targets: Vec<SocketAddr>) -> Result<(), Failure> {
         let signal = signaled()?;
         let memory = Bytes::mib(self.memory.into());
         let qdisc = self.qdisc.clone();
@@ -168,8 +213,8 @@ impl GatewayArgs {
             builder.qdisc(qdisc).memory_limit(memory)
         });
         let gateway = Arc::new(gateway?);
-        for forward in &self.forward {
-            forward.start(Arc::clone(&gateway)).await?;
+        for (forward, to) in self.forward.iter().zip(targets) {
+            forward.start(to, Arc::clone(&gateway)).await?;
         }
         let running = Arc::clone(&gateway);
         let mut running = tokio::spawn(async move { running.run().await });
@@ -255,17 +300,19 @@ mod tests {
     #[test]
     fn the_words_for_ports_and_sandboxes_are_understood() {
         let forward = "127.0.0.1:8080=2:80".parse::<Forward>().expect("a port");
-        assert_eq!((forward.sandbox, forward.port), (2, 80));
+        assert_eq!(forward.to, Target::Number(2, 80));
         let datagrams = "udp:[::1]:53=1:5353".parse::<Forward>();
         let datagrams = datagrams.expect("a port of IPv6");
         assert_eq!((datagrams.is_udp, forward.is_udp), (true, false));
-        assert!(datagrams.at.is_ipv6() && datagrams.port == 5353);
+        assert!(datagrams.at.is_ipv6());
+        assert_eq!(datagrams.to, Target::Number(1, 5353));
         for bad in [
             "",
             "8080=1:80",
             "127.0.0.1:80",
             "127.0.0.1:80=1",
             "127.0.0.1:80=-1:1",
+            "[::1]:80=fd00:a00:200:f::f:80",
         ] {
             assert!(bad.parse::<Forward>().is_err(), "{bad}");
         }
@@ -280,6 +327,38 @@ mod tests {
         }
         for bad in ["", "run:", "pid:x", "pid:0", "tap:0", "/tmp/a"] {
             assert!(bad.parse::<Sandbox>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_forwarded_port_leads_to_an_address_of_a_sandbox() {
+        let target = |words: &str, mtu| {
+            let forward = words.parse::<Forward>().expect(words);
+            forward.target(Subnet::default(), 2, mtu)
+        };
+        for (words, to) in [
+            ("127.0.0.1:80=2:81", "10.0.2.16:81"),
+            ("[::1]:80=2:81", "[fd00:a00:200:10::10]:81"),
+            ("udp:[::]:80=1:81", "[fd00:a00:200:f::f]:81"),
+            ("[::1]:80=10.0.2.16:81", "10.0.2.16:81"),
+            (
+                "0.0.0.0:80=[fd00:a00:200:f:1:2:3:4]:81",
+                "[fd00:a00:200:f:1:2:3:4]:81",
+            ),
+        ] {
+            let led = target(words, 1500).map_err(|error| error.to_string());
+            assert_eq!(led, Ok(to.parse().expect("an address")), "{words}");
+        }
+        for (words, mtu, why) in [
+            ("127.0.0.1:80=0:80", 1500, "1 to 2"),
+            ("127.0.0.1:80=3:80", 1500, "1 to 2"),
+            ("127.0.0.1:80=10.0.2.17:80", 1500, "no sandbox"),
+            ("127.0.0.1:80=10.0.2.2:80", 1500, "no sandbox"),
+            ("[::1]:80=[fd00:a00:200:11::11]:80", 1500, "no sandbox"),
+            ("[::1]:80=1:80", 1279, "1280"),
+        ] {
+            let error = target(words, mtu).expect_err(words).to_string();
+            assert!(error.contains(why), "{words}: {error}");
         }
     }
 }

@@ -17,6 +17,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use tautline_netstack::gateway::Subnet;
 use tokio::net::UnixListener;
 use tokio::process::Child;
 
@@ -30,6 +31,8 @@ const RESOLVER_FILE: &str = "resolv.conf";
 const SOCKET: &str = "tap";
 /// Port of DNS servers.
 const DOMAIN: u16 = 53;
+/// Least MTU of IPv6 (RFC 8200 §5).
+pub(super) const IPV6_MTU: u16 = 1280;
 
 /// The end of the gateway. The directory disappears on drop.
 pub(super) struct Rendezvous {
@@ -96,6 +99,31 @@ pub(super) fn hand_over(socket: &Path, tap: BorrowedFd<'_>) -> io::Result<()> {
     let byte = [IoSlice::new(&[0])];
     sendmsg(&gateway, &byte, &mut control, SendFlags::empty())?;
     Ok(())
+}
+
+/// The commands of `ip` that give `interface` the addresses of sandbox `number` and its routes. Those of
+/// IPv6 are here at once: the address of a router advertisement comes after a probe for a duplicate.
+pub(super) fn addresses(
+    interface: &str,
+    subnet: Subnet,
+    number: usize,
+    has_ipv6: bool,
+) -> Vec<String> {
+    let (four, six) = (subnet.sandbox(number), subnet.sandbox_v6(number));
+    let mut commands = vec![
+        format!("address add {four}/{} dev {interface}", Subnet::PREFIX),
+        format!("route add default via {}", subnet.gateway()),
+    ];
+    if has_ipv6 {
+        commands.extend([
+            format!(
+                "address add {six}/{} dev {interface} nodad",
+                Subnet::PREFIX_V6
+            ),
+            format!("route add default via {} dev {interface}", Subnet::ROUTER),
+        ]);
+    }
+    commands
 }
 
 /// Puts the resolver configuration beside `socket` in the place of the system's, in this mount

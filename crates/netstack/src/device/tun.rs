@@ -18,7 +18,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use super::sealed;
-use crate::driver::{self, Alarm, Driver, Queue, Rest, TURNS};
+use crate::alarm::{Alarm, Rest, deadline};
+use crate::driver::{self, Driver, Queue, TURNS};
 use crate::settings::Settings;
 
 /// Frames that one [`Host::receive`] takes at most.
@@ -220,7 +221,7 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
                 self.check_at = now + CHECK;
             }
             let mut is_busy = self.has_begun && self.receive(context, now)?;
-            self.promised = driver::deadline(serve(&mut self.host, &mut self.sockets, now));
+            self.promised = deadline(serve(&mut self.host, &mut self.sockets, now));
             if !self.has_begun && self.host.socket_count() > 0 {
                 (self.has_begun, is_busy) = (true, true);
             }

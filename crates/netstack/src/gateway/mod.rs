@@ -7,9 +7,9 @@
 //! `dual-dsthost`, or HTB with a class each.
 //!
 //! Over IPv6 each sandbox has a network of its own, which router advertisements name; addresses in it are
-//! the sandbox's. Packets with extension headers are dropped, and ports of the host, of either family,
-//! are forwarded to a sandbox's IPv4 address. The gateway answers echo requests itself, whatever their
-//! destination.
+//! the sandbox's. Packets with extension headers are dropped. Ports of the host, of either family, are
+//! forwarded to an address of a sandbox, of either family. The gateway answers echo requests itself,
+//! whatever their destination.
 
 mod dhcp;
 mod direct;
@@ -19,7 +19,7 @@ mod subnet;
 mod switch;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::io::copy_bidirectional;
@@ -50,8 +50,10 @@ pub struct GatewayConfig {
     /// Whether [`Subnet::gateway`] maps to the host's 127.0.0.1, and [`Subnet::gateway_v6`] to ::1, where
     /// servers may trust every client. Default no.
     pub host_loopback: bool,
-    /// A network behind the first sandbox, which routes to it. Default none.
+    /// A network of IPv4 behind the first sandbox, which routes to it. Default none.
     pub behind: Option<Cidr>,
+    /// A network of IPv6 behind the first sandbox, which routes to it. Default none.
+    pub behind_v6: Option<Cidr>,
     /// Bounds in time and number.
     pub limits: RelayLimits,
 }
@@ -64,6 +66,7 @@ impl Default for GatewayConfig {
             resolver: None,
             host_loopback: false,
             behind: None,
+            behind_v6: None,
             limits: RelayLimits::default(),
         }
     }
@@ -99,6 +102,7 @@ impl Gateway {
             .address(address_v6(subnet.gateway_v6()))
             .address(address_v6(subnet.resolver_v6()))
             .gateway(subnet.sandbox(0))
+            .gateway(subnet.sandbox_v6(0))
             .owns(Cidr::ALL_IPV4)
             .owns(Cidr::ALL_IPV6);
         Ok(Self {
@@ -136,17 +140,13 @@ impl Gateway {
         relay::run(Direct::new(self.config), self.config.limits, &self.stack).await
     }
 
-    /// Forwards the connections of `listener` to `port` of a sandbox, from the gateway's address.
+    /// Forwards the connections of `listener` to `to`, an address of a sandbox, from the gateway's
+    /// address of that family.
     ///
     /// # Errors
-    /// Those of the listener.
-    pub async fn forward(
-        &self,
-        listener: TcpListener,
-        sandbox: usize,
-        port: u16,
-    ) -> io::Result<()> {
-        let to = SocketAddr::new(self.config.subnet.sandbox(sandbox).into(), port);
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address; those of the listener.
+    pub async fn forward(&self, listener: TcpListener, to: SocketAddr) -> io::Result<()> {
+        self.require_sandbox(to)?;
         loop {
             let (mut outside, _) = listener.accept().await?;
             let connecting = self.stack.connecting(to);
@@ -158,15 +158,35 @@ impl Gateway {
             });
         }
     }
-    /// Forwards the datagrams that `socket` receives to `port` of a sandbox, and its answers back. Each
-    /// client has a port of the gateway's address, within the bounds of [`GatewayConfig::limits`].
-    pub async fn forward_datagrams(&self, socket: UdpSocket, sandbox: usize, port: u16) {
+
+    /// Forwards the datagrams that `socket` receives to `to`, an address of a sandbox, and its answers
+    /// back. Each client has a port of the gateway's address of that family, within the bounds of
+    /// [`GatewayConfig::limits`]. Ends with the stack.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address.
+    pub async fn forward_datagrams(&self, socket: UdpSocket, to: SocketAddr) -> io::Result<()> {
+        self.require_sandbox(to)?;
+        let subnet = self.config.subnet;
+        let gateway: IpAddr = match to {
+            SocketAddr::V4(_) => subnet.gateway().into(),
+            SocketAddr::V6(_) => subnet.gateway_v6().into(),
+        };
         let inside = Inside {
             stack: self.stack.handle().clone(),
-            gateway: (self.config.subnet.gateway(), 0).into(),
+            gateway: (gateway, 0).into(),
         };
-        let to = (self.config.subnet.sandbox(sandbox), port).into();
         let outside = Arc::new(Outside { socket, to });
         relay::forward(Arc::new(inside), self.config.limits, outside).await;
+        Ok(())
+    }
+
+    fn require_sandbox(&self, to: SocketAddr) -> io::Result<()> {
+        let number = self.config.subnet.number_of(to.ip());
+        let none = || {
+            let why = format!("{} is the address of no sandbox", to.ip());
+            io::Error::new(io::ErrorKind::InvalidInput, why)
+        };
+        number.map(drop).ok_or_else(none)
     }
 }

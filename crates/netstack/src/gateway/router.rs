@@ -1,6 +1,7 @@
 //! The router of a port: neighbor discovery (RFC 4861), and an address without DHCP (RFC 4862) in the
 //! port's own prefix. Hosts at different ports may have equal link-local addresses and none may claim
-//! another's, so the switch answers: to them for the router, and to the stack for them.
+//! another's, so the switch answers: to them for the router, and to the stack for them. It asks a port
+//! that the stack wants to reach before anything came from there.
 
 use std::net::Ipv6Addr;
 
@@ -30,20 +31,30 @@ const DNS_SERVER_LEN: usize = 24;
 const ALL_NODES: EthernetAddress = EthernetAddress([0x33, 0x33, 0, 0, 0, 1]);
 
 /// An address and the hardware address that goes with it.
-type Host = (Ipv6Addr, EthernetAddress);
+pub(super) type Host = (Ipv6Addr, EthernetAddress);
 /// The router.
 const OWN: Host = (Subnet::ROUTER, EthernetAddress(MAC));
 
-/// A solicitation.
-struct Question {
+/// A message about neighbors, and the addresses that it came from.
+struct Message {
     sender: Ipv6Addr,
     mac: EthernetAddress,
-    /// The address whose hardware address is wanted; `None`: routers.
-    target: Option<Ipv6Addr>,
+    subject: Subject,
 }
 
-/// The solicitation in `frame`, if there is one.
-fn question(frame: &[u8]) -> Option<Question> {
+/// The subject of a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// Routers, which the sender wants to know.
+    Routers,
+    /// A neighbor whose hardware address the sender wants.
+    Wanted(Ipv6Addr),
+    /// A neighbor at the sender's hardware address.
+    Offered(Ipv6Addr),
+}
+
+/// The message about neighbors in `frame`, if there is one.
+fn message(frame: &[u8]) -> Option<Message> {
     let frame = EthernetFrame::new_checked(frame).ok()?;
     if frame.ethertype() != EthernetProtocol::Ipv6 {
         return None;
@@ -56,53 +67,82 @@ fn question(frame: &[u8]) -> Option<Question> {
     let message = Icmpv6Packet::new_checked(packet.payload()).ok()?;
     let checksums = ChecksumCapabilities::default();
     let message = Icmpv6Repr::parse(&sender, &to, &message, &checksums).ok()?;
-    let target = match message {
-        Icmpv6Repr::Ndisc(NdiscRepr::RouterSolicit { .. }) => None,
-        Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, .. }) => Some(target_addr),
+    let subject = match message {
+        Icmpv6Repr::Ndisc(NdiscRepr::RouterSolicit { .. }) => Subject::Routers,
+        Icmpv6Repr::Ndisc(NdiscRepr::NeighborSolicit { target_addr, .. }) => {
+            Subject::Wanted(target_addr)
+        }
+        Icmpv6Repr::Ndisc(NdiscRepr::NeighborAdvert { target_addr, .. }) => {
+            Subject::Offered(target_addr)
+        }
         _ => return None,
     };
-    Some(Question {
+    Some(Message {
         sender,
         mac: frame.src_addr(),
-        target,
+        subject,
     })
 }
 
-/// The address that a neighbor solicitation in `frame` is about.
-pub(super) fn solicited(frame: &[u8]) -> Option<Ipv6Addr> {
-    question(frame)?.target
+/// The address that a neighbor solicitation in `frame` is about, and the host that wants it.
+pub(super) fn wanted(frame: &[u8]) -> Option<(Ipv6Addr, Host)> {
+    let message = message(frame)?;
+    match message.subject {
+        Subject::Wanted(address) => Some((address, (message.sender, message.mac))),
+        _ => None,
+    }
 }
 
-/// The frame in which the host at `mac` answers the neighbor solicitation in `frame`.
-pub(super) fn neighbor(mac: EthernetAddress, frame: &[u8]) -> Option<Vec<u8>> {
-    let question = question(frame)?;
-    let target_addr = question.target?;
+/// The neighbor that an advertisement in `frame` offers.
+pub(super) fn offered(frame: &[u8]) -> Option<Host> {
+    let message = message(frame)?;
+    match message.subject {
+        Subject::Offered(address) => Some((address, message.mac)),
+        _ => None,
+    }
+}
+
+/// The frame in which `neighbor` answers a solicitation of `to`.
+pub(super) fn neighbor(neighbor: Host, to: Host) -> Vec<u8> {
+    let (target_addr, mac) = neighbor;
     let reply = NdiscRepr::NeighborAdvert {
         flags: NdiscNeighborFlags::OVERRIDE | NdiscNeighborFlags::SOLICITED,
         target_addr,
         lladdr: Some(mac.into()),
     };
-    let to = (question.sender, question.mac);
-    Some(frame_of(reply, (target_addr, mac), to, &[]))
+    frame_of(reply, neighbor, to, &[])
+}
+
+/// The frame in which the router solicits the neighbor at `address`, by its group (RFC 4291 §2.7.1).
+pub(super) fn solicitation(address: Ipv6Addr) -> Vec<u8> {
+    let [.., a, b, c] = address.octets();
+    let [high, low] = [u16::from_be_bytes([0xff, a]), u16::from_be_bytes([b, c])];
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, high, low);
+    let solicitation = NdiscRepr::NeighborSolicit {
+        target_addr: address,
+        lladdr: Some(OWN.1.into()),
+    };
+    let to = (group, EthernetAddress([0x33, 0x33, 0xff, a, b, c]));
+    frame_of(solicitation, OWN, to, &[])
 }
 
 /// Whether `frame` is for the router.
 pub(super) fn is_question(frame: &[u8]) -> bool {
-    let target = question(frame).map(|question| question.target);
-    target.is_some_and(|target| target.is_none_or(|target| target == Subnet::ROUTER))
+    let own = [Subject::Routers, Subject::Wanted(Subnet::ROUTER)];
+    message(frame).is_some_and(|message| own.contains(&message.subject))
 }
 
 /// The frame with the answer to the question in `frame` from `port`.
 pub(super) fn answer(subnet: Subnet, port: usize, mtu: usize, frame: &[u8]) -> Option<Vec<u8>> {
-    let Question {
+    let Message {
         sender,
         mac,
-        target,
-    } = question(frame)?;
-    match target {
-        None => return Some(advertisement(subnet, port, mtu)),
-        Some(Subnet::ROUTER) => {}
-        Some(_) => return None,
+        subject,
+    } = message(frame)?;
+    match subject {
+        Subject::Routers => return Some(advertisement(subnet, port, mtu)),
+        Subject::Wanted(Subnet::ROUTER) => {}
+        _ => return None,
     }
     // A host that probes for a duplicate has no address yet.
     let is_probe = sender.is_unspecified();
@@ -287,9 +327,11 @@ mod tests {
             lladdr: None,
         };
         let frame = frame_of(message, (own, EthernetAddress(MAC)), (guest, GUEST), &[]);
-        assert_eq!(solicited(&frame), Some(guest));
+        let stack = (own, EthernetAddress(MAC));
+        assert_eq!(wanted(&frame), Some((guest, stack)));
         assert!(!is_question(&frame));
-        let reply = neighbor(GUEST, &frame).expect("an answer");
+        let reply = neighbor((guest, GUEST), stack);
+        assert_eq!(offered(&reply), Some((guest, GUEST)));
         let outer = EthernetFrame::new_checked(&reply[..]).expect("whole");
         assert_eq!(
             (outer.src_addr(), outer.dst_addr()),
@@ -300,5 +342,19 @@ mod tests {
         // Solicited, override; the target's hardware address is the option at the end.
         assert_eq!((packet.payload()[0], packet.payload()[4]), (136, 0x60));
         assert!(packet.payload().ends_with(&GUEST.0));
+    }
+
+    #[test]
+    fn the_router_solicits_a_neighbor_by_its_group() {
+        let guest = "fd00:a00:200:f:5054:ff:fe12:3456".parse();
+        let guest = guest.expect("an address");
+        let (mac, to, message) = read(&solicitation(guest));
+        let group = "ff02::1:ff12:3456".parse().expect("an address");
+        assert_eq!((mac.0, to), ([0x33, 0x33, 0xff, 0x12, 0x34, 0x56], group));
+        // A solicitation of `guest`, with the router's hardware address (RFC 4861 §4.3).
+        assert_eq!((message[0], &message[8..24]), (135, &guest.octets()[..]));
+        assert_eq!(message[24..], [&[1, 1][..], &MAC].concat());
+        assert_eq!(wanted(&solicitation(guest)), Some((guest, OWN)));
+        assert_eq!(offered(&solicitation(guest)), None);
     }
 }

@@ -13,7 +13,7 @@ use tautline_base::Medium;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::{GatewayConfig, Subnet, dhcp, router};
+use super::{GatewayConfig, MAC, Subnet, dhcp, router};
 use crate::Cidr;
 use crate::device::PacketIo;
 
@@ -30,11 +30,11 @@ pub(super) type Attached = (usize, Box<dyn PacketIo>);
 /// The devices of all sandboxes as one, in front of which is the queueing discipline.
 pub struct Switch {
     subnet: Subnet,
-    /// A network behind the first port.
-    behind: Option<Cidr>,
+    /// Networks behind the first port, of IPv4 and IPv6.
+    behind: [Option<Cidr>; 2],
     mtu: usize,
     ports: Vec<Option<Box<dyn PacketIo>>>,
-    /// By port, the hardware address of its last packet of IPv6.
+    /// By port, the hardware address of its last packet or advertisement of IPv6.
     macs: Vec<Option<EthernetAddress>>,
     /// Frames for the stack that answer its neighbor solicitations.
     answers: VecDeque<Vec<u8>>,
@@ -88,7 +88,7 @@ impl Switch {
         advertise.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             subnet: config.subnet,
-            behind: config.behind,
+            behind: [config.behind, config.behind_v6],
             mtu: config.mtu,
             ports: Vec::new(),
             macs: Vec::new(),
@@ -120,6 +120,7 @@ impl Switch {
                 self.macs.resize(port + 1, None);
             }
             self.ports[port] = Some(device);
+            self.macs[port] = None;
             self.advertise(port..port + 1, context);
         }
         while self.advertise.poll_tick(context).is_ready() {
@@ -134,6 +135,9 @@ impl Switch {
             dhcp::answer(self.subnet, port, self.mtu, frame)
         } else if self.mtu >= IPV6_MTU && router::is_question(frame) {
             router::answer(self.subnet, port, self.mtu, frame)
+        } else if let Some(neighbor) = router::offered(frame) {
+            self.learn(port, neighbor, context);
+            return false;
         } else {
             let sender = ends(frame).map(|(sender, _)| sender);
             let accepted = sender.is_some_and(|sender| self.port_of(sender) == Some(port));
@@ -150,14 +154,38 @@ impl Switch {
         false
     }
 
-    /// The stack receives the answer to its solicitation of the neighbor at `address`, if that has sent
-    /// anything.
-    fn answer_for(&mut self, address: Ipv6Addr, frame: &[u8], context: &mut Context<'_>) {
-        let port = self.port_of(address.into());
-        let mac = port.and_then(|port| *self.macs.get(port)?);
-        let answer = mac.and_then(|mac| router::neighbor(mac, frame));
+    /// The stack, at `stack`, receives the answer to its solicitation of the neighbor at `address`. A port
+    /// that has sent nothing is asked for it.
+    fn answer_for(&mut self, address: Ipv6Addr, stack: router::Host, context: &mut Context<'_>) {
+        let Some(port) = self.port_of(address.into()) else {
+            return;
+        };
+        if let Some(&Some(mac)) = self.macs.get(port) {
+            self.tell_stack((address, mac), stack, context);
+        } else if let Some(Some(device)) = self.ports.get_mut(port) {
+            // The stack asks again if this does not get through.
+            let _ = device.poll_send(context, &router::solicitation(address));
+        }
+    }
+
+    /// A neighbor at `port` advertises itself; the stack, which may wait for it, is told.
+    fn learn(&mut self, port: usize, neighbor: router::Host, context: &mut Context<'_>) {
+        let (address, mac) = neighbor;
+        if self.port_of(address.into()) == Some(port) && mac.is_unicast() {
+            self.macs[port] = Some(mac);
+            let stack = (self.subnet.gateway_v6(), EthernetAddress(MAC));
+            self.tell_stack(neighbor, stack, context);
+        }
+    }
+
+    fn tell_stack(
+        &mut self,
+        neighbor: router::Host,
+        stack: router::Host,
+        context: &mut Context<'_>,
+    ) {
         if self.answers.len() < ANSWERS {
-            self.answers.extend(answer);
+            self.answers.push_back(router::neighbor(neighbor, stack));
             context.waker().wake_by_ref();
         }
     }
@@ -167,8 +195,8 @@ impl Switch {
         if self.subnet.contains(address) {
             return self.subnet.number_of(address);
         }
-        let network = self.behind?;
-        network.contains(address).then_some(0)
+        let mut behind = self.behind.iter().flatten();
+        behind.any(|network| network.contains(address)).then_some(0)
     }
 }
 
@@ -216,8 +244,8 @@ impl PacketIo for Switch {
     /// A sandbox that does not read loses its frames; the others do not wait for it. A single one's
     /// frames wait in the queueing discipline.
     fn poll_send(&mut self, context: &mut Context<'_>, frame: &[u8]) -> Poll<io::Result<()>> {
-        if let Some(address) = router::solicited(frame) {
-            self.answer_for(address, frame, context);
+        if let Some((address, stack)) = router::wanted(frame) {
+            self.answer_for(address, stack, context);
             return Poll::Ready(Ok(()));
         }
         let port = ends(frame).and_then(|(_, to)| self.port_of(to));

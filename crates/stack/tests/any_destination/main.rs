@@ -8,15 +8,15 @@
 )]
 mod pair;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tautline_base::{Bytes, Medium, SocketId};
+use tautline_base::{Medium, SocketId};
 use tautline_stack::{
     Cidr, CloseReason, ConnectError, Event, Limits, ListenAt, Rejection, SendError, TcpConfig,
     UdpConfig, UdpRecv,
 };
-use tautline_testkit::{Ip, SYN, Segment, TCP};
+use tautline_testkit::{ACK, FIN, Ip, PSH, RST, SYN, Segment, TCP};
 
 use crate::pair::{DELAY, Pair, address, address_v6};
 
@@ -325,7 +325,8 @@ fn a_connection_may_come_from_any_owned_address() {
     assert_eq!(pair.hosts[OWNER].local(v4), Some(at("198.51.100.9:5555")));
 }
 
-/// 65 535 ports of one address and some of a thousand others, of a peer that never answers.
+/// 65 535 ports of a thousand addresses, of a peer that never answers: each address by a 997th of its
+/// ports, and each port of some address.
 #[test]
 fn a_port_scan_takes_bounded_memory() {
     const MOST: usize = 256;
@@ -341,13 +342,13 @@ fn a_port_scan_takes_bounded_memory() {
         });
         pair.filter = Box::new(|_, _| false);
         let source = IpAddr::from(address(CLIENT));
-        let ports = (1..=u16::MAX).map(|port| (0, port));
-        let addresses = (1..=1000).flat_map(|host| (1..=64).map(move |port| (host, port)));
-        for (number, (host, port)) in ports.chain(addresses).enumerate() {
+        let ports = |host| (997 - host % 997..=u32::from(u16::MAX)).step_by(997);
+        let destinations = (0..1000).flat_map(|host| ports(host).map(move |port| (host, port)));
+        for (number, (host, port)) in destinations.enumerate() {
             let destination = Ipv4Addr::from_bits(0xc633_6400 + host);
             let syn = Segment {
                 source_port: 4000,
-                destination_port: port,
+                destination_port: port as u16,
                 flags: SYN,
                 seq: 1,
                 ack: 0,
@@ -430,24 +431,306 @@ fn an_unanswered_syn_takes_little_memory() {
     assert!(answering <= 2048, "{answering} bytes wait for the peer");
 }
 
-/// A packet from an address to itself (the "land" attack), from a group, to a group.
-#[test]
-fn packets_that_no_host_can_answer_are_dropped() {
-    let mut pair = deferred();
-    let hosts: [IpAddr; 3] =
-        ["192.0.2.1", "224.0.0.1", "0.0.0.0"].map(|text| text.parse().expect("an address"));
-    let [host, group, nobody] = hosts;
-    let before = pair.hosts[OWNER].stats().not_for_us;
-    for (from, to) in [(host, host), (group, host), (nobody, host), (host, group)] {
+/// Packets with a SYN and data to every port from `first` on.
+fn syns_with_data(first: u16, data: usize) -> impl Iterator<Item = Vec<u8>> {
+    (first..).map(move |port| {
         let syn = Segment {
-            source_port: 9,
-            destination_port: 9,
+            source_port: 4000,
+            destination_port: port,
             flags: SYN,
+            window: 1000,
+            payload: vec![7; data],
             ..Segment::default()
         };
-        pair.inject(OWNER, &Ip::new(from, to, TCP).packet(&syn.to_bytes()));
+        let destination = Ipv4Addr::new(198, 51, 100, 7);
+        Ip::new(address(CLIENT), destination, TCP).packet(&syn.to_bytes())
+    })
+}
+
+/// SYNs with data take no more than twice what bare ones take, and not the place of bare ones.
+#[test]
+fn syns_with_data_wait_within_a_bound_of_their_own() {
+    const MOST: usize = 256;
+    let mut pair = deferred();
+    pair.hosts[OWNER].set_limits(Limits {
+        requests: MOST,
+        ..Limits::default()
+    });
+    pair.filter = Box::new(|_, _| false);
+    let held = allocation_counter::measure(|| {
+        for packet in syns_with_data(1, 1400).take(MOST) {
+            pair.inject(OWNER, &packet);
+        }
+        // Repeated without data they take the place of those before.
+        for packet in syns_with_data(1, 0).take(4) {
+            pair.inject(OWNER, &packet);
+        }
+    });
+    let waiting = |pair: &Pair| pair.hosts[OWNER].socket_count() - 1;
+    let with_data = waiting(&pair);
+    // As many as fit in 118 bytes for each of the requests, headers included.
+    assert_eq!(with_data, MOST * 118 / 1440);
+    assert!(
+        held.bytes_current < 64 << 10,
+        "{} bytes",
+        held.bytes_current
+    );
+    let refused = pair.hosts[OWNER].stats().backlog_refused;
+    assert_eq!(refused, (MOST - with_data) as u64);
+    for packet in syns_with_data(1000, 0).take(MOST) {
+        pair.inject(OWNER, &packet);
     }
-    assert_eq!(pair.hosts[OWNER].stats().not_for_us, before + 4);
-    assert_eq!(pair.hosts[OWNER].socket_count(), 1);
-    assert_eq!(pair.hosts[OWNER].buffer_memory(), Bytes::ZERO.get());
+    assert_eq!(waiting(&pair), MOST, "bare ones up to their number");
+    // What was repeated or is answered makes room.
+    pair.run_for(Duration::from_micros(1));
+    let now = pair.now;
+    for request in requests(&pair, 0) {
+        let refused = pair.hosts[OWNER].reject(request, Rejection::Silence, now);
+        refused.expect("it waits");
+    }
+    for packet in syns_with_data(2000, 1400).take(MOST) {
+        pair.inject(OWNER, &packet);
+    }
+    assert_eq!(waiting(&pair), with_data, "room for as many");
+}
+
+/// The outcome of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Nothing,
+    /// A SYN waits for the application's decision.
+    Requested,
+    /// The application can read a datagram.
+    Datagram,
+    Reset,
+    /// Type and code.
+    Icmp(u8, u8),
+}
+
+/// Hands `packet` to the owner.
+fn outcome(pair: &mut Pair, socket: Option<SocketId>, packet: &[u8]) -> Outcome {
+    let (answers, sent) = std::sync::mpsc::channel();
+    pair.filter = Box::new(move |side, packet| {
+        if side == OWNER {
+            // The receiver lives until the end of this function.
+            let _ = answers.send(packet.to_vec());
+        }
+        false
+    });
+    let before = pair.events[OWNER].len();
+    pair.inject(OWNER, packet);
+    pair.run_for(Duration::from_micros(1));
+    let mut outcomes: Vec<_> = sent
+        .try_iter()
+        .map(|answer| {
+            let (protocol, body) = match answer[0] >> 4 {
+                4 => (answer[9], &answer[20..]),
+                _ => (answer[6], &answer[40..]),
+            };
+            if protocol == TCP {
+                assert_ne!(u16::from(body[13]) & RST, 0, "{answer:?}");
+                Outcome::Reset
+            } else {
+                Outcome::Icmp(body[0], body[1])
+            }
+        })
+        .collect();
+    outcomes.extend(requests(pair, before).iter().map(|_| Outcome::Requested));
+    if let Some(socket) = socket {
+        let received = pair.hosts[OWNER].udp().recv_from(socket, &mut [0; 2000]);
+        if let Ok(UdpRecv::Datagram(_)) = received {
+            outcomes.push(Outcome::Datagram);
+        }
+    }
+    assert!(outcomes.len() <= 1, "{outcomes:?}");
+    outcomes.pop().unwrap_or(Outcome::Nothing)
+}
+
+/// A segment with `flags`.
+fn segment(flags: u16) -> Vec<u8> {
+    let segment = Segment {
+        source_port: 4000,
+        destination_port: 443,
+        flags,
+        seq: 1,
+        ack: 7,
+        window: 1000,
+        ..Segment::default()
+    };
+    segment.to_bytes()
+}
+
+/// A client and a destination of one family.
+#[derive(Clone, Copy)]
+struct Ends {
+    here: IpAddr,
+    there: IpAddr,
+}
+
+impl Ends {
+    const FOUR: Self = Self {
+        here: IpAddr::V4(Ipv4Addr::new(10, 7, 0, 9)),
+        there: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)),
+    };
+    const SIX: Self = Self {
+        here: IpAddr::V6(Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 9)),
+        there: IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7)),
+    };
+
+    /// The packet with `payload` from here.
+    fn packet(self, protocol: u8, payload: &[u8]) -> Vec<u8> {
+        Ip::new(self.here, self.there, protocol).packet(payload)
+    }
+
+    fn echo_request(self) -> Vec<u8> {
+        let (protocol, kind) = if self.here.is_ipv4() {
+            (1, 8)
+        } else {
+            (58, 128)
+        };
+        self.packet(protocol, &[kind, 0, 0, 0, 0, 1, 0, 1])
+    }
+
+    /// Echo reply, port unreachable, and protocol unreachable, which in IPv6 is a parameter problem (RFC
+    /// 4443 §3.4).
+    fn answers(self) -> [Outcome; 3] {
+        let answers = if self.here.is_ipv4() {
+            [(0, 0), (3, 3), (3, 2)]
+        } else {
+            [(129, 0), (1, 4), (4, 1)]
+        };
+        answers.map(|(kind, code)| Outcome::Icmp(kind, code))
+    }
+
+    /// The SYN and the datagram from and to addresses that no host has, and from the destination itself.
+    fn martians(self) -> Vec<Vec<u8>> {
+        let martians: &[&str] = match self.here {
+            IpAddr::V4(_) => &["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"],
+            IpAddr::V6(_) => &["::", "::1", "ff02::1", "::ffff:192.0.2.1"],
+        };
+        let martians = martians
+            .iter()
+            .map(|text| text.parse().expect("an address"));
+        let pairs = martians.flat_map(|ip| [(ip, self.there), (self.here, ip)]);
+        let pairs = pairs.chain([(self.there, self.there)]);
+        let packets = pairs.flat_map(|(from, to)| {
+            PAYLOADS.map(|(protocol, payload)| Ip::new(from, to, protocol).packet(&payload()))
+        });
+        packets.collect()
+    }
+
+    /// The SYN and the datagram as the first and as the last fragment.
+    fn fragments(self) -> Vec<Vec<u8>> {
+        let kinds = [(true, 0), (false, 185)];
+        let fragment = |(has_more, offset): (bool, u16), (protocol, payload): Payload| {
+            if self.here.is_ipv4() {
+                let mut ip = Ip::new(self.here, self.there, protocol);
+                ip.fragment = u32::from(has_more) << 13 | u32::from(offset);
+                return ip.packet(&payload());
+            }
+            let [high, low] = (offset << 3 | u16::from(has_more)).to_be_bytes();
+            let header = [protocol, 0, high, low, 0, 0, 0, 7];
+            self.packet(44, &[&header[..], &payload()].concat())
+        };
+        let both = kinds.map(|kind| PAYLOADS.map(|payload| fragment(kind, payload)));
+        both.into_iter().flatten().collect()
+    }
+
+    /// The SYN and the datagram cut short anywhere, and with a wrong checksum.
+    fn damaged(self) -> Vec<Vec<u8>> {
+        let damaged = PAYLOADS.map(|(protocol, payload)| {
+            let whole = self.packet(protocol, &payload());
+            let mut changed = whole.clone();
+            *changed.last_mut().expect("not empty") ^= 1;
+            let cut = (0..whole.len()).map(|len| whole[..len].to_vec());
+            cut.chain([changed]).collect::<Vec<_>>()
+        });
+        damaged.concat()
+    }
+
+    /// An ICMP error about a segment that nobody has sent.
+    fn false_error(self) -> Vec<u8> {
+        let quoted = Ip::new(self.there, self.here, TCP).packet(&segment(ACK));
+        let (protocol, kind, code) = if self.here.is_ipv4() {
+            (1, 3, 3)
+        } else {
+            (58, 1, 4)
+        };
+        self.packet(
+            protocol,
+            &[&[kind, code, 0, 0, 0, 0, 0, 0], &quoted[..]].concat(),
+        )
+    }
+}
+
+const UDP: u8 = 17;
+/// A protocol and the payload of a packet.
+type Payload = (u8, fn() -> Vec<u8>);
+/// A SYN and a datagram.
+const PAYLOADS: [Payload; 2] = [(TCP, || segment(SYN)), (UDP, datagram)];
+
+fn datagram() -> Vec<u8> {
+    [&[15, 160, 1, 187, 0, 12, 0, 0][..], b"data"].concat()
+}
+
+/// The tables of the netstack's README, for both families: with and without listeners of everything.
+#[test]
+fn every_kind_of_packet_has_the_documented_outcome() {
+    const SCTP: u8 = 132;
+    const URG: u16 = 32;
+    let (mut serving, mut silent) = (deferred(), pair());
+    let mut udp = serving.hosts[OWNER].udp();
+    let socket = udp.bind_everywhere(UdpConfig::default());
+    let socket = Some(socket.expect("the first"));
+    for ends in [Ends::FOUR, Ends::SIX] {
+        let tcp = |flags| ends.packet(TCP, &segment(flags));
+        let [reply, port, protocol] = ends.answers();
+        for (packet, served, refused) in [
+            (tcp(SYN), Outcome::Requested, Outcome::Reset),
+            (ends.packet(UDP, &datagram()), Outcome::Datagram, port),
+            (tcp(ACK), Outcome::Reset, Outcome::Reset),
+            (tcp(SYN | ACK), Outcome::Reset, Outcome::Reset),
+            (tcp(FIN), Outcome::Nothing, Outcome::Reset),
+            (tcp(FIN | PSH | URG), Outcome::Nothing, Outcome::Reset),
+            (tcp(0), Outcome::Nothing, Outcome::Reset),
+            (tcp(RST), Outcome::Nothing, Outcome::Nothing),
+            (ends.echo_request(), reply, reply),
+            (ends.packet(SCTP, &[0; 12]), protocol, protocol),
+        ] {
+            assert_eq!(outcome(&mut serving, socket, &packet), served, "{packet:?}");
+            assert_eq!(outcome(&mut silent, None, &packet), refused, "{packet:?}");
+        }
+    }
+    // A SYN of each family waits.
+    let held = serving.hosts[OWNER].socket_count();
+    assert_eq!((held, serving.hosts[OWNER].buffer_memory()), (4, 0));
+}
+
+#[test]
+fn what_cannot_be_meant_is_dropped_and_counted() {
+    let mut pair = deferred();
+    let socket = pair.hosts[OWNER]
+        .udp()
+        .bind_everywhere(UdpConfig::default());
+    let socket = Some(socket.expect("the first"));
+    for ends in [Ends::FOUR, Ends::SIX] {
+        let before = pair.hosts[OWNER].stats().refused();
+        let packets = [
+            ends.martians(),
+            ends.fragments(),
+            ends.damaged(),
+            vec![ends.false_error()],
+        ];
+        let packets = packets.concat();
+        for packet in &packets {
+            assert_eq!(
+                outcome(&mut pair, socket, packet),
+                Outcome::Nothing,
+                "{packet:?}"
+            );
+        }
+        let refused = pair.hosts[OWNER].stats().refused() - before;
+        assert_eq!(refused, packets.len() as u64, "each is counted");
+    }
+    assert_eq!(pair.hosts[OWNER].socket_count(), 2, "the listeners");
 }

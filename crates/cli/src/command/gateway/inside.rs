@@ -11,12 +11,10 @@ use tautline_rt::Tap;
 
 use super::sandbox::Sandbox;
 use crate::command::link::ip;
-use crate::command::rendezvous;
+use crate::command::rendezvous::{self, IPV6_MTU};
 use crate::failure::Failure;
 
 const INTERFACE: &str = "tap0";
-/// Least MTU of IPv6 (RFC 8200 §5).
-const IPV6_MTU: u16 = 1280;
 
 /// Whether the interface speaks IPv6: the kernel has it, it is not disabled there, and packets are long
 /// enough.
@@ -38,24 +36,13 @@ pub(super) fn attach(
     let mut commands = vec![
         "link set lo up".into(),
         format!("link set {INTERFACE} mtu {mtu} up"),
-        format!(
-            "address add {}/{} dev {INTERFACE}",
-            subnet.sandbox(number),
-            Subnet::PREFIX
-        ),
-        format!("route add default via {}", subnet.gateway()),
     ];
-    if has_ipv6(mtu) {
-        // The address of the router advertisement comes later, after a probe for a duplicate.
-        commands.extend([
-            format!(
-                "address add {}/{} dev {INTERFACE} nodad",
-                subnet.sandbox_v6(number),
-                Subnet::PREFIX_V6
-            ),
-            format!("route add default via {} dev {INTERFACE}", Subnet::ROUTER),
-        ]);
-    }
+    commands.extend(rendezvous::addresses(
+        INTERFACE,
+        subnet,
+        number,
+        has_ipv6(mtu),
+    ));
     ip(&commands)?;
     rendezvous::hand_over(socket, tap.as_fd())?;
     let Some(Sandbox::Run(words)) = sandbox else {

@@ -5,7 +5,7 @@
 //! ([`Rendezvous`]).
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use crate::failure::Failure;
 const FIRST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 0);
 /// Bits of the network of all links.
 const LINKS: u8 = 16;
+/// The network of IPv6 of all links, and its bits.
+const LINKS_V6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0), 48);
 
 /// The addresses of the gateway and of COMMAND, its first sandbox.
 pub(super) fn subnet() -> Subnet {
@@ -58,6 +60,7 @@ async fn serve() -> Result<ExitCode, Failure> {
             // COMMAND has the rights of the user outside.
             host_loopback: true,
             behind: Some(Cidr::new(FIRST, LINKS)),
+            behind_v6: Some(Cidr::new(LINKS_V6.0, LINKS_V6.1)),
             ..GatewayConfig::default()
         };
         let gateway = Arc::new(Gateway::start(config, |builder| builder)?);

@@ -24,8 +24,8 @@ Examples:
   tautline link --scenario 'drop-rate --delay=15ms --bandwidth=10Mbps --queue=25 --rate_to_client=5 --burst_to_client=3' -- ./client
   tautline link --trace Verizon-LTE-short.down --delay 20ms -- tautline link --loss 1% -- ping -c 3 10.77.0.2
 COMMAND is 10.77.0.1 and fd77::1; the far end, where --serve runs, is 10.77.0.2 (also $TAUTLINE_SERVER) and fd77::2. No other \
-network is reachable without --internet. With it COMMAND is 10.77.0.15 and reaches what this machine reaches over IPv4, and the \
-machine's own 127.0.0.1 as 10.77.0.2; its TCP connections end at the far end, which sends with tautline's TCP, and echo requests are \
+network is reachable without --internet. With it COMMAND is 10.77.0.15 and fd00:a4d:0:f::f and reaches what this machine reaches, \
+and the machine's own 127.0.0.1 and ::1 as 10.77.0.2 and fd00:a4d::2; its TCP connections end at the far end, which sends with tautline's TCP, and echo requests are \
 answered there. The program also answers to mahimahi's names mm-delay, mm-loss and mm-link, and to comcast, by symbolic links. COMMAND appears to run as root, with the rights of the user who started it.
 Exit status: that of COMMAND; 125 if the link fails.";
 

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tautline_netstack::gateway::Subnet;
 use tautline_rt::Tap;
 
 use super::internet;
@@ -93,18 +92,9 @@ impl Topology {
         ip(&commands)?;
         let six = Path::new("/proc/sys/net/ipv6").exists();
         let Some(far) = &self.far else {
-            let subnet = internet::subnet();
-            let commands = [
-                format!(
-                    "address add {}/{} dev link0",
-                    subnet.sandbox(0),
-                    Subnet::PREFIX
-                ),
-                format!("route add default via {}", subnet.gateway()),
-            ];
-            return self
-                .near
-                .within(|| ip(&[self.up("link0"), commands.to_vec()].concat()));
+            let mut commands = self.up("link0");
+            commands.extend(rendezvous::addresses("link0", internet::subnet(), 0, six));
+            return self.near.within(|| ip(&commands));
         };
         let (near_commands, far_commands) = (self.near_commands(six), self.far_commands(six));
         self.near.within(|| ip(&near_commands))?;

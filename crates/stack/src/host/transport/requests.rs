@@ -16,6 +16,17 @@ pub(in crate::host) struct Requests {
     table: HashMap<Tuple, SocketId, Key>,
     /// Deadlines, oldest first; answered requests leave their entry until it comes up.
     deadlines: VecDeque<(Instant, SocketId)>,
+    /// Bytes of the frames that are longer than [`BARE`].
+    long: usize,
+}
+
+/// Bytes of a frame whose SYN has no data, at most: headers of Ethernet with a tag, IPv6, and TCP with all
+/// of its options.
+const BARE: usize = 14 + 4 + 40 + 60;
+
+/// Bytes of `frame` in [`Requests::long`].
+fn long(frame: &[u8]) -> usize {
+    if frame.len() > BARE { frame.len() } else { 0 }
 }
 
 impl Requests {
@@ -23,6 +34,7 @@ impl Requests {
         Self {
             table: HashMap::with_hasher(key),
             deadlines: VecDeque::new(),
+            long: 0,
         }
     }
 
@@ -34,8 +46,8 @@ impl Requests {
 
 impl Transport {
     /// Holds the SYN in `frame` for the application of a deferred listener. A SYN that was sent again
-    /// takes the place of the one before. With the bound reached the SYN is dropped: the peer sends
-    /// it again.
+    /// takes the place of the one before. With a bound reached the SYN is dropped: the peer sends it
+    /// again, and one with data of Fast Open without it (RFC 7413 §4.2.1).
     pub(in crate::host) fn hold(
         &mut self,
         listener: SocketId,
@@ -44,14 +56,20 @@ impl Transport {
         isn: Option<u32>,
         now: Instant,
     ) {
-        if let Some(request) = self.requests.table.get(&tuple)
-            && let Some(request) = self.sockets.request_mut(*request)
-        {
-            request.frame = frame.into();
+        let limits = self.memory.limits();
+        let held = self.requests.table.get(&tuple).copied();
+        let held = held.and_then(|id| self.sockets.request_mut(id));
+        let replaced = held.as_ref().map_or(0, |held| long(&held.frame));
+        let bytes = self.requests.long - replaced + long(frame);
+        let is_long = long(frame) > 0 && bytes > limits.requests * BARE;
+        if let Some(held) = held {
+            if !is_long {
+                held.frame = frame.into();
+                self.requests.long = bytes;
+            }
             return;
         }
-        let limits = self.memory.limits();
-        if self.requests.table.len() >= limits.requests {
+        if is_long || self.requests.table.len() >= limits.requests {
             self.stats.backlog_full += 1;
             self.stats.backlog_refused += 1;
             return;
@@ -69,6 +87,7 @@ impl Transport {
         };
         let id = self.sockets.insert(|_| Socket::Request(Box::new(request)));
         self.requests.table.insert(tuple, id);
+        self.requests.long = bytes;
         self.requests.deadlines.push_back((deadline, id));
         self.shed_answered();
         let event = Event::Requested {
@@ -85,6 +104,7 @@ impl Transport {
             return None;
         };
         self.requests.table.remove(&request.tuple);
+        self.requests.long -= long(&request.frame);
         Some(*request)
     }
 
