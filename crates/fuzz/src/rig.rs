@@ -15,7 +15,7 @@ use tautline_stack::{
 };
 use tautline_testkit::MemoryDevice;
 
-use crate::frame::{self, FIN, Framed, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
+use crate::frame::{self, ACK, FIN, Framed, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
 
 /// The host's address in IPv6.
 pub const HOST_V6: Ipv6Addr = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1);
@@ -451,14 +451,16 @@ impl Rig {
         };
         let flow = &mut self.flow;
         if segment.flags & SYN != 0 {
+            // Not by its number, which is 0 after a SYN numbered 0xffff_ffff.
+            let acknowledges = segment.flags & ACK != 0;
             let incarnation = Flow {
                 host_port: segment.source_port,
                 peer_port: segment.destination_port,
                 host_isn: segment.seq,
-                peer_isn: if segment.ack == 0 {
-                    flow.peer_isn
-                } else {
+                peer_isn: if acknowledges {
                     segment.ack.wrapping_sub(1)
+                } else {
+                    flow.peer_isn
                 },
                 host_next: segment.seq.wrapping_add(segment.len()),
                 host_ack: segment.ack,
@@ -467,9 +469,7 @@ impl Rig {
                 timestamp: None,
             };
             *flow = incarnation;
-            if segment.ack != 0
-                && let Some(cookie) = segment.option(34)
-            {
+            if acknowledges && let Some(cookie) = segment.option(34) {
                 self.cookie = cookie.to_vec();
             }
         } else if segment.flags & RST == 0 && segment.source_port == flow.host_port {
