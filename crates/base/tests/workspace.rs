@@ -216,6 +216,30 @@ fn only_packages_with_binaries_link_af_xdp() {
     }
 }
 
+/// Elsewhere experiments run in virtual time, which needs no event loop and no device.
+#[test]
+fn the_lab_depends_on_the_real_time_runtime_on_linux_only() {
+    let (_, lab) = METADATA
+        .members()
+        .find(|(name, _)| name == "lab")
+        .expect("a member");
+    let dependencies = list(&lab["dependencies"]).filter(|dependency| dependency["kind"].is_null());
+    let real_time: Vec<_> = dependencies
+        .filter(|dependency| {
+            ["tautline-rt", "tautline-xdp-io", "rustix"]
+                .contains(&text(&dependency["name"]).as_str())
+        })
+        .collect();
+    assert_eq!(real_time.len(), 3, "rt, AF_XDP and namespaces");
+    for dependency in real_time {
+        assert_eq!(
+            dependency["target"], "cfg(target_os = \"linux\")",
+            "{}",
+            dependency["name"]
+        );
+    }
+}
+
 #[test]
 fn no_feature_changes_behavior() {
     for (name, package) in METADATA.members() {

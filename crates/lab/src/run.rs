@@ -1,5 +1,5 @@
 //! Runs a [`Point`] with its backend: [`sim`] in virtual time on any system, `veth` over the network
-//! namespaces of Linux. Only `veth` depends on the real-time runtime.
+//! namespaces of Linux. Only `veth` depends on `rt`, which is linked on Linux only.
 
 pub(crate) mod capture;
 pub(crate) mod sim;
@@ -51,7 +51,7 @@ pub enum RunError {
     Wire(String),
     /// This system has no network namespaces.
     #[cfg(not(target_os = "linux"))]
-    #[error("network namespaces exist on Linux only; `--path sim` runs in virtual time")]
+    #[error("`--path veth` needs Linux's network namespaces; `--path sim` runs in virtual time")]
     NoNamespaces,
     /// A signal ended it.
     #[error("interrupted")]

@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tautline_live::{Screen, View};
-use tautline_rt::Clock;
 
 use super::{ExitStatus, Failure, Library};
 use crate::plan::{PlanOptions, plan};
@@ -76,13 +75,17 @@ impl Watch {
         let screen = screen.ok_or(
             "lab watch needs a terminal; `lab run --csv` writes the same samples to files",
         )?;
-        let clock = Clock::start();
-        let begun = clock.now();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the terminal follows the wall clock, the run does not"
+        )]
+        let begun = Instant::now();
         let mut over = false;
         sim::watch(point, REDRAW.mul_f64(self.speed), |snapshot| {
-            let due = begun + snapshot.at.div_f64(self.speed);
+            let due = snapshot.at.div_f64(self.speed);
             screen.show(snapshot);
-            over = quits.recv_timeout(due - clock.now()) != Err(RecvTimeoutError::Timeout);
+            let wait = due.saturating_sub(begun.elapsed());
+            over = quits.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
             if over {
                 ControlFlow::Break(())
             } else {
