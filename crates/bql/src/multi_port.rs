@@ -72,11 +72,28 @@ where
         now: Instant,
         budget: usize,
         drops: &mut Drops<Packet<D::Frame>>,
+        on_ring: impl FnMut(usize, &Packet<D::Frame>),
+    ) -> usize {
+        let dequeue = |root: &mut M, child: Option<usize>| match child {
+            Some(number) => root.dequeue_from(number, now, drops),
+            None => root.dequeue(now, drops),
+        };
+        self.transmit_with(now, budget, dequeue, on_ring)
+    }
+
+    /// [`transmit`](Self::transmit) for a driver that handles each packet and the drops between
+    /// qdisc and ring: `dequeue` returns the next packet of a child, or of the root, which serves
+    /// its children in its own order.
+    pub fn transmit_with(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        mut dequeue: impl FnMut(&mut M, Option<usize>) -> Option<Packet<D::Frame>>,
         mut on_ring: impl FnMut(usize, &Packet<D::Frame>),
     ) -> usize {
         let moved = match self.waking {
-            Waking::Child => self.serve_children(now, budget, drops, &mut on_ring),
-            Waking::Root => self.serve_root(now, budget, drops, &mut on_ring),
+            Waking::Child => self.serve_children(now, budget, &mut dequeue, &mut on_ring),
+            Waking::Root => self.serve_root(now, budget, &mut dequeue, &mut on_ring),
         };
         (0..self.queues.len()).for_each(|number| self.end_burst(number, now));
         moved
@@ -98,7 +115,8 @@ where
         if number >= self.queues.len() {
             return 0;
         }
-        let moved = self.serve_child(number, now, budget, drops, &mut on_ring);
+        let mut dequeue = |root: &mut M, _: Option<usize>| root.dequeue_from(number, now, drops);
+        let moved = self.serve_child(number, now, budget, &mut dequeue, &mut on_ring);
         self.end_burst(number, now);
         moved
     }
@@ -108,14 +126,14 @@ where
         &mut self,
         now: Instant,
         budget: usize,
-        drops: &mut Drops<Packet<D::Frame>>,
+        dequeue: &mut impl FnMut(&mut M, Option<usize>) -> Option<Packet<D::Frame>>,
         on_ring: &mut impl FnMut(usize, &Packet<D::Frame>),
     ) -> usize {
         let (mut moved, mut idle) = (0, 0);
         while moved < budget && idle < self.queues.len() {
             let number = self.turn;
             self.turn = (number + 1) % self.queues.len();
-            let bulk = self.serve_child(number, now, BULK.min(budget - moved), drops, on_ring);
+            let bulk = self.serve_child(number, now, BULK.min(budget - moved), dequeue, on_ring);
             moved += bulk;
             idle = if bulk == 0 { idle + 1 } else { 0 };
         }
@@ -127,14 +145,14 @@ where
         number: usize,
         now: Instant,
         most: usize,
-        drops: &mut Drops<Packet<D::Frame>>,
+        dequeue: &mut impl FnMut(&mut M, Option<usize>) -> Option<Packet<D::Frame>>,
         on_ring: &mut impl FnMut(usize, &Packet<D::Frame>),
     ) -> usize {
         let Self { root, queues, .. } = self;
         queues[number].fill(
             now,
             most,
-            || root.dequeue_from(number, now, drops),
+            || dequeue(root, Some(number)),
             |packet| on_ring(number, packet),
         )
     }
@@ -143,14 +161,14 @@ where
         &mut self,
         now: Instant,
         budget: usize,
-        drops: &mut Drops<Packet<D::Frame>>,
+        dequeue: &mut impl FnMut(&mut M, Option<usize>) -> Option<Packet<D::Frame>>,
         on_ring: &mut impl FnMut(usize, &Packet<D::Frame>),
     ) -> usize {
         let Self { root, queues, .. } = self;
         let mut moved = 0;
         while moved < budget
             && let Some(slots) = AllOpen::check(queues, now)
-            && let Some(packet) = root.dequeue(now, drops)
+            && let Some(packet) = dequeue(root, None)
         {
             let number = root.queue_of(&packet);
             slots.put(number, packet, now, |packet| on_ring(number, packet));

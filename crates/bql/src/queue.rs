@@ -1,6 +1,8 @@
 //! [`Queue`]: a ring with its counters, the part that [`Port`](crate::Port) and
 //! [`MultiPort`](crate::MultiPort) share.
 
+use core::ops::AddAssign;
+
 use tautline_base::{Backlog, Bytes, Device, Frame, Instant, Item, Packet};
 
 use crate::limit::Limit;
@@ -34,6 +36,17 @@ impl TxStats {
     /// Stops for either reason.
     pub const fn stops(&self) -> u64 {
         self.ring_full + self.limit_reached
+    }
+}
+
+impl AddAssign for TxStats {
+    /// Adds the counters of another queue.
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.bulks += other.bulks;
+        self.ring_full += other.ring_full;
+        self.limit_reached += other.limit_reached;
     }
 }
 

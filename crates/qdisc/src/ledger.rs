@@ -1,6 +1,6 @@
 //! [`Ledger`]: the account that must balance after every call.
 
-use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc, Tally};
+use tautline_base::{Backlog, Bytes, Drops, Instant, Item, MultiQueue, Qdisc, Tally};
 
 /// Wraps any qdisc and asserts, in packets and in bytes, after every call:
 ///
@@ -134,6 +134,29 @@ impl<Q> Ledger<Q> {
     }
 }
 
+impl<Q> Ledger<Q> {
+    /// Calls `call`, which takes a packet out, and books it.
+    #[track_caller]
+    fn take<P: Item>(
+        &mut self,
+        name: &str,
+        now: Instant,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> Option<P>,
+    ) -> Option<P>
+    where
+        Q: Qdisc<P>,
+    {
+        let mark = Mark::of(drops);
+        let packet = call(&mut self.inner, drops);
+        if let Some(packet) = &packet {
+            self.left.add(packet.len());
+        }
+        self.balance(name, now, drops, &mark);
+        packet
+    }
+}
+
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
     #[track_caller]
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
@@ -145,13 +168,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
 
     #[track_caller]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let mark = Mark::of(drops);
-        let packet = self.inner.dequeue(now, drops);
-        if let Some(packet) = &packet {
-            self.left.add(packet.len());
-        }
-        self.balance("dequeue", now, drops, &mark);
-        packet
+        self.take("dequeue", now, drops, |inner, drops| {
+            inner.dequeue(now, drops)
+        })
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -171,6 +190,31 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
 
     fn set_peeked(&mut self, peeked: bool) {
         self.inner.set_peeked(peeked);
+    }
+}
+
+impl<P: Item, Q: MultiQueue<P>> MultiQueue<P> for Ledger<Q> {
+    fn queues(&self) -> usize {
+        self.inner.queues()
+    }
+
+    fn queue_of(&self, packet: &P) -> usize {
+        self.inner.queue_of(packet)
+    }
+
+    #[track_caller]
+    fn dequeue_from(&mut self, queue: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.take("dequeue_from", now, drops, |inner, drops| {
+            inner.dequeue_from(queue, now, drops)
+        })
+    }
+
+    fn ready_at_of(&self, queue: usize) -> Option<Instant> {
+        self.inner.ready_at_of(queue)
+    }
+
+    fn backlog_of(&self, queue: usize) -> Backlog {
+        self.inner.backlog_of(queue)
     }
 }
 
@@ -226,6 +270,33 @@ mod tests {
         }
     }
 
+    impl MultiQueue<Probe> for Faulty {
+        fn queues(&self) -> usize {
+            1
+        }
+
+        fn queue_of(&self, _: &Probe) -> usize {
+            0
+        }
+
+        fn dequeue_from(
+            &mut self,
+            _: usize,
+            now: Instant,
+            drops: &mut Drops<Probe>,
+        ) -> Option<Probe> {
+            self.dequeue(now, drops)
+        }
+
+        fn ready_at_of(&self, _: usize) -> Option<Instant> {
+            None
+        }
+
+        fn backlog_of(&self, _: usize) -> Backlog {
+            self.backlog()
+        }
+    }
+
     fn one_in_one_out(fault: Fault) {
         let fifo = Pfifo::new(Config { limit: 1 });
         let (mut ledger, mut drops) = (Ledger::new(Faulty { fifo, fault }), Drops::new());
@@ -257,6 +328,15 @@ mod tests {
     #[should_panic(expected = "packet ledger broken by dequeue")]
     fn a_lost_byte_is_caught() {
         one_in_one_out(Fault::Shrinks);
+    }
+
+    #[test]
+    #[should_panic(expected = "packet ledger broken by dequeue_from")]
+    fn a_byte_that_one_transmit_queue_loses_is_caught() {
+        let (fifo, fault) = (Pfifo::new(Config { limit: 1 }), Fault::Shrinks);
+        let (mut ledger, mut drops) = (Ledger::new(Faulty { fifo, fault }), Drops::new());
+        ledger.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
+        ledger.dequeue_from(0, Instant::ZERO, &mut drops);
     }
 
     #[test]

@@ -11,13 +11,14 @@ mod config;
 mod device;
 mod event;
 mod frames;
+mod multi_queue;
 mod wire;
 
 use std::fmt;
 use std::time::Duration;
 
 use rand_pcg::Pcg32;
-use tautline_base::{Backlog, Bytes, DropReason, HeapFrame, Instant, Item, Packet, Qdisc};
+use tautline_base::{Backlog, Bytes, DropReason, Drops, HeapFrame, Instant, Item, Packet, Qdisc};
 use tautline_bql::{Limit, Ring, TxStats};
 use tautline_qdisc::Ledger;
 use tautline_qdisc::fifo::{self, Fifo, Victim};
@@ -33,10 +34,14 @@ pub use config::{Buffer, Impairments, LinkConfig, LinkNicConfig};
 use device::EgressNic;
 pub use event::{LinkEvent, LinkEventKind};
 use frames::Frames;
+use multi_queue::MultiQueueNic;
 use wire::Wire;
 
 /// The queue of a link.
 type LinkQdisc = Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
+
+/// A ring of a link's NIC.
+type NicRing = Ring<SimNic, Box<dyn Limit>>;
 
 /// One direction of a link.
 pub struct Link {
@@ -50,6 +55,7 @@ pub struct Link {
 enum Egress {
     Wire(Box<Wire>),
     Nic(Box<EgressNic>),
+    MultiQueueNic(Box<MultiQueueNic>),
 }
 
 /// Counters of a link.
@@ -111,11 +117,10 @@ impl Link {
             })),
             Buffer::Qdisc(tree) => tree.clone().with_hash_key(0).build()?,
         };
-        let qdisc = Ledger::new(qdisc);
         let egress = match &config.nic {
-            None => Egress::Wire(Box::new(Wire::new(&config, qdisc))),
+            None => Egress::Wire(Box::new(Wire::new(&config, Ledger::new(qdisc)))),
             // It draws from an RNG of its own: the same frames are impaired with and without it.
-            Some(nic) => Egress::Nic(Box::new(EgressNic::new(nic, &config, qdisc, rng.clone())?)),
+            Some(nic) => Egress::of_nic(nic, &config, qdisc, rng.clone())?,
         };
         Ok(Self {
             egress,
@@ -169,9 +174,7 @@ impl Link {
             tracer.record(&LinkEvent::new(now, kind), packet.bytes());
             return wire.send_ahead(packet, now, &mut self.channel, frames);
         }
-        let qdisc = self.egress.qdisc_mut();
-        qdisc.enqueue(packet, now, &mut frames.drops);
-        let Backlog { packets, bytes } = qdisc.backlog();
+        let Backlog { packets, bytes } = self.egress.enqueue(packet, now, &mut frames.drops);
         frames.settle_drops(now, tracer);
         frames.stats.note_backlog(packets, bytes);
         self.serialize(now, tracer);
@@ -198,6 +201,7 @@ impl Link {
         match &mut self.egress {
             Egress::Wire(wire) => wire.advance(now, channel, frames, tracer),
             Egress::Nic(nic) => nic.advance(now, channel, frames, tracer),
+            Egress::MultiQueueNic(nic) => nic.advance(now, channel, frames, tracer),
         }
     }
 
@@ -230,35 +234,41 @@ impl Link {
         let egress = match &self.egress {
             Egress::Wire(wire) => wire.next_event(),
             Egress::Nic(nic) => nic.next_event(),
+            Egress::MultiQueueNic(nic) => nic.next_event(),
         };
         earliest(egress, self.channel.next_arrival())
     }
 
     /// Backlog of the queue.
     pub fn backlog(&self) -> Backlog {
-        self.egress.qdisc().backlog()
+        match &self.egress {
+            Egress::Wire(wire) => wire.qdisc().backlog(),
+            Egress::Nic(nic) => nic.port().backlog(),
+            Egress::MultiQueueNic(nic) => nic.backlog(),
+        }
     }
 
-    /// The ring of its NIC, if it has one.
+    /// The ring of its NIC, if it has one and only one.
     pub fn ring(&self) -> Option<&Ring<SimNic, Box<dyn Limit>>> {
         match &self.egress {
-            Egress::Wire(_) => None,
+            Egress::Wire(_) | Egress::MultiQueueNic(_) => None,
             Egress::Nic(nic) => Some(nic.port().ring()),
         }
     }
 
-    /// Counters of the ring of its NIC; zero without a NIC.
-    pub fn tx_stats(&self) -> TxStats {
+    /// Every ring of its NIC with its counters, in the order of the transmit queues.
+    pub(crate) fn rings(&self) -> Vec<(&NicRing, &TxStats)> {
         match &self.egress {
-            Egress::Wire(_) => TxStats::default(),
-            Egress::Nic(nic) => *nic.port().stats(),
+            Egress::Wire(_) => Vec::new(),
+            Egress::Nic(nic) => vec![(nic.port().ring(), nic.port().stats())],
+            Egress::MultiQueueNic(nic) => nic.queues().collect(),
         }
     }
 
-    /// The NIC, if it has one, for its medium.
+    /// The NIC, if it has one with one ring, for its medium.
     pub(crate) fn nic_mut(&mut self) -> Option<&mut SimNic> {
         match &mut self.egress {
-            Egress::Wire(_) => None,
+            Egress::Wire(_) | Egress::MultiQueueNic(_) => None,
             Egress::Nic(nic) => Some(nic.port_mut().ring_mut().device_mut()),
         }
     }
@@ -275,22 +285,55 @@ impl Link {
 
     /// Statistics of the qdisc.
     pub fn report(&self) -> Report {
-        self.egress.qdisc().inner().report()
+        match &self.egress {
+            Egress::Wire(wire) => wire.qdisc().inner().report(),
+            Egress::Nic(nic) => nic.port().qdisc().inner().report(),
+            Egress::MultiQueueNic(nic) => nic.report(),
+        }
     }
 }
 
 impl Egress {
-    fn qdisc(&self) -> &LinkQdisc {
-        match self {
-            Self::Wire(wire) => wire.qdisc(),
-            Self::Nic(nic) => nic.port().qdisc(),
-        }
+    fn of_nic(
+        nic: &LinkNicConfig,
+        link: &LinkConfig,
+        qdisc: Box<dyn DynQdisc<Packet<HeapFrame>>>,
+        rng: Pcg32,
+    ) -> Result<Self, ConfigError> {
+        Ok(match nic.access_categories {
+            None => Self::Nic(Box::new(EgressNic::new(
+                nic,
+                link,
+                Ledger::new(qdisc),
+                rng,
+            )?)),
+            Some(waking) => {
+                let nic = MultiQueueNic::new(nic, waking, link, qdisc, rng)?;
+                Self::MultiQueueNic(Box::new(nic))
+            }
+        })
     }
 
-    fn qdisc_mut(&mut self) -> &mut LinkQdisc {
+    /// Enqueues `packet`; returns the backlog with it.
+    fn enqueue(
+        &mut self,
+        packet: Packet<HeapFrame>,
+        now: Instant,
+        drops: &mut Drops<Packet<HeapFrame>>,
+    ) -> Backlog {
+        fn with<Q: Qdisc<Packet<HeapFrame>>>(
+            qdisc: &mut Q,
+            packet: Packet<HeapFrame>,
+            now: Instant,
+            drops: &mut Drops<Packet<HeapFrame>>,
+        ) -> Backlog {
+            qdisc.enqueue(packet, now, drops);
+            qdisc.backlog()
+        }
         match self {
-            Self::Wire(wire) => wire.qdisc_mut(),
-            Self::Nic(nic) => nic.port_mut().qdisc_mut(),
+            Self::Wire(wire) => with(wire.qdisc_mut(), packet, now, drops),
+            Self::Nic(nic) => with(nic.port_mut().qdisc_mut(), packet, now, drops),
+            Self::MultiQueueNic(nic) => with(nic.qdisc_mut(), packet, now, drops),
         }
     }
 }

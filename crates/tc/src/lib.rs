@@ -43,7 +43,7 @@ pub use kind::Kind;
 pub use report::{ClassShow, QdiscShow, Report, Value};
 pub use rules::{FilterWords, read_filter};
 pub use tautline_qdisc::{Common, units::parse_size};
-pub use tree::Tree;
+pub use tree::{Tree, TreeMq};
 pub use words::{ParseError, Word, Words};
 
 /// Makes the qdisc that `words` describe: its kind, then options and their values; or a whole

@@ -13,7 +13,7 @@ use tautline_sim::app::{
     SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{Applications, ConfigError};
-use tautline_stack::TcpConfig;
+use tautline_stack::{TcpConfig, UdpConfig};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
@@ -118,7 +118,11 @@ fn add(
             })?;
         }
         FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
-            let tcp = Arc::new(without_nagle(flow, defaults));
+            let tcp = without_nagle(flow, defaults);
+            let tcp = Arc::new(TcpConfig {
+                tos: flow.tos.unwrap_or(tcp.tos),
+                ..tcp
+            });
             let traffic = datagrams(flow, rng);
             let default = MessagesConfig::new(ends.called.clone(), remote, traffic);
             programs[ends.from].messages(MessagesConfig {
@@ -133,8 +137,14 @@ fn add(
         }
         FlowKind::Udp | FlowKind::Onoff => {
             let traffic = datagrams(flow, rng);
+            let default = UdpConfig::default();
+            let udp = UdpConfig {
+                tos: flow.tos.unwrap_or(default.tos),
+                ..default
+            };
             programs[ends.from].datagrams(DatagramsConfig {
                 when,
+                udp,
                 ..DatagramsConfig::new(ends.called.clone(), remote, traffic)
             })?;
             programs[ends.to].datagram_sink(DatagramSinkConfig::new(ends.called, ends.port))?;

@@ -36,7 +36,7 @@ use crate::plan::Point;
 use crate::recording::Run;
 use crate::run::capture::CaptureError;
 use crate::scenario::Document;
-use crate::scenario::document::{FlowKind, Link};
+use crate::scenario::document::{Back, FlowKind, Link};
 
 /// Longest delay of a cable that is passed over: less than what a row's shapers make.
 const SHORT: Duration = Duration::from_millis(1);
@@ -204,6 +204,16 @@ fn check(document: &Document) -> Result<(), RunError> {
         if delay.is_some_and(|delay| delay > SHORT) {
             return refuse(format!(
                 "link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"
+            ));
+        }
+        let ports = [Some(link.port()), back.map(Back::port)];
+        if ports
+            .iter()
+            .flatten()
+            .any(|port| port.access_categories.is_some())
+        {
+            return refuse(format!(
+                "link {name}: a veth pair has no ring for each access category; leave `access_categories` out"
             ));
         }
         let lossy = [link.loss, link.duplicate, link.corrupt, link.reorder]

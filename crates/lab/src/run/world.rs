@@ -5,6 +5,7 @@ mod air;
 use std::time::Duration;
 
 use tautline_base::{Rate, Tso};
+use tautline_bql::Waking;
 use tautline_sim::topology::{Cable, HostNode, Topology};
 use tautline_sim::{
     Buffer, Coalesce, Impairments, LinkConfig, LinkNicConfig, NicConfig, Probability, RingLimit,
@@ -12,7 +13,7 @@ use tautline_sim::{
 use tautline_tc::{Kind, Tree};
 
 use crate::scenario::Document;
-use crate::scenario::document::{Back, Host, Link, Port};
+use crate::scenario::document::{Back, Host, Link, Port, Wake};
 use crate::scenario::units::{FromWords, RateValue, Time};
 
 /// The network of `document`, which has been checked.
@@ -108,6 +109,10 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
         coalesce: coalesce(port),
         late: port.late.map_or(default.late, |time| time.0),
         limit: ring_limit(port),
+        access_categories: port.access_categories.map(|wake| match wake {
+            Wake::Child => Waking::Child,
+            Wake::Root => Waking::Root,
+        }),
     };
     let framing = port.framing.map_or(wire.framing, |size| size.0);
     LinkConfig {

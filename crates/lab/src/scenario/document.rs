@@ -20,7 +20,7 @@ pub(crate) use air::{Guard, Lte, Standard, Width, Wifi};
 pub(crate) use figure::{BoxSpan, Figure, FigureError, Kind, Shown, describe};
 pub(crate) use flent::FlentTest;
 pub(crate) use flow::{Flow, FlowKind, Over};
-pub(crate) use network::{Back, Host, Link, Port, Router};
+pub(crate) use network::{Back, Host, Link, Port, Router, Wake};
 pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 
 /// The `paper` of an experiment that no paper describes.

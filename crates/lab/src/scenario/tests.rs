@@ -342,6 +342,16 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:23:8: link.client-router.loss: ",
         ),
         (
+            "qdisc = \"fq_codel\"",
+            "qdisc = \"fq_codel\"\naccess_categories = \"child\"",
+            "it.toml:29:21: link.router-server.access_categories: `child` needs the qdisc `mq queues 4`",
+        ),
+        (
+            "qdisc = \"pfifo_fast\"",
+            "qdisc = \"pfifo_fast\"\naccess_categories = \"root\"",
+            "it.toml:14:21: host.client.access_categories: only a router's NIC has several rings",
+        ),
+        (
             "rate = \"1gbit\"",
             "back = { rate = \"0bit\" }",
             "it.toml:23:17: link.client-router.back.rate: a rate above 0",

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
+use tautline_bql::Waking;
 use tautline_tc::Tree;
 
 use crate::config_error::ConfigError;
@@ -91,6 +92,10 @@ pub struct LinkNicConfig {
     pub late: Duration,
     /// The limit on the bytes in the ring. Default dynamic queue limits.
     pub limit: RingLimit,
+    /// The NIC has a ring with a limit of its own for each access category, and a ring with free
+    /// space again wakes this part of the qdisc. [`Waking::Child`] needs `mq queues 4`. Default
+    /// none: one ring.
+    pub access_categories: Option<Waking>,
 }
 
 impl Default for LinkNicConfig {
@@ -104,6 +109,7 @@ impl Default for LinkNicConfig {
             coalesce,
             late: Duration::ZERO,
             limit,
+            access_categories: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 use tautline_base::headers::ETHERNET_HEADER;
-use tautline_base::{HeapFrame, Instant, Packet};
+use tautline_base::{HeapFrame, Instant, Packet, Qdisc};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_stack::Tracer;
 
@@ -27,12 +27,64 @@ pub(super) struct EgressNic {
     port: LinkPort,
     /// Cost of moving a packet from the queue to the ring.
     copy: Duration,
-    late: Duration,
-    /// Draws interrupt latencies.
-    rng: Pcg32,
-    /// When the driver services the pending interrupt.
-    serviced_at: Option<Instant>,
+    driver: Driver,
     done: Vec<Packet<HeapFrame>>,
+}
+
+/// The NIC of a link that `config` describes.
+pub(super) fn nic_config(config: &LinkNicConfig, link: &LinkConfig) -> NicConfig {
+    NicConfig {
+        mtu: HeapFrame::LEN - ETHERNET_HEADER,
+        tx_ring: config.ring,
+        restart: config.restart,
+        ring_bytes: config.ring_bytes,
+        // It never receives.
+        rx_ring: 1,
+        rx_delay: Duration::ZERO,
+        rate: link.rate,
+        schedule: link.schedule.clone(),
+        tx_packet_time: Duration::ZERO,
+        rx_frame_time: Duration::ZERO,
+        framing: link.framing,
+        coalesce: config.coalesce,
+        tso: None,
+    }
+}
+
+/// The driver of a link's NIC, which answers interrupts late.
+pub(super) struct Driver {
+    /// Maximum latency.
+    late: Duration,
+    /// Draws latencies.
+    rng: Pcg32,
+    serviced_at: Option<Instant>,
+}
+
+impl Driver {
+    pub(super) fn new(late: Duration, rng: Pcg32) -> Self {
+        Self {
+            late,
+            rng,
+            serviced_at: None,
+        }
+    }
+
+    /// An interrupt at `now`, which the next service answers.
+    pub(super) fn interrupt(&mut self, now: Instant) {
+        if self.serviced_at.is_none() {
+            self.serviced_at = Some(now + draw_latency(self.late, &mut self.rng));
+        }
+    }
+
+    /// When the driver services the pending interrupt.
+    pub(super) fn serviced_at(&self) -> Option<Instant> {
+        self.serviced_at
+    }
+
+    /// True once the driver services the pending interrupt.
+    pub(super) fn services(&mut self, now: Instant) -> bool {
+        self.serviced_at.take_if(|at| *at <= now).is_some()
+    }
 }
 
 impl EgressNic {
@@ -42,28 +94,11 @@ impl EgressNic {
         qdisc: LinkQdisc,
         rng: Pcg32,
     ) -> Result<Self, ConfigError> {
-        let nic = NicConfig {
-            mtu: HeapFrame::LEN - ETHERNET_HEADER,
-            tx_ring: config.ring,
-            restart: config.restart,
-            ring_bytes: config.ring_bytes,
-            // It never receives.
-            rx_ring: 1,
-            rx_delay: Duration::ZERO,
-            rate: link.rate,
-            schedule: link.schedule.clone(),
-            tx_packet_time: Duration::ZERO,
-            rx_frame_time: Duration::ZERO,
-            framing: link.framing,
-            coalesce: config.coalesce,
-            tso: None,
-        };
+        let nic = SimNic::new(nic_config(config, link))?;
         Ok(Self {
-            port: Port::new(qdisc, Ring::new(SimNic::new(nic)?, config.limit.build()?)),
+            port: Port::new(qdisc, Ring::new(nic, config.limit.build()?)),
             copy: config.copy,
-            late: config.late,
-            rng,
-            serviced_at: None,
+            driver: Driver::new(config.late, rng),
             done: Vec::new(),
         })
     }
@@ -80,7 +115,10 @@ impl EgressNic {
         let nic = self.port.ring().device();
         // Frames that a medium drops or loses interrupt between two events.
         let interrupt = nic.interrupting().then_some(Instant::ZERO);
-        let nic = earliest(earliest(nic.next_event(), self.serviced_at), interrupt);
+        let nic = earliest(
+            earliest(nic.next_event(), self.driver.serviced_at()),
+            interrupt,
+        );
         earliest(nic, self.port.ready_at())
     }
 
@@ -101,17 +139,16 @@ impl EgressNic {
             };
             channel.depart(packet, at, frames, tracer);
         });
-        if nic.take_interrupt() && self.serviced_at.is_none() {
-            self.serviced_at = Some(now + draw_latency(self.late, &mut self.rng));
+        if nic.take_interrupt() {
+            self.driver.interrupt(now);
         }
-        if self.serviced_at.is_some_and(|at| at <= now) {
-            self.serviced_at = None;
+        if self.driver.services(now) {
             self.port.reap(now, &mut self.done);
             self.done.drain(..).for_each(|packet| frames.settle(packet));
         }
         let mut clock = now;
         let dequeue = |qdisc: &mut LinkQdisc| {
-            let packet = frames.dequeue(qdisc, clock, tracer)?;
+            let packet = frames.dequeue(clock, tracer, |drops| qdisc.dequeue(clock, drops))?;
             clock += self.copy;
             Some(packet)
         };

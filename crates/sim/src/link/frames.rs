@@ -1,9 +1,9 @@
 //! [`Frames`]: a link's own frames, and its counters.
 
-use tautline_base::{Drops, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool, Qdisc};
+use tautline_base::{Drops, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool};
 use tautline_stack::Tracer;
 
-use super::{LinkEvent, LinkEventKind, LinkQdisc, LinkStats};
+use super::{LinkEvent, LinkEventKind, LinkStats};
 use crate::classify;
 
 pub(super) struct Frames {
@@ -69,14 +69,14 @@ impl Frames {
         Packet::new(frame, len as u32)
     }
 
-    /// The next packet of `qdisc`, as it will be on the wire.
+    /// The packet that `dequeue` takes out of the qdisc, as it will be on the wire.
     pub(super) fn dequeue(
         &mut self,
-        qdisc: &mut LinkQdisc,
         now: Instant,
         tracer: &mut impl Tracer<LinkEvent>,
+        dequeue: impl FnOnce(&mut Drops<Packet<HeapFrame>>) -> Option<Packet<HeapFrame>>,
     ) -> Option<Packet<HeapFrame>> {
-        let next = qdisc.dequeue(now, &mut self.drops);
+        let next = dequeue(&mut self.drops);
         self.settle_drops(now, tracer);
         let mut packet = next?;
         if Ecn::of_tos(packet.tos()) == Ecn::Ce

@@ -147,7 +147,8 @@ impl Wire {
         if self.tail_drop.is_some() && self.qdisc.backlog().packets == 0 {
             return false;
         }
-        let Some(packet) = frames.dequeue(&mut self.qdisc, now, tracer) else {
+        let next = frames.dequeue(now, tracer, |drops| self.qdisc.dequeue(now, drops));
+        let Some(packet) = next else {
             return false;
         };
         // The frame's fate is known when its first bit leaves, and nothing depends on the time of

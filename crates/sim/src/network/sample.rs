@@ -26,9 +26,9 @@ pub enum PortId {
 pub struct PortSample {
     /// Backlog of the qdisc.
     pub backlog: Backlog,
-    /// Occupancy of the device's ring. Zero for a link without a NIC.
+    /// Occupancy of the device's rings. Zero for a link without a NIC.
     pub ring: Backlog,
-    /// Limit on the bytes in the ring: [`Bytes::MAX`] without a limit.
+    /// Limit on the bytes in the rings: [`Bytes::MAX`] without a limit.
     pub limit: Bytes,
     /// Packets that the qdisc dropped.
     pub drops: u64,
@@ -40,7 +40,7 @@ pub struct PortSample {
     pub sent_packets: u64,
     /// Bytes sent onto the wire, without framing.
     pub sent: Bytes,
-    /// Counters of the ring. Zero for a link without a NIC.
+    /// Counters of the rings. Zero for a link without a NIC.
     pub tx: TxStats,
 }
 
@@ -116,16 +116,24 @@ fn sample_host<R: Record>(endpoint: &Endpoint<'_, R>) -> PortSample {
 
 fn sample_link(link: &Link) -> PortSample {
     let stats = link.stats();
+    let (mut ring, mut limit, mut tx) = (Backlog::default(), None, TxStats::default());
+    for (queue, counts) in link.rings() {
+        let Backlog { packets, bytes } = occupancy(queue);
+        ring.packets += packets;
+        ring.bytes += bytes;
+        limit = Some(limit.unwrap_or(Bytes::ZERO) + queue.limit().limit());
+        tx += *counts;
+    }
     PortSample {
         backlog: link.backlog(),
-        ring: link.ring().map_or_else(Backlog::default, occupancy),
-        limit: link.ring().map_or(Bytes::MAX, |ring| ring.limit().limit()),
+        ring,
+        limit: limit.unwrap_or(Bytes::MAX),
         drops: stats.drops(),
         marks: stats.marked,
         sojourn: stats.sojourn,
         sent_packets: stats.sent,
         sent: stats.sent_bytes,
-        tx: link.tx_stats(),
+        tx,
     }
 }
 

@@ -44,6 +44,29 @@ fn a_script_fills_the_queues() {
 }
 
 #[test]
+fn a_driver_chooses_the_queue() {
+    let tree: Tree = "qdisc root handle 1: mq queues 2; qdisc parent 1:2 handle 9: fq_codel"
+        .parse()
+        .expect("a tree");
+    let last = |_: &Probe, queues: usize| queues - 1;
+    let (mut mq, mut drops, now) = (
+        tree.build_mq(last).expect("valid").expect("an mq"),
+        Drops::new(),
+        Instant::ZERO,
+    );
+    let kinds: Vec<_> = mq
+        .classes()
+        .map(|(_, child, _)| child.report().kind)
+        .collect();
+    assert_eq!(kinds, ["pfifo_fast", "fq_codel"]);
+    mq.enqueue(Probe::new(0), now, &mut drops);
+    assert!(mq.dequeue_from(0, now, &mut drops).is_none());
+    assert!(mq.dequeue_from(1, now, &mut drops).is_some());
+    let fifo: Tree = "pfifo".parse().expect("a tree");
+    assert!(fifo.build_mq(last).expect("valid").is_none());
+}
+
+#[test]
 fn children_can_be_changed() {
     let tree = "qdisc root handle 1: mq queues 4; qdisc parent 1:3 pfifo limit 1";
     let (mut mq, mut drops, now) = (

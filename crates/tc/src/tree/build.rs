@@ -8,10 +8,10 @@ use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
     Bfifo, Cake, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf,
-    bfifo, htb, pfifo, pfifo_fast,
+    bfifo, htb, mq, pfifo, pfifo_fast,
 };
 
-use super::{Class, ClassConfig, Node};
+use super::{Class, ClassConfig, Node, TreeMq};
 use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::kind::{Kind, seat};
 
@@ -43,17 +43,22 @@ pub(super) fn build<P: Item + Send + 'static>(
     nodes: &[Node],
     hash_key: Option<u64>,
 ) -> Result<Boxed<P>, Refusal> {
-    let below = nodes
-        .iter()
-        .enumerate()
-        .filter_map(|(at, node)| Some((node.parent?, at)))
-        .collect();
-    let builder = Builder {
-        nodes,
-        hash_key,
-        below,
+    Builder::new(nodes, hash_key).node(0)
+}
+
+/// Makes the root with `choose` in place of the flow, if it is `mq`.
+pub(super) fn build_mq<P: Item + Send + 'static, F: Fn(&P, usize) -> usize>(
+    nodes: &[Node],
+    choose: F,
+) -> Result<Option<TreeMq<P, F>>, Refusal> {
+    let root = &nodes[0];
+    let Kind::Mq(config) = &root.kind else {
+        return Ok(None);
     };
-    builder.node(0)
+    let children = Builder::new(nodes, None).queues(root, config)?;
+    Mq::choosing(root.handle, children, choose)
+        .map(Some)
+        .map_err(|error| Refusal::new(root, 0, None, error))
 }
 
 struct Builder<'a> {
@@ -63,7 +68,20 @@ struct Builder<'a> {
     below: BTreeMap<ClassId, usize>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(nodes: &'a [Node], hash_key: Option<u64>) -> Self {
+        let below = nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(at, node)| Some((node.parent?, at)))
+            .collect();
+        Self {
+            nodes,
+            hash_key,
+            below,
+        }
+    }
+
     /// The qdisc at `at`, with all that is below it.
     fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
@@ -82,13 +100,8 @@ impl Builder<'_> {
                 Ok(seated(prio, node))
             }
             Kind::Mq(config) => {
-                let queues: Result<Vec<_>, _> = (1..=config.queues)
-                    .map(|queue| self.child(node, queue, three))
-                    .collect();
-                Ok(seated(
-                    Mq::new(node.handle, queues?).map_err(refused)?,
-                    node,
-                ))
+                let queues = self.queues(node, &config)?;
+                Ok(seated(Mq::new(node.handle, queues).map_err(refused)?, node))
             }
             Kind::Htb(config) => self.htb(at, config),
             Kind::Drr(_) => self.drr(at),
@@ -123,6 +136,17 @@ impl Builder<'_> {
                 .build_at(node.parent.map(|_| node.id()))
                 .map_err(refused),
         }
+    }
+
+    /// The children of `mq`.
+    fn queues<P: Item + Send + 'static>(
+        &self,
+        node: &Node,
+        config: &mq::Config,
+    ) -> Result<Vec<Boxed<P>>, Refusal> {
+        (1..=config.queues)
+            .map(|queue| self.child(node, queue, three))
+            .collect()
     }
 
     fn htb<P: Item + Send + 'static>(

@@ -31,7 +31,7 @@ use core::str::FromStr;
 use tautline_base::{Item, Packet};
 
 use tautline_qdisc::filter::Filters;
-use tautline_qdisc::{ClassId, drr, htb};
+use tautline_qdisc::{ClassId, Mq, drr, htb};
 
 use crate::discipline::DynQdisc;
 use crate::kind::{Kind, write_words};
@@ -168,9 +168,28 @@ impl Tree {
     /// # Errors
     /// If a qdisc refuses a value.
     pub fn build<P: Item + Send + 'static>(&self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-        build::build(&self.nodes, None)
-            .map_err(|refusal| ParseError::refused(refusal.kind, 0..0, refusal.error))
+        build::build(&self.nodes, None).map_err(refused)
     }
+
+    /// Makes an `mq` root for a driver of several transmit queues: `choose` returns the queue of a
+    /// packet, given the packet and the number of queues. `None` if the root is of another kind.
+    ///
+    /// # Errors
+    /// If a qdisc refuses a value.
+    pub fn build_mq<P, F>(&self, choose: F) -> Result<Option<TreeMq<P, F>>, ParseError>
+    where
+        P: Item + Send + 'static,
+        F: Fn(&P, usize) -> usize,
+    {
+        build::build_mq(&self.nodes, choose).map_err(refused)
+    }
+}
+
+/// An `mq` of any qdiscs, whose queues `F` chooses.
+pub type TreeMq<P, F> = Mq<P, Box<dyn DynQdisc<P>>, F>;
+
+fn refused(refusal: build::Refusal) -> ParseError {
+    ParseError::refused(refusal.kind, 0..0, refusal.error)
 }
 
 impl From<Kind> for Tree {

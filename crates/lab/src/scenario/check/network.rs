@@ -1,7 +1,9 @@
 //! Nodes and cables: names that exist, once; a network that is a tree with hosts at its ends; ports
 //! only where there is one.
 
-use super::super::document::{Document, Port};
+use tautline_tc::Kind;
+
+use super::super::document::{Document, Host, Port, Wake};
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
 use super::{Subject, check_name};
@@ -13,7 +15,7 @@ const LARGEST_RING: usize = 1 << 20;
 /// Most frames of a host: two gibibytes.
 const MOST_FRAMES: usize = 1 << 20;
 /// Keys of a port, in the order of validation.
-const PORT: [&str; 10] = [
+const PORT: [&str; 11] = [
     "qdisc",
     "ring",
     "ring_bytes",
@@ -24,6 +26,7 @@ const PORT: [&str; 10] = [
     "coalesce_frames",
     "coalesce_time",
     "late",
+    "access_categories",
 ];
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
@@ -77,15 +80,26 @@ fn nodes(subject: &Subject<'_>) -> Result<(), Fault> {
             format_args!("a number from 64 to {MOST_FRAMES} is wanted"),
         )?;
         port(subject, host.port(), &path, 1)?;
+        router_only(subject, host, &path)?;
+    }
+    Ok(())
+}
+
+/// Keys of a port that only a router has.
+fn router_only(subject: &Subject<'_>, host: &Host, path: &[Step<'_>; 2]) -> Result<(), Fault> {
+    for (key, written, what) in [
+        ("copy", host.copy.is_some(), "driver takes time"),
+        ("late", host.late.is_some(), "driver can be late"),
+        (
+            "access_categories",
+            host.access_categories.is_some(),
+            "NIC has several rings",
+        ),
+    ] {
         subject.require(
-            host.copy.is_none(),
-            &at("copy"),
-            "only a router's driver takes time: say it of a link",
-        )?;
-        subject.require(
-            host.late.is_none(),
-            &at("late"),
-            "only a router's driver can be late: say it of a link",
+            !written,
+            &[path[0], path[1], Key(key)],
+            format_args!("only a router's {what}: say it of a link"),
         )?;
     }
     Ok(())
@@ -143,6 +157,7 @@ fn one_way(
             keys.coalesce_frames.is_some(),
             keys.coalesce_time.is_some(),
             keys.late.is_some(),
+            keys.access_categories.is_some(),
         ]);
         for (key, written) in written {
             let path = [path, &[Key(key)]].concat();
@@ -184,7 +199,21 @@ fn port(
     let framing = port.framing.is_none_or(|framing| framing.0.get() <= 1000);
     subject.require(framing, &at("framing"), "at most 1000b are wanted")?;
     let frames = port.coalesce_frames.is_none_or(|frames| frames > 0);
-    subject.require(frames, &at("coalesce_frames"), "at least 1 is wanted")
+    subject.require(frames, &at("coalesce_frames"), "at least 1 is wanted")?;
+    let child_of_each = || {
+        let root = port.qdisc.map(|tree| tree.0.root());
+        matches!(root, Some(Kind::Mq(config)) if config.queues == 4)
+    };
+    subject.require(
+        port.access_categories != Some(Wake::Child) || child_of_each(),
+        &at("access_categories"),
+        "`child` needs the qdisc `mq queues 4`",
+    )?;
+    subject.require(
+        port.access_categories.is_none() || port.ring != Some(0),
+        &at("access_categories"),
+        "without a NIC there are no rings: leave ring = 0 out",
+    )
 }
 
 /// All nodes hang together without a loop, and a host has one cable.

@@ -18,9 +18,9 @@ macro_rules! table {
         impl $name {
             /// The keys of its port.
             pub fn port(&self) -> Port<'_> {
-                let Self { ring, ring_bytes, restart, copy, framing, coalesce_frames, coalesce_time, late, .. } = *self;
+                let Self { ring, ring_bytes, restart, copy, framing, coalesce_frames, coalesce_time, late, access_categories, .. } = *self;
                 let (qdisc, ring_limit) = (self.qdisc.as_ref(), self.ring_limit.as_ref());
-                Port { qdisc, ring, ring_bytes, ring_limit, restart, copy, framing, coalesce_frames, coalesce_time, late }
+                Port { qdisc, ring, ring_bytes, ring_limit, restart, copy, framing, coalesce_frames, coalesce_time, late, access_categories }
             }
         }
     };
@@ -72,6 +72,9 @@ macro_rules! table {
             pub coalesce_time: Option<Time>,
             /// Longest the driver takes to answer the interrupt.
             pub late: Option<Time>,
+            /// A router's NIC has a ring for each of Wi-Fi's four access categories, and one with
+            /// free space again wakes this part of the qdisc. Default: one ring.
+            pub access_categories: Option<Wake>,
         }
     };
 }
@@ -153,6 +156,18 @@ pub struct Port<'a> {
     pub coalesce_time: Option<Time>,
     /// Longest the driver takes to answer.
     pub late: Option<Time>,
+    /// A ring for each access category.
+    pub access_categories: Option<Wake>,
+}
+
+/// The part of a qdisc that a transmit queue with free space again wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wake {
+    /// The queue's own child.
+    Child,
+    /// The root.
+    Root,
 }
 
 /// Values of `ring_limit`: `dql`, `off`, `push`, `push:SIZE` (what should be in flight),
