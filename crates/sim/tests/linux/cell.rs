@@ -50,7 +50,7 @@ impl Cell {
     pub(crate) fn tree(&self, seed: u64) -> String {
         let (mbit, burst) = (self.mbit, (self.mbit * 125).max(1600));
         let leaf = match self.qdisc.as_str() {
-            "cake" => return format!("cake bandwidth {mbit}mbit"),
+            "cake" => return format!("cake linux bandwidth {mbit}mbit seed {seed}"),
             "pfifo100" => "pfifo limit 100".into(),
             "pfifo1000" => "pfifo limit 1000".into(),
             // The timer of a kernel with 100 ticks a second; it has run since long before the first
