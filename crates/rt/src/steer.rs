@@ -5,7 +5,7 @@
 //! do ARP replies. Therefore each host opens connections from ports of its own ([`own_port`]), and a device
 //! passes packets to those ports on to the device of their host. It copies to all what every host
 //! needs: ARP replies, neighbor advertisements, ICMP errors. If RSS changes, segments of an accepted
-//! connection follow it to the host that accepted it ([`accepted`]).
+//! connection follow it to the host that accepted it.
 //!
 //! RSS goes on to deliver to the queue of a host that has ended. A device that is dropped is therefore
 //! served by another of its group, to whose host its packets then are as if they had arrived there.
