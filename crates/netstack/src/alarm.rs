@@ -1,11 +1,7 @@
 //! [`Alarm`]: wakes the task of a stack at its deadline.
 //!
-//! tokio's timers measure milliseconds, but a shaper of 20 Mbit/s sends a packet every 0.6: a task that
-//! yielded until then would use a processor whole, and be the last to run on a busy one. In Linux a
-//! timerfd (timerfd_create(2)) measures shorter waits.
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-mod exact;
+//! tokio's timers measure milliseconds, but a shaper of 20 Mbit/s sends a packet every 0.6: until then the
+//! task yields, and so uses a processor whole.
 
 use std::pin::Pin;
 use std::task::Context;
@@ -14,9 +10,6 @@ use std::time::Duration;
 use tautline_base::{Instant, Wake as Wakeup};
 use tautline_rt::{Clock, Next};
 use tokio::time::{Sleep, sleep};
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-use exact::Exact;
 
 /// The shortest wait that tokio's timers measure.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
@@ -47,9 +40,6 @@ pub(crate) struct Alarm {
     clock: Clock,
     timer: Pin<Box<Sleep>>,
     set_for: Option<Instant>,
-    /// Made for the first short wait.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    exact: Option<Exact>,
 }
 
 impl Alarm {
@@ -58,8 +48,6 @@ impl Alarm {
             clock,
             timer: Box::pin(sleep(Duration::ZERO)),
             set_for: None,
-            #[cfg(any(target_os = "linux", target_os = "android"))]
-            exact: None,
         }
     }
 
@@ -73,7 +61,7 @@ impl Alarm {
             return Rest::Again;
         }
         if wait < SHORTEST_SLEEP {
-            return self.rest_briefly(at, wait, context);
+            return Rest::Yield;
         }
         if self.set_for.is_none_or(|set_for| set_for > at) {
             self.timer.set(sleep(wait));
@@ -84,20 +72,5 @@ impl Alarm {
         }
         self.set_for = None;
         Rest::Again
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn rest_briefly(&mut self, at: Instant, wait: Duration, context: &mut Context<'_>) -> Rest {
-        if self.exact.is_none() {
-            self.exact = Exact::new().ok();
-        }
-        // A process without descriptors left yields.
-        let exact = self.exact.as_mut();
-        exact.map_or(Rest::Yield, |exact| exact.rest(at, wait, context))
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn rest_briefly(&mut self, _at: Instant, _wait: Duration, _: &mut Context<'_>) -> Rest {
-        Rest::Yield
     }
 }
