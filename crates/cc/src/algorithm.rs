@@ -9,6 +9,7 @@ use core::str::FromStr;
 
 use crate::bbr::{self, Bbr};
 use crate::bbr3::{self, Bbr3};
+use crate::careful_resume::CarefulResume;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
@@ -87,6 +88,19 @@ impl Algorithm {
 
     /// A controller for one connection.
     pub fn build(self, config: &Config) -> Box<dyn Controller> {
+        let controller = self.build_plain(config);
+        let beta = match self {
+            Self::Reno => 5,
+            Self::Cubic | Self::CubicSearch | Self::CubicLinux => 7,
+            _ => return controller,
+        };
+        match config.resume {
+            Some(saved) => Box::new(CarefulResume::new(controller, saved, beta, config)),
+            None => controller,
+        }
+    }
+
+    fn build_plain(self, config: &Config) -> Box<dyn Controller> {
         match self {
             Self::Reno => Box::new(Reno::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),

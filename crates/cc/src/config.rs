@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tautline_base::Bytes;
 
+use crate::careful_resume::SavedPath;
 use crate::pacing::PacingRatios;
 
 /// Parameters that every controller of this crate shares.
@@ -29,6 +30,9 @@ pub struct Config {
     /// Clock resolution of [`CubicLinux`](crate::CubicLinux), one jiffy. 1 ms (`CONFIG_HZ=1000`);
     /// zero counts as a nanosecond.
     pub tick: Duration,
+    /// Resume this path in the slow start of Reno and CUBIC, in all variants; other controllers
+    /// ignore it. None.
+    pub resume: Option<SavedPath>,
     /// Seed of random decisions (BBR's first phase, the time between its probes). One per
     /// connection; the same seed and the same acknowledgments give the same connection. 0.
     pub seed: u64,
@@ -45,6 +49,7 @@ impl Config {
             abe: false,
             paced: true,
             tick: Duration::from_millis(1),
+            resume: None,
             seed: 0,
         }
     }

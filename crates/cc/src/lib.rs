@@ -24,6 +24,7 @@ extern crate alloc;
 mod algorithm;
 pub mod bbr;
 pub mod bbr3;
+pub mod careful_resume;
 mod config;
 mod controller;
 pub mod cubic;
@@ -51,6 +52,7 @@ mod windowed_max;
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
+pub use careful_resume::{CarefulResume, SavedPath};
 pub use config::Config;
 pub use controller::{
     Ack, Congestion, CongestionState, Controller, Ecn, Idle, Loss, Model, Recovery, Signal,

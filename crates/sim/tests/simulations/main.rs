@@ -9,6 +9,7 @@ mod apps;
 mod attribution;
 mod cc_bbr;
 mod cc_bbr3;
+mod cc_resume;
 mod cc_window;
 mod common;
 mod contest;
