@@ -74,6 +74,10 @@ pub const CASES: &[(&str, &str)] = &[
         "mq",
         "mq queues 2; qdisc parent 1:1 pfifo limit 10000; qdisc parent 1:2 pfifo limit 10000",
     ),
+    (
+        "cake_mq",
+        "cake_mq queues 2 bandwidth 100gbit besteffort memlimit 1gb",
+    ),
 ];
 
 /// Whether [`BACKLOG`] packets of so many flows may wait in the qdisc: SFQ holds at most 127

@@ -187,6 +187,16 @@ impl<P> Cake<P> {
         self.memory.limit = self.config.memory_limit(self.rate);
     }
 
+    /// Holds the link at `part` of the configured rate, which other instances share. COBALT and the
+    /// memory limit stay those of the whole.
+    pub(crate) fn set_part(&mut self, part: Rate) {
+        self.rate = part;
+        self.shaper.set_rate(part);
+        for (number, tin) in self.tins.iter_mut().enumerate() {
+            tin.set_threshold(self.config.tins.threshold(number, part));
+        }
+    }
+
     /// The tin whose turn it is, if a packet may leave.
     fn turn(&mut self, now: Instant) -> Option<usize> {
         if self.backlog.is_empty() {

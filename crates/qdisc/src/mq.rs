@@ -40,7 +40,7 @@ impl Default for Config {
 }
 
 /// Scales the flow hash to the number of queues.
-fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
+pub(crate) fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
     // Mix first: the flow hash may vary in its low bits only.
     let spread = packet.flow_hash().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((spread * queues as u64) >> 32) as usize
@@ -140,6 +140,21 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
     /// The qdisc of device queue `queue`, if there is such a queue.
     pub fn child(&self, queue: usize) -> Option<&Q> {
         (queue < self.queues.len()).then(|| self.queues.child(queue))
+    }
+
+    /// Calls `call` with the qdisc of device queue `queue`, which exists.
+    pub(crate) fn with_queue<R>(
+        &mut self,
+        queue: usize,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> R {
+        self.queues.with(queue, drops, call)
+    }
+
+    /// Its name.
+    pub(crate) fn id(&self) -> ClassId {
+        self.queues.handle()
     }
 
     /// Replaces the qdisc of a device queue; the packets queued there go to `drops`.

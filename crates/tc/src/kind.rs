@@ -8,10 +8,10 @@ use core::str::FromStr;
 use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
-    Bfifo, Blue, Cake, ClassId, Cobalt, Codel, Drr, DualPi2, Fifo, Fq, FqCodel, FqPie, Htb, Mq,
-    Netem, Pfifo, PfifoFast, PfifoHeadDrop, Pie, Prio, Red, Sfq, Stats, Tbf, bfifo, blue, cake,
-    cobalt, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, htb, mq, netem, pfifo, pfifo_fast,
-    pfifo_head_drop, pie, prio, red, sfq, tbf,
+    Bfifo, Blue, Cake, CakeMq, ClassId, Cobalt, Codel, Drr, DualPi2, Fifo, Fq, FqCodel, FqPie, Htb,
+    Mq, Netem, Pfifo, PfifoFast, PfifoHeadDrop, Pie, Prio, Red, Sfq, Stats, Tbf, bfifo, blue, cake,
+    cake_mq, cobalt, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, htb, mq, netem, pfifo,
+    pfifo_fast, pfifo_head_drop, pie, prio, red, sfq, tbf,
 };
 
 use crate::discipline::{Change, DynQdisc, Inspect};
@@ -137,6 +137,8 @@ kinds! {
     Mq(mq::Config), |config: mq::Config| {
         Mq::<P, Box<dyn DynQdisc<P>>>::with(ALONE, &config, || Box::new(PfifoFast::new(pfifo_fast::Config::default())))
     };
+    /// One `cake` per device queue, all at a common rate.
+    CakeMq(cake_mq::Config), |config| CakeMq::<P>::new(ALONE, config);
     /// An emulated path.
     Netem(netem::Config), Netem::<P, Box<dyn DynQdisc<P>>>::new;
 }
@@ -148,6 +150,7 @@ impl Kind {
     pub fn with_hash_key(mut self, key: u64) -> Self {
         let secret = match &mut self {
             Self::Cake(config) => &mut config.perturbation,
+            Self::CakeMq(config) => &mut config.cake.perturbation,
             Self::FqCodel(config) => &mut config.perturbation,
             Self::FqPie(config) => &mut config.perturbation,
             Self::Sfq(config) => &mut config.seed,

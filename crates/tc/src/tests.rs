@@ -2,6 +2,7 @@
 
 mod blue;
 mod cake;
+mod cake_mq;
 mod cobalt;
 mod drr;
 mod dualpi2;

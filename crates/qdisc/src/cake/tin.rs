@@ -117,9 +117,8 @@ impl Tin {
 
     /// Takes its parameters from those of the whole, whose rate is `rate`.
     pub(super) fn configure(&mut self, config: &Config, tin: usize, rate: Rate) {
-        self.threshold = config.tins.threshold(tin, rate);
+        self.set_threshold(config.tins.threshold(tin, rate));
         self.quantum = config.tins.quantum(tin);
-        self.clock.pace = Pace::new(self.threshold);
         self.flow_quantum = flow_quantum(self.threshold);
         let mtu = u32::try_from(config.mtu.get()).expect("checked to be at most 1 MiB");
         let mtu_time =
@@ -127,6 +126,12 @@ impl Tin {
         self.aqm
             .set_params(config.cobalt(mtu_time))
             .expect("a checked configuration");
+    }
+
+    /// Sets the rate below which it goes first; zero is no limit.
+    pub(super) fn set_threshold(&mut self, threshold: Rate) {
+        self.threshold = threshold;
+        self.clock.pace = Pace::new(threshold);
     }
 
     /// Counts hosts as `isolation` asks: flows leave the hosts that no longer matter, and join new

@@ -3,6 +3,7 @@
 mod aqm_fifo;
 mod blue;
 mod cake;
+mod cake_mq;
 mod cobalt;
 mod codel;
 mod drr;
@@ -23,6 +24,9 @@ mod sfq;
 mod tbf;
 mod wrappers;
 
+use alloc::vec::Vec;
+
+use tautline_base::{Item, Qdisc};
 use tautline_qdisc::{ClassId, Common};
 
 use crate::discipline::Inspect;
@@ -41,6 +45,28 @@ fn class_report<Q: Inspect>(kind: &'static str, class: (ClassId, &Q, Common)) ->
         id: Some(id),
         common: Some(common),
         children: alloc::vec![queue.report()],
+        ..Report::default()
+    }
+}
+
+/// The report of `root`, whose packets and bytes sent are those of all `classes`, as in Linux.
+fn sum_of_classes<P: Item>(handle: u16, root: &impl Qdisc<P>, classes: Vec<Report>) -> Report {
+    let mut common = Common {
+        backlog: root.backlog(),
+        ..Common::default()
+    };
+    for class in classes.iter().filter_map(|class| class.common) {
+        common.sent_bytes += class.sent_bytes;
+        common.sent_packets += class.sent_packets;
+        common.drops += class.drops;
+    }
+    let children = || classes.iter().flat_map(|class| &class.children);
+    Report {
+        id: Some(ClassId::new(handle, 0)),
+        common: Some(common),
+        overlimits: children().map(|child| child.overlimits).sum(),
+        requeues: children().map(|child| child.requeues).sum(),
+        classes,
         ..Report::default()
     }
 }

@@ -1,12 +1,10 @@
 //! `mq`.
 
-use alloc::vec::Vec;
-
 use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
 use tautline_qdisc::mq::Config;
-use tautline_qdisc::{ClassId, Classful, Common, Mq};
+use tautline_qdisc::{Classful, Mq};
 
-use super::class_report;
+use super::{class_report, sum_of_classes};
 use crate::discipline::{Change, Configured, Inspect, change_children};
 use crate::report::Report;
 use crate::words::parameter::*;
@@ -41,25 +39,7 @@ where
     /// Packets and bytes sent are sums over all queues, as in Linux.
     fn details(&self) -> Report {
         let classes = self.classes().map(|class| class_report("mq", class));
-        let classes: Vec<Report> = classes.collect();
-        let mut common = Common {
-            backlog: self.backlog(),
-            ..Common::default()
-        };
-        for class in classes.iter().filter_map(|class| class.common) {
-            common.sent_bytes += class.sent_bytes;
-            common.sent_packets += class.sent_packets;
-            common.drops += class.drops;
-        }
-        let children = || classes.iter().flat_map(|class| &class.children);
-        Report {
-            id: Some(ClassId::new(self.handle(), 0)),
-            common: Some(common),
-            overlimits: children().map(|child| child.overlimits).sum(),
-            requeues: children().map(|child| child.requeues).sum(),
-            classes,
-            ..Report::default()
-        }
+        sum_of_classes(self.handle(), self, classes.collect())
     }
 
     change_children!();

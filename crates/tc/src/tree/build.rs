@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
-    Bfifo, Cake, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf,
-    bfifo, htb, mq, pfifo, pfifo_fast,
+    Bfifo, Cake, CakeMq, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats,
+    Tbf, bfifo, htb, mq, pfifo, pfifo_fast,
 };
 
 use super::{Class, ClassConfig, Node, TreeMq};
@@ -126,6 +126,10 @@ impl<'a> Builder<'a> {
                 let mut cake = Cake::new(config).map_err(refused)?;
                 cake.set_filters(node.filters.clone());
                 Ok(seated(cake, node))
+            }
+            Kind::CakeMq(config) => {
+                let root = CakeMq::new(node.handle, config).map_err(refused)?;
+                Ok(seated(root, node))
             }
             Kind::DualPi2(config) => {
                 let mut dualpi2 = DualPi2::new(config).map_err(refused)?;
