@@ -1,7 +1,11 @@
 //! [`Alarm`]: wakes the task of a stack at its deadline.
 //!
-//! tokio's timers measure milliseconds, but a shaper of 20 Mbit/s sends a packet every 0.6: until then the
-//! task yields, and so uses a processor whole.
+//! tokio's timers measure milliseconds, but a shaper of 20 Mbit/s sends a packet every 0.6: a task that
+//! yielded until then would use a processor whole, and be the last to run on a busy one. In Linux a
+//! timerfd (timerfd_create(2)) measures shorter waits.
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod exact;
 
 use std::pin::Pin;
 use std::task::Context;
@@ -10,6 +14,9 @@ use std::time::Duration;
 use tautline_base::{Instant, Wake as Wakeup};
 use tautline_rt::{Clock, Next};
 use tokio::time::{Sleep, sleep};
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use exact::Exact;
 
 /// The shortest wait that tokio's timers measure.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
@@ -40,6 +47,9 @@ pub(crate) struct Alarm {
     clock: Clock,
     timer: Pin<Box<Sleep>>,
     set_for: Option<Instant>,
+    /// Made for the first short wait.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    exact: Option<Exact>,
 }
 
 impl Alarm {
@@ -48,6 +58,8 @@ impl Alarm {
             clock,
             timer: Box::pin(sleep(Duration::ZERO)),
             set_for: None,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            exact: None,
         }
     }
 
@@ -61,7 +73,7 @@ impl Alarm {
             return Rest::Again;
         }
         if wait < SHORTEST_SLEEP {
-            return Rest::Yield;
+            return self.rest_briefly(at, wait, context);
         }
         if self.set_for.is_none_or(|set_for| set_for > at) {
             self.timer.set(sleep(wait));
@@ -72,5 +84,20 @@ impl Alarm {
         }
         self.set_for = None;
         Rest::Again
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn rest_briefly(&mut self, at: Instant, wait: Duration, context: &mut Context<'_>) -> Rest {
+        if self.exact.is_none() {
+            self.exact = Exact::new().ok();
+        }
+        // A process without descriptors left yields.
+        let exact = self.exact.as_mut();
+        exact.map_or(Rest::Yield, |exact| exact.rest(at, wait, context))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn rest_briefly(&mut self, _at: Instant, _wait: Duration, _: &mut Context<'_>) -> Rest {
+        Rest::Yield
     }
 }

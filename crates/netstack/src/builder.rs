@@ -31,7 +31,7 @@ impl<D: Device> Builder<D> {
         // The standard library keys each hasher from the system's generator.
         let seed = RandomState::new().hash_one(std::process::id());
         let tcp = TcpConfig {
-            // tokio's timers are too coarse for pacing: see `tcp`.
+            // The timers of a task may be too coarse for pacing: see `tcp`.
             pacing: Pacing::Off,
             ..TcpConfig::default()
         };
@@ -88,8 +88,8 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// Parameters of every connection. Default: [`TcpConfig::default`] without pacing, since the
-    /// timers of tokio measure milliseconds; on a thread of its own
+    /// Parameters of every connection. Default: [`TcpConfig::default`] without pacing, since
+    /// outside Linux the timers of tokio measure milliseconds; on a thread of its own
     /// ([`Tun::with_thread`](crate::device::Tun::with_thread)) pacing is worth enabling.
     #[must_use]
     pub fn tcp(mut self, tcp: TcpConfig) -> Self {
@@ -141,7 +141,8 @@ impl<D: Device> Builder<D> {
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the qdisc cannot be parsed; errors of the
-    /// device; or if there is no tokio runtime.
+    /// device; or if there is no tokio runtime. It needs timers and, for its exact timer in Linux, I/O
+    /// (`enable_all`).
     pub fn build(self) -> io::Result<Netstack> {
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         let tree: Tree = self.qdisc.parse().map_err(|error| {

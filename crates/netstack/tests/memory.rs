@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -31,12 +33,18 @@ fn cidr(text: &str) -> Cidr {
 struct End {
     sender: UnboundedSender<Vec<u8>>,
     receiver: UnboundedReceiver<Vec<u8>>,
+    /// Times that the stack has asked for a packet.
+    polls: Arc<AtomicUsize>,
 }
 
 fn link() -> [End; 2] {
     let (to_right, from_left) = unbounded_channel();
     let (to_left, from_right) = unbounded_channel();
-    let end = |sender, receiver| End { sender, receiver };
+    let end = |sender, receiver| End {
+        sender,
+        receiver,
+        polls: Arc::default(),
+    };
     [end(to_right, from_right), end(to_left, from_left)]
 }
 
@@ -54,6 +62,7 @@ impl PacketIo for End {
         context: &mut Context<'_>,
         out: &mut [u8],
     ) -> Poll<std::io::Result<usize>> {
+        self.polls.fetch_add(1, Ordering::Relaxed);
         self.receiver.poll_recv(context).map(|packet| {
             let packet = packet.unwrap_or_default();
             out[..packet.len()].copy_from_slice(&packet);
@@ -276,6 +285,37 @@ async fn a_stream_of_nonsense_ends_the_stack() {
         let end = within(incoming.expect("the first").next()).await;
         end.expect_err("the stack has ended");
     }
+}
+
+/// Between the packets of a shaper, 0.6 ms apart, the task sleeps.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_shaped_stack_does_not_spin() {
+    const BYTES: usize = 500_000;
+    let [near, far] = link();
+    let polls = Arc::clone(&far.polls);
+    let client = client(near);
+    let server = Netstack::builder(far)
+        .qdisc("cake bandwidth 20mbit")
+        .build();
+    let server = server.expect("ready");
+    let incoming = server.tcp_incoming().await.expect("the first");
+    let (stream, accepted) = tokio::join!(client.connect(at(ANYWHERE[0])), async {
+        incoming.next().await.expect("a SYN").accept().await
+    });
+    let (mut stream, mut accepted) = (stream.expect("accepted"), accepted.expect("it waits"));
+    let sending = tokio::spawn(async move {
+        accepted.write_all(&[7; BYTES]).await.expect("open");
+        accepted.shutdown().await.expect("open");
+    });
+    let mut all = Vec::new();
+    within(stream.read_to_end(&mut all)).await.expect("open");
+    sending.await.expect("sent");
+    assert_eq!(all.len(), BYTES);
+    // For each packet two turns, for each acknowledgment as many, and as many again to spare.
+    let (packets, polls) = (BYTES / 1448, polls.load(Ordering::Relaxed));
+    assert!(polls < 12 * packets, "{polls} polls for {packets} packets");
+    println!("{polls} polls for {packets} packets");
 }
 
 #[tokio::test]
