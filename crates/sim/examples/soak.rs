@@ -212,6 +212,9 @@ impl Draw {
             send_buffer: Bytes::new(self.magnitude(4096..1 << 23)),
             receive_buffer: Bytes::new(self.magnitude(4096..1 << 23)),
             delayed_ack: Duration::from_millis(self.pick(&[0, 1, 40, 200])),
+            // A network may drop 15 in a row: where two packets take longer than PIE's target, it drops all
+            // that find more, and one flow then shuts out another. `STALL` says when nothing moves any more.
+            retries: u32::MAX,
             ..default
         }
     }
