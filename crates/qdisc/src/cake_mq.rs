@@ -61,7 +61,8 @@ impl Config {
     /// The rate of one queue while `active` have packets.
     fn part(&self, active: usize) -> Rate {
         let whole = self.cake.bandwidth.at_first().as_bytes_per_sec();
-        Rate::bytes_per_sec(whole / active as u64)
+        // Zero would be no limit.
+        Rate::bytes_per_sec((whole / active as u64).max(1))
     }
 }
 

@@ -124,6 +124,20 @@ fn a_sparse_queue_counts_while_it_sends_between_counts() {
 }
 
 #[test]
+fn a_part_of_the_smallest_rate_is_a_limit() {
+    let bandwidth = Bandwidth::Shaped(Rate::bytes_per_sec(1));
+    let cake = cake::Config {
+        bandwidth,
+        ..cake::Config::default()
+    };
+    let config = Config {
+        cake,
+        ..Config::default()
+    };
+    assert_eq!(config.part(2), Rate::bytes_per_sec(1));
+}
+
+#[test]
 fn an_estimated_rate_cannot_be_shared() {
     let bandwidth = Bandwidth::AutorateIngress { start: RATE };
     let cake = cake::Config {
