@@ -8,6 +8,17 @@ use tautline_testkit::Probe;
 const RATE: Rate = Rate::mbit(80);
 const LEN: u32 = 1000;
 
+/// One queue at `bandwidth`.
+fn at(bandwidth: Bandwidth) -> Config {
+    Config {
+        cake: cake::Config {
+            bandwidth,
+            ..cake::Config::default()
+        },
+        ..Config::default()
+    }
+}
+
 /// Four queues, chosen by mark, at 80 Mbit/s: 10 packets a millisecond.
 fn shaped() -> CakeMq<Probe, ByFlow<Probe>> {
     let by_mark: ByFlow<Probe> = |packet, _| packet.mark() as usize;
@@ -125,29 +136,13 @@ fn a_sparse_queue_counts_while_it_sends_between_counts() {
 
 #[test]
 fn a_part_of_the_smallest_rate_is_a_limit() {
-    let bandwidth = Bandwidth::Shaped(Rate::bytes_per_sec(1));
-    let cake = cake::Config {
-        bandwidth,
-        ..cake::Config::default()
-    };
-    let config = Config {
-        cake,
-        ..Config::default()
-    };
+    let config = at(Bandwidth::Shaped(Rate::bytes_per_sec(1)));
     assert_eq!(config.part(2), Rate::bytes_per_sec(1));
 }
 
 #[test]
 fn an_estimated_rate_cannot_be_shared() {
-    let bandwidth = Bandwidth::AutorateIngress { start: RATE };
-    let cake = cake::Config {
-        bandwidth,
-        ..cake::Config::default()
-    };
-    let config = Config {
-        cake,
-        ..Config::default()
-    };
+    let config = at(Bandwidth::AutorateIngress { start: RATE });
     let error = CakeMq::<Probe>::new(1, config.clone()).expect_err("refused");
     assert_eq!(error.parameter, "bandwidth");
     let (mut root, mut drops) = (shaped(), Drops::new());
