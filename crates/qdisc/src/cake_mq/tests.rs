@@ -86,6 +86,14 @@ fn busy_queues_share_the_rate() {
         assert!((3320..=3350).contains(&sent[queue]), "{sent:?}");
         assert_eq!(root.inner().active(queue), Some(3));
     }
+    // The best-effort tin's threshold is the rate of its queue: a third, and the whole where nothing was sent.
+    let thresholds: Vec<_> = root
+        .inner()
+        .classes()
+        .map(|(_, cake, _)| cake.tins().map(|tin| tin.threshold).max())
+        .collect();
+    let third = Some(Rate::bytes_per_sec(RATE.as_bytes_per_sec() / 3));
+    assert_eq!(thresholds, [third, third, Some(RATE), third]);
     // Two fall idle: within a few counts the third has the whole.
     let sent = served(&mut root, &[1], now + second, second);
     assert!(sent[1] > 9900, "{sent:?}");
