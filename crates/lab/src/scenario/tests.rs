@@ -352,6 +352,12 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:14:21: host.client.access_categories: only a router's NIC has several rings",
         ),
         (
+            "qdisc = \"fq_codel\"",
+            "qdisc = \"fq_codel\"\naccess_categories = \"root\"\n\
+             [[wifi]]\nname = \"air\"\naccess_point = \"router\"\nstations = [\"server\"]\nstandard = \"802.11n\"",
+            "it.toml:29:21: link.router-server.access_categories: `server` is in the cell of `router`, whose cables have one ring at each end: leave it out",
+        ),
+        (
             "rate = \"1gbit\"",
             "back = { rate = \"0bit\" }",
             "it.toml:23:17: link.client-router.back.rate: a rate above 0",

@@ -55,8 +55,35 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
                     &path,
                     format_args!("no [[link]] is between `{base}` and `{name}`"),
                 )?;
+                one_ring(subject, base, name)?;
                 placed.push(name);
             }
+        }
+    }
+    Ok(())
+}
+
+/// In a cell the air decides which station sends next, so neither end of a cable into one has a
+/// ring for each access category.
+fn one_ring(subject: &Subject<'_>, base: &str, station: &str) -> Result<(), Fault> {
+    for (number, link) in subject.document.link.iter().enumerate() {
+        let ends = [link.between.0.as_str(), link.between.1.as_str()];
+        if ends != [base, station] && ends != [station, base] {
+            continue;
+        }
+        let at = [Key("link"), Number(number)];
+        let back = link.back.as_ref().map(|back| back.port());
+        for (port, path) in [
+            (Some(link.port()), at.to_vec()),
+            (back, [at.as_slice(), &[Key("back")]].concat()),
+        ] {
+            subject.require(
+                port.is_none_or(|port| port.access_categories.is_none()),
+                &[path.as_slice(), &[Key("access_categories")]].concat(),
+                format_args!(
+                    "`{station}` is in the cell of `{base}`, whose cables have one ring at each end: leave it out"
+                ),
+            )?;
         }
     }
     Ok(())
