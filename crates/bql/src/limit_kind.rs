@@ -155,6 +155,33 @@ mod tests {
         );
     }
 
+    /// A box around a limit answers what the limit answers: full, then open after a completion or a
+    /// reset, and with nothing in flight after either.
+    #[test]
+    fn completions_and_resets_empty_each_through_a_box() {
+        let endings: [fn(&mut dyn Limit); 2] = [
+            |limit| limit.completed(Bytes::new(3028), NOW),
+            |limit| limit.reset(),
+        ];
+        for (text, opens) in [
+            ("none", Some(Instant::ZERO)),
+            ("dql", None),
+            ("push", None),
+            ("bytes:1514", None),
+        ] {
+            for end in endings {
+                let limit = text.parse::<LimitKind>().expect(text).build().expect(text);
+                let mut limit: Box<dyn Limit> = Box::new(limit);
+                (0..2).for_each(|_| limit.queued(Bytes::new(1514), NOW));
+                let full = (limit.opens_at(), limit.in_flight().get());
+                assert_eq!(full, (opens, 3028), "{text}");
+                end(&mut limit);
+                let empty = (limit.opens_at(), limit.in_flight().get());
+                assert_eq!(empty, (Some(Instant::ZERO), 0), "{text}");
+            }
+        }
+    }
+
     #[test]
     fn only_a_dynamic_limit_shows_what_sysfs_would() {
         let shown = |text: &str| {

@@ -168,7 +168,7 @@ impl Push {
             },
         });
         self.uncounted = Bytes::ZERO;
-        self.busy_since = (self.in_flight > Bytes::ZERO).then_some(now);
+        self.busy_since = Some(now);
     }
 }
 

@@ -127,6 +127,9 @@ fn it_counts_what_passed_and_what_stopped_it() {
         (*limited.stats(), limited.stats().stops()),
         (stats(2, 1, 0, 1), 1)
     );
+    let mut both = *full.stats();
+    both += *limited.stats();
+    assert_eq!(both, stats(11, 5, 2, 1), "the counters of two queues");
 
     let mut empty = port(4, Unlimited::default());
     transmit(&mut empty, 9);
