@@ -78,3 +78,15 @@ fn classes_change_by_words() {
     let fifo = &report.classes[0].children[0].children[0];
     assert_eq!(fifo.options, [("limit", Value::Packets(1))]);
 }
+
+/// The burst covers one packet. The second one waits for tokens: both class and qdisc count it.
+#[test]
+fn waiting_for_tokens_counts_in_the_reports() {
+    let tree = "qdisc root handle 1: htb default 1
+        class classid 1:1 htb rate 1mbit burst 1000b cburst 1000b";
+    let (mut queue, mut drops) = (build::<Probe>(tree).expect("a tree"), Drops::new());
+    (0..3).for_each(|id| queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
+    while queue.dequeue(Instant::ZERO, &mut drops).is_some() {}
+    let report = queue.report();
+    assert_eq!((report.overlimits, report.classes[0].overlimits), (1, 1));
+}

@@ -105,6 +105,8 @@ fn words_have_the_grammar_of_tc() {
     for words in [
         "netem loss",
         "netem loss 101%",
+        "netem loss -1%",
+        "netem loss %",
         "netem loss x",
         "netem slot x",
         "netem distribution x",

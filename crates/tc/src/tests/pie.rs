@@ -84,3 +84,14 @@ fn words_set_every_parameter_and_come_back() {
         Ok(Kind::Pie(Config::docsis(50)))
     );
 }
+
+/// `tc`'s `dropped` includes the packets that the limit refused.
+#[test]
+fn a_report_counts_drops_at_the_limit() {
+    let (mut queue, mut drops) = (build::<Probe>("pie limit 1").expect("valid"), Drops::new());
+    (0..3).for_each(|id| queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
+    let counters = queue.report().counters;
+    for name in ["overlimit", "dropped"] {
+        assert!(counters.contains(&(name, Value::Count(2))), "{counters:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Words of `red`.
 
 use super::*;
-use tautline_base::{Drops, Instant, Rate};
+use tautline_base::{Drops, Instant, Qdisc, Rate};
 use tautline_qdisc::Red;
 use tautline_qdisc::red::{Config, IdleDecay, Params};
 
@@ -114,4 +114,36 @@ fn classes_below_can_be_changed() {
     let words = "class change classid 2:1 drr quantum 99";
     change_tree(&mut *queue, words, Instant::ZERO, &mut Drops::new()).expect("its class");
     assert!(queue.report().to_string().contains("quantum 99b"));
+}
+
+/// `tc`'s `marked` and `early` include what probability chose and what was above `max`.
+#[test]
+fn a_report_adds_the_chosen_and_the_forced() {
+    let config = Config {
+        limit: Bytes::mib(1),
+        red: Params {
+            min: Some(Bytes::new(3000)),
+            max: Some(Bytes::new(30_000)),
+            burst: Some(8),
+            probability: 0.5,
+            ..Params::default()
+        },
+        ecn: true,
+        ..Config::default()
+    };
+    let (mut queue, mut drops) = (Red::<Probe>::new(config).expect("valid"), Drops::new());
+    for id in 0..200 {
+        let ecn_capable = u8::from(id % 2 == 0) * 2;
+        queue.enqueue(Probe::new(id).tos(ecn_capable), Instant::ZERO, &mut drops);
+    }
+    let stats = *queue.stats();
+    let counters = queue.report().counters;
+    for (name, chosen, forced) in [
+        ("marked", stats.prob_mark, stats.forced_mark),
+        ("early", stats.prob_drop, stats.forced_drop),
+    ] {
+        assert!(chosen > 0 && forced > 2, "{stats:?}");
+        let sum = (name, Value::Count(chosen + forced));
+        assert!(counters.contains(&sum), "{counters:?}");
+    }
 }
