@@ -215,6 +215,11 @@ mod tests {
     }
 
     #[test]
+    fn a_factory_has_a_debug_form() {
+        assert_eq!(alloc::format!("{:?}", Factory::default()), "Factory");
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "vegas".parse::<Algorithm>().unwrap_err();
         let known = Algorithm::ALL.map(Algorithm::name).join(" ");

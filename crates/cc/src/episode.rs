@@ -55,6 +55,7 @@ impl Episode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautline_base::{Bytes, Instant};
 
     #[test]
     fn another_kind_of_signal_in_the_same_window_does_not_cut_again() {
@@ -76,6 +77,17 @@ mod tests {
         assert!(!episode.on_signal(Signal::Timeout));
         episode = Episode::TimedOut { progress: true };
         assert!(episode.on_signal(Signal::Timeout));
+    }
+
+    #[test]
+    fn a_delivery_after_a_timeout_is_progress_and_an_empty_acknowledgment_is_not() {
+        let mut episode = Episode::TimedOut { progress: false };
+        for (acked, progress) in [(0, false), (1, true)] {
+            let mut ack = Ack::new(Instant::ZERO, Bytes::new(acked), Bytes::ZERO);
+            ack.state = CongestionState::Loss;
+            assert!(episode.on_ack(&ack), "the window grows by slow start");
+            assert_eq!(episode, Episode::TimedOut { progress });
+        }
     }
 
     #[test]

@@ -193,6 +193,23 @@ mod tests {
         assert_eq!(short, window(80));
     }
 
+    /// `tcp_cwnd_application_limited`: of 80 packets 20 were used, so 50 are left, and three quarters
+    /// of 80 are remembered. Use below the initial window counts as the initial window.
+    #[test]
+    fn a_window_that_is_not_used_shrinks_halfway_to_its_use() {
+        for (used, cwnd, ssthresh) in [
+            (20, 50, Some(60)),
+            (1, 45, Some(60)),
+            (80, 80, Some(20)),
+            (99, 80, Some(20)),
+        ] {
+            let mut window = window(80);
+            window.ssthresh = Some(20);
+            window.shrink_to_use(MSS * used, MSS * 10);
+            assert_eq!((window.cwnd, window.ssthresh), (cwnd, ssthresh), "{used}");
+        }
+    }
+
     #[test]
     fn absurd_amounts_stay_within_bounds() {
         let mut window = PacketWindow::new(&Config {

@@ -245,6 +245,35 @@ mod tests {
         }
     }
 
+    /// Bins without an acknowledgment repeat the totals of the bin before them.
+    #[test]
+    fn bins_without_an_acknowledgment_repeat_the_totals() {
+        let rtt = Duration::from_millis(10);
+        let mut bins = Bins::new(rtt, Instant::ZERO, 10, 100).expect("long enough");
+        for (end, acked, sent) in [(1, 20, 200), (2, 30, 300), (5, 60, 600)] {
+            assert!(bins.close(Instant::ZERO + bins.length * end, acked, sent));
+        }
+        let totals = |bin| (bins.acked_at(bin), bins.sent_at(bin));
+        assert_eq!(
+            [1, 2, 3, 4, 5].map(totals),
+            [(20, 200), (30, 300), (30, 300), (30, 300), (60, 600)]
+        );
+    }
+
+    /// The window of sent bytes must lie in the bins kept: 33 bins back at most.
+    #[test]
+    fn a_round_trip_longer_than_the_bins_kept_ends_nothing() {
+        let rtt = Duration::from_millis(10);
+        let mut bins = Bins::new(rtt, Instant::ZERO, 0, 0).expect("long enough");
+        // Much is sent in each bin and next to nothing arrives.
+        for bin in 1..=2 * KEPT_BINS {
+            let end = Instant::ZERO + bins.length * bin as u32;
+            assert!(bins.close(end, bin, 1000 * bin));
+        }
+        assert!(bins.path_is_full(bins.length * 33));
+        assert!(!bins.path_is_full(bins.length * 34));
+    }
+
     /// After a pause longer than a window the bins begin anew.
     #[test]
     fn a_pause_begins_the_bins_anew() {

@@ -193,6 +193,7 @@ impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use alloc::vec::Vec;
     use tautline_base::Rate;
 
     #[test]
@@ -226,5 +227,124 @@ mod tests {
             row.to_string().split(',').count(),
             Row::HEAD.split(',').count()
         );
+    }
+
+    /// A controller that lets its window count the calls that change it.
+    #[derive(Debug, Default)]
+    struct Counting(u64);
+
+    impl Controller for Counting {
+        fn name(&self) -> &'static str {
+            "counting"
+        }
+
+        fn on_ack(&mut self, _ack: &Ack) {
+            self.0 += 1;
+        }
+
+        fn on_congestion(&mut self, _congestion: &Congestion) {
+            self.0 += 10;
+        }
+
+        fn on_undo(&mut self, _now: Instant) {
+            self.0 += 100;
+        }
+
+        fn on_idle(&mut self, _idle: &Idle) {
+            self.0 += 1_000;
+        }
+
+        fn on_underuse(&mut self, _underuse: &Underuse) {
+            self.0 += 10_000;
+        }
+
+        fn on_lost(&mut self, _loss: &Loss) {
+            self.0 += 100_000;
+        }
+
+        fn adopt(&mut self, _before: &Verdict) {
+            self.0 += 1_000_000;
+        }
+
+        fn verdict(&self) -> Verdict {
+            Verdict {
+                cwnd: Bytes::new(self.0),
+                ssthresh: Bytes::MAX,
+                pacing_rate: Rate::mbit(1),
+                burst: Bytes::ZERO,
+            }
+        }
+
+        fn recovery(&self) -> Recovery {
+            Recovery::Controller
+        }
+
+        fn packet_segments(&self, autosized: u64) -> u64 {
+            autosized + 7
+        }
+
+        fn ecn(&self) -> Ecn {
+            Ecn::L4s
+        }
+
+        fn model(&self) -> Model {
+            Model {
+                state: "counted",
+                ..Model::default()
+            }
+        }
+    }
+
+    /// Every call reaches the inner controller once; those with a row report the state after it.
+    #[test]
+    fn every_call_is_passed_on_and_events_are_reported() {
+        let mut rows = Vec::new();
+        let report = |row: &Row| rows.push((row.event, row.verdict.cwnd.get(), row.model.state));
+        let mut traced = Traced::new(Box::new(Counting::default()), report);
+        let now = Instant::ZERO;
+        let bytes = Bytes::new(1);
+        traced.on_ack(&Ack::new(now, bytes, bytes));
+        for signal in [Signal::Loss, Signal::Timeout, Signal::Ce, Signal::LocalDrop] {
+            traced.on_congestion(&Congestion {
+                now,
+                signal,
+                in_flight: bytes,
+            });
+        }
+        traced.on_undo(now);
+        traced.on_idle(&Idle {
+            now,
+            idle: Duration::ZERO,
+            rto: Duration::ZERO,
+            app_limited: true,
+        });
+        traced.on_underuse(&Underuse { now, used: bytes });
+        traced.on_lost(&Loss {
+            now,
+            bytes,
+            sent_in_flight: bytes,
+            lost_since: bytes,
+            prior_delivered: bytes,
+            app_limited: false,
+        });
+        traced.adopt(&traced.verdict());
+        assert_eq!(traced.verdict().cwnd, Bytes::new(1_111_141));
+        assert_eq!((traced.name(), traced.packet_segments(1)), ("counting", 8));
+        assert_eq!(
+            (traced.recovery(), traced.ecn(), traced.model().state),
+            (Recovery::Controller, Ecn::L4s, "counted")
+        );
+        let expected = [
+            ("ack", 1),
+            ("loss", 11),
+            ("timeout", 21),
+            ("mark", 31),
+            ("local_drop", 41),
+            ("undo", 141),
+            ("start", 1_141),
+            ("underuse", 11_141),
+        ];
+        drop(traced);
+        assert_eq!(rows, expected.map(|(event, cwnd)| (event, cwnd, "counted")));
     }
 }

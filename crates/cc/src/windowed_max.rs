@@ -108,6 +108,26 @@ mod tests {
         assert_eq!(filter.update(13, 1), 1);
     }
 
+    /// `lib/win_minmax.c`: a quarter of the window without a second best takes the sample at hand,
+    /// and half of it without a third best does.
+    #[test]
+    fn runners_up_come_from_later_parts_of_the_window() {
+        let mut filter = WindowedMax::new(8);
+        for (at, value, largest) in [
+            (0, 90, 90),
+            (2, 50, 90),
+            (3, 40, 90),
+            (4, 30, 90),
+            (5, 20, 90),
+            (9, 1, 40),
+            (12, 1, 20),
+        ] {
+            assert_eq!(filter.update(at, value), largest, "at {at}");
+        }
+        filter.clear();
+        assert_eq!(filter.get(), None);
+    }
+
     proptest! {
         #[test]
         fn it_is_a_sample_of_the_window_and_never_above_its_maximum(

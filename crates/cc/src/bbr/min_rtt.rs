@@ -51,3 +51,33 @@ impl MinRtt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_base::Bytes;
+
+    /// `bbr_update_min_rtt`: only a lower sample renews the estimate before it expires.
+    #[test]
+    fn an_equal_sample_does_not_renew_the_estimate() {
+        let mut filter = MinRtt::new(Duration::from_secs(10));
+        let mut sample = |seconds, millis| {
+            let ack = Ack {
+                rtt: Some(Duration::from_millis(millis)),
+                ..Ack::new(Instant::from_secs(seconds), Bytes::ZERO, Bytes::ZERO)
+            };
+            (filter.on_ack(&ack), filter.get())
+        };
+        for (at, millis, expired, lowest) in [
+            (1, 40, false, 40),
+            (9, 40, false, 40),
+            (11, 41, false, 40),
+            (12, 41, true, 41),
+            (20, 40, false, 40),
+            (30, 50, false, 40),
+        ] {
+            let lowest = Some(Duration::from_millis(lowest));
+            assert_eq!(sample(at, millis), (expired, lowest), "at {at} s");
+        }
+    }
+}

@@ -413,6 +413,13 @@ mod tests {
                 pacing_margin: 100,
                 ..Params::default()
             },
+            Params {
+                aggregation: AggregationParams {
+                    rounds: 0,
+                    ..AggregationParams::default()
+                },
+                ..Params::default()
+            },
         ];
         for params in wrong {
             assert!(params.check().is_err(), "{params:?}");

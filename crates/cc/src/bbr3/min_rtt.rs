@@ -65,3 +65,32 @@ impl MinRtt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_base::Bytes;
+
+    /// A longer path: ProbeRTT is due after five seconds, and after ten the estimate is what it
+    /// measures.
+    #[test]
+    fn the_estimate_outlives_one_probe_but_not_its_window() {
+        let (mut filter, config) = (MinRtt::default(), Config::default());
+        for (at, millis, due, estimate) in [
+            (1, 40, false, 40),
+            (6, 60, false, 40),
+            (7, 60, true, 40),
+            (11, 60, false, 40),
+            (12, 60, false, 60),
+            (13, 50, true, 50),
+        ] {
+            let ack = Ack {
+                rtt: Some(Duration::from_millis(millis)),
+                ..Ack::new(Instant::from_secs(at), Bytes::ZERO, Bytes::ZERO)
+            };
+            assert_eq!(filter.on_ack(&ack, &config), due, "at {at} s");
+            let estimate = Some(Duration::from_millis(estimate));
+            assert_eq!(filter.get(), estimate, "at {at} s");
+        }
+    }
+}

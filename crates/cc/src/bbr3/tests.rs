@@ -181,3 +181,17 @@ proptest! {
         }
     }
 }
+
+/// `bbr2_start_bw_probe_down` of Linux's branch clips the short-term bound on the flight to the
+/// long-term one; the draft keeps both.
+#[test]
+fn cruising_clips_the_short_term_flight_in_the_linux_profile_only() {
+    for (config, kept) in [(Config::default(), 80), (Config::linux_v3(), 50)] {
+        let mut bbr = Bbr3::with(&crate::Config::new(MSS), config);
+        bbr.bounds.longterm = Some(segments(50));
+        bbr.bounds.shortterm.inflight = Some(segments(80));
+        let wait = Wait::new(Instant::ZERO, &config, &mut SplitMix64::new(1));
+        bbr.enter_cruise(wait);
+        assert_eq!(bbr.bounds.shortterm.inflight, Some(segments(kept)));
+    }
+}

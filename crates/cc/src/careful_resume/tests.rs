@@ -199,3 +199,12 @@ fn bbr_ignores_a_saved_path() {
     let saved = SavedPath::new(MSS * 400, RTT, config.initial_window);
     assert_eq!(bbr(saved).model().state, bbr(None).model().state);
 }
+
+#[test]
+fn packets_are_as_long_as_the_controller_below_asks() {
+    let reno = Algorithm::Reno.build(&Config::new(MSS));
+    for (autosized, segments) in [(1, 2), (40, 40)] {
+        assert_eq!(reno.packet_segments(autosized), segments);
+        assert_eq!(jumped().packet_segments(autosized), segments);
+    }
+}

@@ -389,6 +389,31 @@ fn an_undone_loss_gives_the_window_back_with_the_next_acknowledgment() {
     assert_eq!(bbr.model().state, "PROBE_BW");
 }
 
+/// `bbr_undo_cwnd`: a bandwidth that did not grow is counted anew after a spurious loss.
+#[test]
+fn an_undone_loss_restarts_the_search_for_the_full_pipe() {
+    let rounds_in_startup = |spurious: bool| {
+        let mut bbr = linux();
+        let rounds = (1..20_u64).find(|&round| {
+            let now = Instant::from_millis(40 * round);
+            if spurious && round == 4 {
+                bbr.on_congestion(&signal(now, Signal::Loss));
+                bbr.on_undo(now);
+            }
+            let sent = MSS * 10 * (round - 1);
+            let ack = Ack {
+                acked: MSS * 10,
+                delivered: MSS * 10 * round,
+                ..ack(now, 40 * MS)
+            };
+            bbr.on_ack(&sampled(ack, Rate::mbit(2), sent, false));
+            bbr.model().state != "STARTUP"
+        });
+        rounds.expect("a pipe that is full")
+    };
+    assert_eq!([false, true].map(rounds_in_startup), [4, 7]);
+}
+
 #[test]
 fn marks_and_local_drops_change_nothing() {
     let mut path = settled();

@@ -6,10 +6,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Rate};
 use tautline_cc::bbr3::Config as Params;
-use tautline_cc::{Bbr3, Config, Congestion, Controller, Loss, Signal};
+use tautline_cc::{Ack, Bbr3, Config, Congestion, CongestionState, Controller, Loss, Signal};
 
 use crate::bottleneck::Path;
-use crate::support::{MSS, signal};
+use crate::support::{MSS, ack, signal};
 
 const RTT: Duration = Duration::from_millis(40);
 
@@ -428,6 +428,22 @@ fn a19_a_spurious_timeout_is_undone() {
         ),
         (None, None)
     );
+}
+
+#[test]
+fn the_end_of_recovery_gives_the_window_back_and_no_earlier_acknowledgment_does() {
+    let mut path = path(50, 400);
+    path.reach("ProbeBW_CRUISE");
+    let before = path.controller.verdict().cwnd;
+    let timeout = signal(path.now, Signal::Timeout);
+    path.controller.on_congestion(&timeout);
+    let mut window_after = |state| {
+        let ack = ack(path.now, RTT);
+        path.controller.on_ack(&Ack { state, ..ack });
+        path.controller.verdict().cwnd
+    };
+    assert!(window_after(CongestionState::Loss) < before / 2);
+    assert!(window_after(CongestionState::Open) >= before);
 }
 
 #[test]

@@ -47,6 +47,17 @@ fn at_100_ms_the_window_follows_the_cubic() {
     );
 }
 
+/// RFC 9438 §4.2: K is the cube root of 30 segments over C, 4.217 s.
+#[test]
+fn the_model_shows_plateau_and_k_of_the_curve() {
+    let mut flow = cut_to_70(100 * MS);
+    flow.round();
+    let model = flow.controller.model();
+    assert_eq!(model.plateau, Some(100.0));
+    let k = model.k.expect("an epoch").as_secs_f64();
+    assert!((k - 4.217).abs() < 0.001, "{k}");
+}
+
 #[test]
 fn at_10_ms_the_window_is_renos() {
     let got = window_after(&mut cut_to_70(10 * MS), Duration::from_millis(500));

@@ -110,6 +110,16 @@ fn an_interval_that_lasts_too_long_or_that_the_application_limits_counts_for_not
 }
 
 #[test]
+fn an_interval_may_last_sixteen_rounds() {
+    let mut flow = Flow::new();
+    flow.rounds(1, Rate::mbit(10), 30)
+        .rounds(15, Rate::mbit(10), 0);
+    assert!(matches!(flow.policer, Policer::Sampling { rounds: 16, .. }));
+    flow.rounds(1, Rate::mbit(10), 0);
+    assert_eq!(flow.policer, Policer::Unsuspected);
+}
+
+#[test]
 fn it_is_obeyed_for_48_rounds() {
     let mut flow = Flow::new();
     flow.rounds(8, Rate::mbit(10), 30)
