@@ -358,6 +358,24 @@ mod tests {
     }
 
     #[test]
+    fn a_total_of_two_accounts_adds_waits_and_clocks() {
+        let account = |millis| {
+            let mut attribution = Attribution::new(MS(0));
+            attribution.set_wait_cause(Cause::Cwnd, MS(0));
+            attribution.written(101, MS(0));
+            attribution.born(1..101, false, MS(millis));
+            attribution.set_wait_cause(Cause::Host, MS(millis));
+            attribution
+        };
+        let mut total = account(10);
+        total.merge(&account(30));
+        assert_eq!(total.waits(Cause::Cwnd).bytes(), 200);
+        assert_eq!(mean(&total, Cause::Cwnd), 20);
+        let blocked = total.time_blocked_by(Cause::Cwnd);
+        assert_eq!(blocked, Duration::from_millis(40));
+    }
+
+    #[test]
     fn memory_stays_as_it_was_however_many_writes_wait() {
         let mut attribution = Attribution::new(MS(0));
         let capacity = attribution.writes.capacity();

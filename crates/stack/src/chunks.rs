@@ -157,3 +157,20 @@ pub(crate) fn halves(ring: &VecDeque<u8>, range: Range<usize>) -> [&[u8]; 2] {
         &back[range.start.max(split) - split..range.end.max(split) - split],
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was copied is one chunk, however many writes it took; each owned buffer is one more.
+    #[test]
+    fn memory_counts_the_copies_and_the_list_of_chunks() {
+        let mut chunks = Chunks::default();
+        (0..1000).for_each(|_| chunks.copy([7]));
+        let list = chunks.memory() - chunks.copied.capacity();
+        assert!((1..=8 * size_of::<Chunk>()).contains(&list), "{list}");
+        (0..1000).for_each(|_| chunks.own(Bytes::from_static(b"own")));
+        let owned = chunks.memory() - chunks.copied.capacity();
+        assert!(owned >= 3000 + 1001 * size_of::<Chunk>(), "{owned}");
+    }
+}

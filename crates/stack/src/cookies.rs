@@ -205,6 +205,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_clock_that_carries_the_options_by_chance_is_the_stamp() {
+        let wanted = Options {
+            scale: Some(7),
+            sack: true,
+            ecn: false,
+        };
+        let clock = 0x12_3400 | SACK_BIT | 7;
+        assert_eq!(stamp(clock, wanted), clock);
+        assert_eq!(stamp(clock - 1, wanted), clock - (1 << OPTION_BITS));
+    }
+
     /// A guess hits with probability 8 in 2³²: of a million, no guess should.
     #[test]
     fn guesses_miss() {

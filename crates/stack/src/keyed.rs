@@ -196,10 +196,14 @@ mod tests {
     fn numbers_of_neighboring_connections_are_unrelated() {
         let key = Key::from_seed(7);
         type Shown = fn(&Key, u32) -> u32;
-        let shown: [Shown; 3] = [
+        let shown: [Shown; 7] = [
             |key, number| key.initial_sequence(&tuple(number), Instant::ZERO),
             |key, number| key.timestamp_offset(&tuple(number)),
             |key, number| key.port_offset(tuple(number).peer()),
+            |key, number| key.cookie(&tuple(number)),
+            |key, number| key.cookie_of_minute(&tuple(0), 0, (number, 1460)),
+            |key, number| key.fast_open(&tuple(0), number.into()) as u32,
+            |key, number| key.interface([2, 0, 0, 0, (number >> 8) as u8, number as u8]) as u32,
         ];
         for show in shown {
             // About half of the bits differ, between neighbors and between keys.

@@ -134,6 +134,7 @@ impl Pings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::icmp::Problem;
     use std::net::Ipv4Addr;
 
     const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2));
@@ -179,6 +180,25 @@ mod tests {
         );
         assert!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]).is_some());
         assert_eq!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]), None, "once");
+    }
+
+    /// An error of ICMP quotes a request of kind 8, one of ICMPv6 a request of kind 128.
+    #[test]
+    fn an_error_that_quotes_a_request_fails_it() {
+        for (protocol, kind) in [(1, 8), (ICMPV6, 128)] {
+            let mut pings = Pings::default();
+            pings.sent(ping(3), Instant::from_secs(1));
+            let error = |kind| IcmpError {
+                source: PEER,
+                destination: PEER,
+                protocol,
+                head: [kind, 0, 0xaa, 0xbb, 1, 2, 0, 3],
+                problem: Problem::HostUnreachable,
+            };
+            assert_eq!(pings.on_error(&error(kind ^ 1)), None, "another kind");
+            assert!(pings.on_error(&error(kind)).is_some());
+            assert_eq!(pings.on_error(&error(kind)), None, "once");
+        }
     }
 
     #[test]

@@ -75,3 +75,26 @@ impl TimeQueue {
         entry.map(|Reverse(entry)| entry)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU32;
+
+    #[test]
+    fn a_queue_of_deadlines_returns_the_memory_of_a_burst() {
+        let mut queue = TimeQueue::default();
+        let id = SocketId {
+            index: 0,
+            generation: NonZeroU32::MIN,
+        };
+        (0..100_000).for_each(|at| queue.push(Instant::from_nanos(at), id));
+        let due: Vec<_> = std::iter::from_fn(|| queue.pop_due(Instant::from_secs(1))).collect();
+        assert!(due.is_sorted() && due.len() == 100_000);
+        let capacity = queue.heap.capacity();
+        assert!(
+            (LEAST_CAPACITY / 2..=LEAST_CAPACITY).contains(&capacity),
+            "{capacity}"
+        );
+    }
+}

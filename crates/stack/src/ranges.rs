@@ -105,6 +105,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    #[test]
+    fn memory_is_that_of_the_ranges() {
+        let mut ranges = RangeSet::default();
+        assert_eq!(ranges.memory(), 0);
+        (0..100).for_each(|at| ranges.insert(2 * at..2 * at + 1, |_| {}));
+        assert!(ranges.memory() >= 100 * size_of::<Range<u64>>());
+    }
+
     proptest! {
         #[test]
         fn behaves_as_a_set_of_offsets(ops in prop::collection::vec((0u64..60, 0u64..12, any::<bool>()), 1..60)) {

@@ -350,3 +350,25 @@ pub enum ConnectError {
     )]
     NoPort(SocketAddr),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_valid_within_the_ranges_they_name() {
+        for (option, is_valid) in [
+            (SocketOption::MaxPacingRate(Some(Rate::ZERO)), false),
+            (SocketOption::MaxPacingRate(None), true),
+            (SocketOption::MaxSegment(87), false),
+            (SocketOption::MaxSegment(88), true),
+            (SocketOption::ReceiveBuffer(Bytes::new(1151)), false),
+            (SocketOption::ReceiveBuffer(Bytes::new(1152)), true),
+            (SocketOption::SendBuffer(Bytes::new(2303)), false),
+            (SocketOption::SendBuffer(Bytes::new(2304)), true),
+            (SocketOption::Tos(0), true),
+        ] {
+            assert_eq!(option.is_valid(), is_valid, "{option:?}");
+        }
+    }
+}

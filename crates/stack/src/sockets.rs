@@ -270,6 +270,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_peer_is_counted_as_long_as_it_has_connections() {
+        let config = TcpConfig {
+            per_peer: Some(2),
+            ..TcpConfig::default()
+        };
+        let mut listener = Listener::new(1.into(), config.into(), Key::from_seed(1));
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        (0..2).for_each(|_| listener.count_in(peer));
+        assert!(listener.has_enough_of(peer));
+        listener.count_out(peer);
+        assert!(!listener.has_enough_of(peer));
+        listener.count_in(peer);
+        assert!(listener.has_enough_of(peer));
+        (0..2).for_each(|_| listener.count_out(peer));
+        assert!(listener.peers.is_empty(), "no memory of who is gone");
+    }
+
+    #[test]
     fn an_old_handle_does_not_reach_the_next_tenant() {
         let mut sockets = Sockets::default();
         let listener = |_| {

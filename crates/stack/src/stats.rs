@@ -95,3 +95,27 @@ impl HostStats {
         self.frames_in.saturating_sub(self.refused())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_frame_counts_once_whatever_the_reason() {
+        let stats = HostStats {
+            frames_in: 1024,
+            malformed: 1,
+            bad_checksum: 2,
+            not_for_us: 4,
+            fragments: 8,
+            icmp_unbelieved: 16,
+            no_socket: 32,
+            backlog_refused: 64,
+            syns_shed: 128,
+            accept_queue_full: 256,
+            too_many_of_peer: 512,
+            ..HostStats::default()
+        };
+        assert_eq!((stats.refused(), stats.accepted()), (1023, 1));
+    }
+}

@@ -109,6 +109,24 @@ fn bound() -> Client {
     client
 }
 
+/// RFC 2131 §4.4.1: only a request is answered, even if the transaction is guessed.
+#[test]
+fn an_offer_or_an_acknowledgment_before_its_request_is_ignored() {
+    let clients = || Client::new(MAC, 1, at(0));
+    let discover = sent(&mut clients(), at(0)).expect("a message");
+    let mut client = clients();
+    for kind in [DhcpMessageType::Offer, DhcpMessageType::Ack] {
+        client.receive(&answer(discover.transaction, kind, |_| {}), at(0));
+    }
+    let first = sent(&mut client, at(0)).expect("a message");
+    assert_eq!(first.kind, DhcpMessageType::Discover);
+    for kind in [DhcpMessageType::Offer, DhcpMessageType::Ack] {
+        client.receive(&answer(first.transaction, kind, |_| {}), at(0));
+    }
+    let second = sent(&mut client, at(0)).expect("a message");
+    assert_eq!(second.kind, DhcpMessageType::Request);
+}
+
 /// RFC 2131 §4.4.1, table 5.
 #[test]
 fn four_messages_make_a_lease() {
