@@ -226,6 +226,26 @@ fn a_small_send_buffer_is_what_a_greedy_application_waits_for() {
     );
 }
 
+/// `ss -ti` shows a threshold that was set, and each limit's share of the busy time.
+#[test]
+fn the_line_has_the_threshold_and_shares_of_the_busy_time() {
+    let (pair, client, _) = lossy_transfer();
+    let mut info = info(&pair, 0, client);
+    let mss = info.mss;
+    assert!(info.ss().to_string().contains(" ssthresh:"));
+    info.ssthresh = mss * 7;
+    let mut limited = info.limited.expect("asked for");
+    limited.busy = Duration::from_millis(200);
+    limited.cwnd = Duration::from_millis(50);
+    info.limited = Some(limited);
+    let line = info.ss().to_string();
+    for part in [" ssthresh:7 ", " busy:200ms", " cwnd_limited:50ms(25.0%)"] {
+        assert!(line.contains(part), "{part:?} is not in {line}");
+    }
+    info.ssthresh = Bytes::MAX;
+    assert!(!info.ss().to_string().contains(" ssthresh:"));
+}
+
 #[test]
 fn the_line_reads_as_ss_would_print_it() {
     let (pair, client, server) = lossy_transfer();

@@ -113,3 +113,33 @@ impl Groups {
         self.report.into_iter().chain(self.answer).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyed::Key;
+
+    /// RFC 3810 §6.1: each change is reported as often as the robustness variable says.
+    #[test]
+    fn joining_and_leaving_are_reported_twice() {
+        let key = Key::from_seed(1);
+        let (mut groups, mut random) = (Groups::default(), Random { key, count: 0 });
+        let group = "ff02::1:ff00:1".parse().expect("a group");
+        let mut now = Instant::from_secs(1);
+        let mut reports = |groups: &mut Groups| -> Vec<(Record, Ipv6Addr)> {
+            let mut all = Vec::new();
+            while let Some(at) = groups.next_deadline() {
+                now = now.max(at);
+                all.extend(groups.on_deadline(&mut random, now).into_iter().flatten());
+            }
+            all
+        };
+        groups.join(group, Instant::from_secs(1));
+        assert_eq!(reports(&mut groups), [(Record::Joined, group); 2]);
+        groups.leave_unless(|_| true, Instant::from_secs(9));
+        assert_eq!(reports(&mut groups), []);
+        groups.leave_unless(|_| false, Instant::from_secs(9));
+        assert_eq!(reports(&mut groups), [(Record::Left, group); 2]);
+        assert!(groups.members.is_empty());
+    }
+}

@@ -101,3 +101,23 @@ pub(crate) fn write_report(
     fill_checksum(message, addresses);
     Some(total)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 3810 §5.1.3: from 0x8000 on, a mantissa of 12 bits and an exponent of 3.
+    #[test]
+    fn a_response_code_is_a_number_or_floating_point() {
+        for (code, millis) in [
+            (0, 0),
+            (0x7fff, 0x7fff),
+            (0x8000, 0x1000 << 3),
+            (0x8123, 0x1123 << 3),
+            (0x9001, 0x1001 << 4),
+            (0xffff, 0x1fff << 10),
+        ] {
+            assert_eq!(delay(code), millis, "{code:#x}");
+        }
+    }
+}

@@ -100,3 +100,19 @@ impl Template {
         frame
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn headers_that_end_before_the_checksum_are_refused() {
+        let ends = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 7, 0, host)));
+        let checksum_end = 14 + 20 + CHECKSUM + 2;
+        let template = |headers: usize| Template::of(&[0; 1500], 14, ends.into(), 1500 - headers);
+        assert!(template(checksum_end - 1).is_none());
+        assert!(template(checksum_end).is_some());
+        assert!(template(ROOM).is_some() && template(ROOM + 1).is_none());
+    }
+}

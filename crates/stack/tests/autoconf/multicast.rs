@@ -75,6 +75,22 @@ fn the_groups_of_the_addresses_are_reported_twice_with_a_router_alert() {
     }
 }
 
+/// RFC 3810 §6.2: an answer is delayed at random, within the time that the query allows.
+#[test]
+fn answers_to_a_query_are_spread_over_its_time() {
+    let mut pair = listening(2);
+    let sent = watch(&mut pair);
+    let mut at_once = 0;
+    for _ in 0..20 {
+        pair.inject(HOST, &query(1, "fe80::9"));
+        pair.run_for(Duration::from_millis(100));
+        at_once += messages(&sent.take(), REPORT).len();
+        pair.run_for(Duration::from_secs(2));
+        sent.take();
+    }
+    assert!(at_once <= 8, "{at_once} of 20 in a tenth of the time");
+}
+
 #[test]
 fn a_query_is_answered_once_and_a_forged_one_is_not() {
     let mut pair = listening(2);

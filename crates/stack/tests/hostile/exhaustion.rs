@@ -338,6 +338,19 @@ fn in_time_wait(options: Vec<u8>) -> Peer {
     peer
 }
 
+/// RFC 9293 §3.10.7.4: data beyond the FIN is not accepted, so the answer says what is expected.
+#[test]
+fn data_after_the_end_is_answered_in_time_wait() {
+    let mut peer = in_time_wait(Vec::new());
+    let answers = peer.send(&Segment {
+        seq: peer.at(1),
+        payload: b"more".to_vec(),
+        ..peer.acknowledges(1)
+    });
+    let answers: Vec<_> = answers.iter().map(|it| (it.flags, it.ack)).collect();
+    assert_eq!(answers, [(ACK, peer.at(1))]);
+}
+
 #[test]
 fn time_wait_lasts_its_time_whatever_comes() {
     let mut peer = in_time_wait(Vec::new());

@@ -43,6 +43,44 @@ fn a_closed_window_is_probed_and_reopens() {
     nothing_left(&pair);
 }
 
+/// A driver that is stuck is reset: its ring is empty again, and what it held is sent once more.
+#[test]
+fn a_reset_of_a_stuck_device_frees_its_ring() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    pair.filter = Box::new(|side, _| side == 1);
+    pair.hosts[0].device_mut().stuck = true;
+    let payload = data(60_000);
+    assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()));
+    pair.run_for(Duration::from_secs(1));
+    assert!(!pair.hosts[0].device_mut().done.is_empty());
+    let dropped = pair.hosts[0].stats().dropped;
+    let now = pair.now;
+    pair.hosts[0].reset_device(now);
+    assert_eq!(pair.hosts[0].device_mut().done.len(), 0);
+    assert!(pair.hosts[0].stats().dropped > dropped);
+    pair.hosts[0].device_mut().stuck = false;
+    pair.filter = Box::new(|_, _| true);
+    pair.run_for(Duration::from_secs(60));
+    assert_eq!(pair.read(1, server).0, payload);
+    nothing_left(&pair);
+}
+
+/// An application that was refused hears of the room that acknowledgments make.
+#[test]
+fn an_acknowledgment_that_makes_room_is_an_event() {
+    let config = TcpConfig {
+        send_buffer: Bytes::new(10_000),
+        ..TcpConfig::default()
+    };
+    let (mut pair, client, _) = Pair::connected(5, config);
+    let payload = data(60_000);
+    let taken = pair.hosts[0].send(client, &payload).expect("open");
+    assert!(taken < payload.len());
+    assert!(!pair.events[0].contains(&Event::Writable(client)));
+    pair.run_for(Duration::from_secs(1));
+    assert!(pair.events[0].contains(&Event::Writable(client)));
+}
+
 #[test]
 fn a_closed_window_is_not_probed_for_ever() {
     let config = TcpConfig {

@@ -256,6 +256,40 @@ fn a_linger_time_bounds_the_delivery() {
     assert_eq!(sockets(&peer), 0);
 }
 
+/// `SHUT_RD`: what has arrived is read, then the end. Data for a half that nobody reads resets the
+/// connection once its other half is closed, too (RFC 1122 §4.2.2.13).
+#[test]
+fn a_shut_receiving_half_ends_what_is_read() {
+    let mut peer = connected(TcpConfig::default());
+    peer.send(&peer.data(0, b"so far"));
+    let mut buffer = [0; 32];
+    let host = &mut peer.pair.hosts[HOST];
+    let mut socket = host.tcp(peer.socket).expect("open");
+    socket.shutdown_receive().expect("open");
+    let reads = [0, 1].map(|_| host.recv(peer.socket, &mut buffer));
+    assert_eq!(reads, [Ok(Recv::Data(6)), Ok(Recv::EndOfStream)]);
+    host.shutdown(peer.socket).expect("open");
+    peer.run_for(Duration::from_millis(1));
+    peer.send(&peer.acknowledges(1));
+    let answers = peer.send(&peer.data(6, b"more"));
+    assert_eq!(answers.last().map(|answer| answer.flags & RST), Some(RST));
+}
+
+/// An application that is about to stop waits until its closed connections have delivered.
+#[test]
+fn a_closed_connection_delivers_until_its_fin_is_acknowledged() {
+    let mut peer = connected(TcpConfig::default());
+    peer.host_writes(10);
+    assert!(!peer.pair.hosts[HOST].is_delivering(), "it is not closed");
+    peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
+    peer.run_for(Duration::from_millis(1));
+    peer.send(&peer.acknowledges(10));
+    assert!(peer.pair.hosts[HOST].is_delivering(), "the FIN is not");
+    peer.send(&peer.acknowledges(11));
+    assert_eq!(sockets(&peer), 1, "FIN-WAIT-2");
+    assert!(!peer.pair.hosts[HOST].is_delivering());
+}
+
 #[test]
 fn data_for_an_orphan_is_answered_with_a_reset() {
     let mut peer = connected(TcpConfig::default());

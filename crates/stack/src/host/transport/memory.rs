@@ -253,3 +253,28 @@ impl Transport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_base::Bytes;
+
+    #[test]
+    fn memory_is_full_above_its_limit_and_overflows_a_quarter_later() {
+        let mut memory = Memory::default();
+        memory.limits.memory = Bytes::new(1000);
+        for (buffered, is_full, overflows) in [
+            (1000, false, false),
+            (1001, true, false),
+            (1250, true, false),
+            (1251, true, true),
+        ] {
+            memory.buffered = buffered;
+            assert_eq!(
+                (memory.is_full(), memory.overflows()),
+                (is_full, overflows),
+                "{buffered}"
+            );
+        }
+    }
+}

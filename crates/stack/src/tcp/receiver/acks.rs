@@ -186,3 +186,31 @@ impl AckSchedule {
         self.delay.delay(bounds)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first acknowledgments beyond a hole leave at once, those beyond the next hole too.
+    #[test]
+    fn each_hole_has_its_own_first_acknowledgments() {
+        let mut acks = AckSchedule {
+            quick: 0,
+            ..AckSchedule::default()
+        };
+        let rule = || {
+            Some(Compression {
+                most: 44,
+                by: Instant::from_secs(1),
+            })
+        };
+        let mut compressed = || -> Vec<bool> { (0..4).map(|_| acks.compress(rule())).collect() };
+        let first = compressed();
+        assert_eq!(first, [false, false, false, true]);
+        assert_eq!(compressed(), [true; 4]);
+        acks.sent();
+        acks.on_progress();
+        let next: Vec<bool> = (0..4).map(|_| acks.compress(rule())).collect();
+        assert_eq!(next, first);
+    }
+}

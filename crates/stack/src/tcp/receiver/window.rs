@@ -260,4 +260,37 @@ mod tests {
         assert!(offered < most + unit, "{what}: {offered}");
         true
     }
+
+    #[test]
+    fn a_window_shrinks_to_its_buffer_but_not_below_what_was_offered() {
+        for (edge, read, size) in [(0, 0, 400), (700, 0, 700), (700, 500, 400)] {
+            let mut window = ReceiveWindow {
+                edge,
+                ..ReceiveWindow::new(1000)
+            };
+            window.capacity = 400;
+            window.shrink(read);
+            assert_eq!(window.size, size, "edge {edge}, read {read}");
+            window.capacity = 2000;
+            window.shrink(read);
+            assert_eq!(window.size, size, "a larger buffer shrinks nothing");
+        }
+    }
+
+    /// Two segments wider for each that arrives; for what was merged, as many times.
+    #[test]
+    fn merged_segments_open_the_window_as_often_as_single_ones() {
+        for (len, wider) in [(1000, 2000), (1999, 2000), (2000, 4000), (4500, 8000)] {
+            let mut window = ReceiveWindow::new(1 << 20);
+            window.size = 10_000;
+            assert!(window.open_by(len, 1000, 0));
+            assert_eq!(window.size, 10_000 + wider, "{len} bytes");
+        }
+        let mut window = ReceiveWindow::new(1 << 20);
+        window.size = 10_000;
+        assert!(
+            !window.open_by(500, 1000, 0),
+            "half a segment opens nothing"
+        );
+    }
 }

@@ -259,6 +259,16 @@ fn segments_of_an_open_connection_are_read_at_a_glance() {
             assert_eq!(plain(&bytes), Some((timestamp, EcnFlags::ECE)));
             *bytes.last_mut().expect("there is text") ^= 1;
             assert_eq!(plain(&bytes), None);
+            // Port 0 is for the way that reports it.
+            for port in [0, 2] {
+                let mut bytes = bytes.clone();
+                bytes[port..port + 2].fill(0);
+                let known = Offload {
+                    checksum_known: true,
+                    ..Offload::default()
+                };
+                assert!(parse_plain(&ends, Ecn::Ect0, known, &bytes).is_none());
+            }
         }
     }
 }
