@@ -229,3 +229,35 @@ fn acknowledgment(tuple: &Tuple, remains: &TimeWaitState, now: Instant) -> TcpHe
         codepoint: Ecn::NotEct,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_record_takes_its_ends_until_it_expires() {
+        let [local, remote] = [1, 2].map(|host| Ipv4Addr::new(10, 7, 0, host).into());
+        let tuple = Tuple {
+            local,
+            remote,
+            local_port: 80,
+            remote_port: 5001,
+        };
+        let until = Instant::from_secs(60);
+        let state = TimeWaitState {
+            expected: 1,
+            next: 1,
+            window: 0,
+            timestamps: None,
+            lasts: Duration::from_secs(60),
+            until,
+        };
+        let mut records = TimeWaits::new(Key::from_seed(1));
+        assert!(!records.contains(&tuple));
+        assert!(records.insert(tuple, state, 1));
+        assert!(records.contains(&tuple));
+        records.on_deadline(until);
+        assert!(!records.contains(&tuple) && records.len() == 0);
+    }
+}

@@ -212,6 +212,60 @@ fn unread_and_out_of_order_data_cannot_hold_more_memory_than_there_is() {
     }
 }
 
+/// Memory overflows because its limit fell. After a tenth of a second those go that took buffers
+/// while half of the memory was taken and whose application reads nothing; who reads stays.
+#[test]
+fn when_memory_overflows_applications_that_do_not_read_lose_their_connections() {
+    let mut peer = Peer::stranger(TcpConfig::default());
+    let limits = |kib| Limits {
+        memory: Bytes::kib(kib),
+        ..Limits::default()
+    };
+    peer.pair.hosts[HOST].set_limits(limits(500));
+    let open = connections(&mut peer, 20);
+    let reader = open[18].2;
+    for (port, isn, _) in &open {
+        for number in 0..20u32 {
+            let segment = Segment {
+                source_port: *port,
+                ack: isn.wrapping_add(1),
+                ..peer.data(number * 1000, &[1; 1000])
+            };
+            peer.pair.inject(HOST, &segment.to_frame());
+        }
+        peer.run_for(Duration::from_millis(1));
+    }
+    peer.pair.hosts[HOST].set_limits(limits(240));
+    let reset = |peer: &Peer| -> Vec<SocketId> {
+        let ended = peer.pair.events[HOST].iter().filter_map(ending);
+        ended.map(|(socket, _)| socket).collect()
+    };
+    let mut buffer = [0; 100];
+    for step in 0..40 {
+        peer.run_for(Duration::from_millis(10));
+        let read = peer.pair.hosts[HOST].recv(reader, &mut buffer);
+        assert!(read.is_ok(), "step {step}: {read:?}");
+        if step < 8 {
+            assert_eq!(reset(&peer), [], "step {step}");
+        }
+        // Something happens, so that the host examines them.
+        let segment = peer.data(20_000 + step, &[1]);
+        peer.pair.inject(
+            HOST,
+            &Segment {
+                source_port: open[18].0,
+                ack: open[18].1.wrapping_add(1),
+                ..segment
+            }
+            .to_frame(),
+        );
+    }
+    let (reset, held) = (reset(&peer), peer.pair.hosts[HOST].buffer_memory());
+    assert!(held <= 240 * 1024 * 5 / 4, "{held}, {} reset", reset.len());
+    assert!(!reset.is_empty() && !reset.contains(&reader));
+    assert!(!reset.contains(&open[0].2), "it took little memory");
+}
+
 /// Six peers could fill three times the memory. Their windows close as it fills, so nothing is
 /// dropped, and everything arrives once the application reads.
 #[test]

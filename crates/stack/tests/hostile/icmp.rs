@@ -50,6 +50,23 @@ fn connecting() -> Peer {
     peer
 }
 
+/// An answer to a group's hardware address would be an answer to everybody there.
+#[test]
+fn an_echo_request_from_a_group_is_not_answered() {
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
+    let mut request = message((8, 0), 0x0001_0001, b"data");
+    let mut answers = |request: &[u8]| {
+        let carried = peer.pair.carried;
+        peer.send_frame(request);
+        peer.pair.carried - carried
+    };
+    assert_eq!(answers(&request), 1);
+    request[6] |= 1;
+    assert_eq!(answers(&request), 0);
+    let too_long = message((8, 0), 0x0001_0001, &[0; 1473]);
+    assert_eq!(answers(&too_long), 0, "longer than the MTU");
+}
+
 #[test]
 fn an_open_connection_survives_every_error_and_remembers_what_may_be_true() {
     let kinds = [

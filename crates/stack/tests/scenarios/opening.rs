@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Event, PathError, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Event, Pacing, PathError, Recv, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair};
 use crate::{SYN, data, nothing_left, tcp};
@@ -193,6 +193,29 @@ fn many_connections_at_once() {
         (0, 1)
     );
     nothing_left(&pair);
+}
+
+/// One call never sends without an end: other work of the event loop has its turn.
+#[test]
+fn a_poll_sends_no_more_than_its_budget() {
+    let mut pair = Pair::new(5);
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
+    let config = TcpConfig {
+        pacing: Pacing::Off,
+        ..TcpConfig::default()
+    };
+    let clients: Vec<_> = (0..30).map(|_| pair.connect(config.clone())).collect();
+    pair.run_for(DELAY * 8);
+    for client in clients {
+        let taken = pair.hosts[0].send(client, &data(14_480));
+        assert_eq!(taken, Ok(14_480));
+    }
+    let births = pair.hosts[0].stats().births;
+    let wake = pair.hosts[0].poll(pair.now).expect("there is more to send");
+    assert_eq!(pair.hosts[0].stats().births - births, 64);
+    assert_eq!(wake.at, pair.now, "at once");
 }
 
 #[test]

@@ -256,6 +256,26 @@ fn a_linger_time_bounds_the_delivery() {
     assert_eq!(sockets(&peer), 0);
 }
 
+/// An application may hold the socket of a connection that ended: a new one takes its ports.
+#[test]
+fn a_syn_takes_the_ports_of_a_closed_connection() {
+    let mut peer = connected(TcpConfig::default());
+    peer.send(&Segment {
+        flags: RST,
+        ..peer.ack()
+    });
+    assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Reset));
+    let syn = Segment {
+        flags: SYN,
+        seq: ISN.wrapping_add(1 << 20),
+        ack: 0,
+        ..peer.ack()
+    };
+    let answers = peer.send(&syn);
+    let answers: Vec<_> = answers.iter().map(|it| (it.flags, it.ack)).collect();
+    assert_eq!(answers, [(SYN | ACK, syn.seq.wrapping_add(1))]);
+}
+
 /// `SHUT_RD`: what has arrived is read, then the end. Data for a half that nobody reads resets the
 /// connection once its other half is closed, too (RFC 1122 §4.2.2.13).
 #[test]

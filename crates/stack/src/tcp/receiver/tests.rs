@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 const LATER: Instant = Instant::from_secs(9);
+const SOONER: Instant = Instant::from_secs(8);
 const BOUNDS: Bounds = Bounds {
     least: Duration::ZERO,
     most: Duration::ZERO,
@@ -44,6 +45,38 @@ fn segments_that_come_as_one_are_acknowledged_once() {
         if owed == Acknowledgment::Now {
             receiver.acknowledged();
         }
+    }
+}
+
+/// Linux `tcp_sack_compress_send_ack`: a range apart from both of the latest blocks is reported now.
+#[test]
+fn a_third_range_ends_the_compression_of_acknowledgments() {
+    for (third, owed) in [
+        (5_001, Acknowledgment::Now),
+        (30_001, Acknowledgment::Now),
+        (19_001, Acknowledgment::By(SOONER)),
+        (13_001, Acknowledgment::By(SOONER)),
+    ] {
+        let mut receiver = receiver(1 << 20);
+        receiver.acks.quick = 0;
+        let mut accept = |offset: u64| {
+            let compression = Some(Compression {
+                most: 44,
+                by: SOONER,
+            });
+            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, compression));
+            let owed = receiver.acks.owed();
+            if owed == Acknowledgment::Now {
+                receiver.acknowledged();
+            }
+            receiver.acks.quick = 0;
+            owed
+        };
+        for offset in [10_001, 11_001, 12_001] {
+            assert_eq!(accept(offset), Acknowledgment::Now, "the loss is reported");
+        }
+        assert_eq!(accept(20_001), Acknowledgment::By(SOONER));
+        assert_eq!(accept(third), owed, "{third}");
     }
 }
 

@@ -334,3 +334,76 @@ impl Flight {
         self.config.mtu_probing == MtuProbing::Always && self.path.search().is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// IPv4 and timestamps over a link of 1500 bytes.
+    const HEADERS: usize = 52;
+
+    fn searching() -> PathMtu {
+        let [local, remote] = [1, 2].map(|host| Ipv4Addr::new(10, 7, 0, host).into());
+        let tuple = Tuple {
+            local,
+            remote,
+            local_port: 80,
+            remote_port: 5001,
+        };
+        let mut path = PathMtu::new(1500, &tuple);
+        path.open(1448, HEADERS);
+        path.begin();
+        path
+    }
+
+    fn bounds(path: &PathMtu) -> (usize, usize) {
+        let search = path.search().expect("it has begun");
+        (search.proven, search.unfit)
+    }
+
+    /// RFC 4821 §7.3: from the base to the link's MTU, halving the distance.
+    #[test]
+    fn the_search_begins_between_base_and_link() {
+        let path = searching();
+        assert_eq!(bounds(&path), (1024 + HEADERS, 1501));
+        assert_eq!(path.next_probe(), Some((1076 + 1501) / 2 - 52));
+    }
+
+    #[test]
+    fn a_lost_probe_of_proven_size_leaves_room_for_one_byte() {
+        let mut path = searching();
+        path.on_probe_lost(1300);
+        assert_eq!(bounds(&path), (1076, 1300));
+        path.on_probe_lost(1000);
+        assert_eq!(bounds(&path), (1076, 1077));
+        assert_eq!(path.next_probe(), None);
+    }
+
+    #[test]
+    fn a_settled_search_is_renewed_up_to_the_link() {
+        let mut path = searching();
+        path.on_probe_lost(1080);
+        let settled = Instant::from_secs(1);
+        path.renew(settled);
+        path.renew(settled + AGAIN - Duration::from_nanos(1));
+        assert_eq!(bounds(&path), (1076, 1080));
+        path.renew(settled + AGAIN);
+        assert_eq!(bounds(&path), (1076, 1501));
+    }
+
+    /// Linux `tcp_mtu_probe`: eleven segments of window, and data for the probe and four more.
+    #[test]
+    fn a_probe_needs_a_window_and_followers() {
+        let path = searching();
+        let payload = path.next_probe().expect("more to find out");
+        let (window, needed) = (Bytes::new(11 * 1024), payload + 4 * 1024);
+        for (cwnd, sendable, size) in [
+            (window, needed, Some(payload)),
+            (window, needed - 1, None),
+            (window - Bytes::new(1), needed, None),
+        ] {
+            assert_eq!(path.probe_size(1024, cwnd, sendable), size);
+        }
+    }
+}

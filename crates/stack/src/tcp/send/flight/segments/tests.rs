@@ -367,3 +367,20 @@ fn segments_of_one_departure_are_acknowledged_as_others_are() {
     assert_eq!(delivered, (Bytes::new(4000), 4, Some(1001), false));
     assert_eq!((in_flight, left), (2000, 2));
 }
+
+/// A block must lie above SND.UNA and end at SND.NXT.
+#[test]
+fn blocks_outside_of_what_is_outstanding_are_ignored() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    let mut take = |range: Range<u64>| {
+        let blocks = [Some(range), None, None, None];
+        let mut delivery = Delivery::default();
+        segments.apply_sack(&blocks, at(10), &mut sampler, &mut delivery);
+        segments.sacked_bytes()
+    };
+    for ignored in [3001..4002, 0..1001, 0..5000, 3001..3001] {
+        assert_eq!(take(ignored.clone()), 0, "{ignored:?}");
+    }
+    assert_eq!(take(3001..4001), 1000);
+}
