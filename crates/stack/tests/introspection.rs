@@ -226,6 +226,17 @@ fn a_small_send_buffer_is_what_a_greedy_application_waits_for() {
     );
 }
 
+/// `notsent` of `ss`: written, and beyond what the window lets out.
+#[test]
+fn what_is_not_sent_yet_is_reported() {
+    let (mut pair, client, _) = Pair::connected(5, config());
+    let written = pair.hosts[0].send(client, &[7; 100_000]).expect("open");
+    pair.run_for(Duration::from_millis(1));
+    let info = info(&pair, 0, client);
+    assert!(info.unsent > Bytes::ZERO);
+    assert_eq!(info.unsent.get() + info.bytes_sent, written as u64);
+}
+
 /// `ss -ti` shows a threshold that was set, and each limit's share of the busy time.
 #[test]
 fn the_line_has_the_threshold_and_shares_of_the_busy_time() {

@@ -135,7 +135,19 @@ mod tests {
         written.expect("there is room");
         let plan = connection.plan(None, now).expect("the window is open");
         connection.commit(&plan, now);
+        let full_frame = connection.send.flight.mss() + 14 + 20 + 32;
+        assert_eq!(connection.send.full_frame(), Bytes::new(full_frame));
         let train = Train::behind(&connection, &plan).expect("full segments follow");
+        let unlike: [fn(&mut Plan); 3] = [
+            |plan| plan.fin = true,
+            |plan| plan.tail_probe = true,
+            |plan| plan.range.end -= 1,
+        ];
+        for change in unlike {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            assert!(Train::behind(&connection, &plan).is_none(), "{plan:?}");
+        }
         let mut count = 0;
         while train.continues(&connection, now) {
             train.commit_next(&mut connection, now);

@@ -349,3 +349,23 @@ fn an_echo_that_lies_does_not_move_the_timeout() {
     }
     assert_eq!(timeout_after(&|_| 0), honest);
 }
+
+/// RFC 9293 §3.8.6.1: the probe overrides a window too small for a segment, however often the peer
+/// repeats it.
+#[test]
+fn a_window_of_one_byte_does_not_put_off_the_probe() {
+    let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
+    let offers = |peer: &Peer, window| Segment {
+        window,
+        ..peer.ack()
+    };
+    peer.send(&offers(&peer, 0));
+    peer.pair.hosts[HOST]
+        .send(peer.socket, &[7; 3000])
+        .expect("open");
+    let is_probed = (0..60).any(|_| {
+        let sent = peer.send(&offers(&peer, 1));
+        !sent.is_empty() || !peer.run_for(Duration::from_millis(50)).is_empty()
+    });
+    assert!(is_probed);
+}

@@ -223,3 +223,32 @@ fn retries_of_a_handshake_are_bounded() {
     assert_eq!((answers.len(), again.len()), (1, 5));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
 }
+
+/// Linux `tcp_init_transfer`: one timeout of the SYN-ACK says nothing about the window for data;
+/// after two of them it begins with one segment.
+#[test]
+fn a_syn_ack_lost_once_costs_nothing_of_the_initial_window() {
+    for (millis, timeouts, window) in [(1_500, 1, 10), (3_500, 2, 1)] {
+        let mut peer = Peer::stranger(TcpConfig::default());
+        let answers = peer.send(&Segment {
+            flags: SYN,
+            seq: ISN,
+            ack: 0,
+            options: mss(1000),
+            ..peer.ack()
+        });
+        peer.host_isn = answers[0].seq;
+        let again = peer.run_for(Duration::from_millis(millis));
+        assert_eq!(again.len(), timeouts, "{again:?}");
+        peer.send(&peer.ack());
+        let accepted = peer.pair.events[HOST].iter().find_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        });
+        let socket = accepted.expect("open");
+        let host = &mut peer.pair.hosts[HOST];
+        assert_eq!(host.send(socket, &[7; 30_000]), Ok(30_000));
+        let sent = peer.run_for(Duration::from_millis(100));
+        assert_eq!(sent.len(), window);
+    }
+}
