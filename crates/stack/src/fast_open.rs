@@ -171,6 +171,7 @@ mod tests {
     #[test]
     fn a_cookie_is_good_for_its_client_for_one_to_two_days() {
         let key = Key::from_seed(1);
+        let day = Duration::from_secs(86_400);
         let cookie = issue(&key, &tuple(7), NOW);
         assert_eq!(cookie.bytes().len(), 8);
         let of_other_port = Tuple {
@@ -183,11 +184,8 @@ mod tests {
             trust(&Key::from_seed(2), &tuple(7), &cookie, NOW),
             Trust::None
         );
-        assert_eq!(trust(&key, &tuple(7), &cookie, NOW + PERIOD), Trust::Old);
-        assert_eq!(
-            trust(&key, &tuple(7), &cookie, NOW + 2 * PERIOD),
-            Trust::None
-        );
+        assert_eq!(trust(&key, &tuple(7), &cookie, NOW + day), Trust::Old);
+        assert_eq!(trust(&key, &tuple(7), &cookie, NOW + 2 * day), Trust::None);
     }
 
     #[test]
