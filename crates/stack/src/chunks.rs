@@ -162,7 +162,7 @@ pub(crate) fn halves(ring: &VecDeque<u8>, range: Range<usize>) -> [&[u8]; 2] {
 mod tests {
     use super::*;
 
-    /// What was copied is one chunk, however many writes it took; each owned buffer is one more.
+    /// Copied bytes are one chunk, however many writes brought them; each owned buffer is one more.
     #[test]
     fn memory_counts_the_copies_and_the_list_of_chunks() {
         let mut chunks = Chunks::default();

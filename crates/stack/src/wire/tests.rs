@@ -87,6 +87,28 @@ fn is_tcp(frame: &[u8]) -> bool {
     matches!(parse(frame, None), Ok(Parsed::Tcp { .. }))
 }
 
+/// Another protocol is not read as TCP, however much its packet looks like a segment.
+#[test]
+fn the_fast_path_reads_tcp_alone() {
+    let known = Offload {
+        checksum_known: true,
+        ..Offload::default()
+    };
+    let plain = TcpHeader {
+        sack: [None; SACK_BLOCKS],
+        ..header()
+    };
+    let mut frame = vec![0; 200];
+    let payload = Payload::Bytes(b"front ", b"and back");
+    let len = write_tcp(&mut frame, &addresses(V4[0], V4[1]), &plain, payload);
+    frame.truncate(len);
+    assert!(parse_plain(&frame, None, known).is_some());
+    let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
+    packet.set_next_header(IpProtocol::Udp);
+    packet.fill_checksum();
+    assert!(parse_plain(&frame, None, known).is_none());
+}
+
 #[test]
 fn a_segment_is_read_as_it_was_written_in_both_families_and_in_a_vlan() {
     for [source, destination] in [V4, V6] {

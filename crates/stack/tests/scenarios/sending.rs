@@ -65,7 +65,7 @@ fn a_reset_of_a_stuck_device_frees_its_ring() {
     nothing_left(&pair);
 }
 
-/// An application that was refused hears of the room that acknowledgments make.
+/// Acknowledgments that make room wake an application whose write was refused.
 #[test]
 fn an_acknowledgment_that_makes_room_is_an_event() {
     let config = TcpConfig {

@@ -48,6 +48,35 @@ fn segments_that_come_as_one_are_acknowledged_once() {
     }
 }
 
+/// The acknowledgment owed after `payload` arrived at `offset`, where acknowledgments may be
+/// compressed. One that is due is sent.
+fn owed_after(receiver: &mut Receiver, offset: u64, payload: &[u8]) -> Acknowledgment {
+    let compression = Some(Compression {
+        most: 44,
+        by: SOONER,
+    });
+    receiver.acks.quick = 0;
+    receiver.accept(offset, whole(payload), false, (LATER, compression));
+    let owed = receiver.acks.owed();
+    if owed == Acknowledgment::Now {
+        receiver.acknowledged();
+    }
+    receiver.acks.quick = 0;
+    owed
+}
+
+/// A receiver that has reported a loss three times and compresses acknowledgments from now on.
+fn compressing() -> Receiver {
+    let mut receiver = receiver(1 << 20);
+    for offset in [10_001, 11_001, 12_001] {
+        let owed = owed_after(&mut receiver, offset, &[7; 1000]);
+        assert_eq!(owed, Acknowledgment::Now, "the loss is reported");
+    }
+    let owed = owed_after(&mut receiver, 20_001, &[7; 1000]);
+    assert_eq!(owed, Acknowledgment::By(SOONER));
+    receiver
+}
+
 /// Linux `tcp_sack_compress_send_ack`: a range apart from both of the latest blocks is reported now.
 #[test]
 fn a_third_range_ends_the_compression_of_acknowledgments() {
@@ -57,27 +86,18 @@ fn a_third_range_ends_the_compression_of_acknowledgments() {
         (19_001, Acknowledgment::By(SOONER)),
         (13_001, Acknowledgment::By(SOONER)),
     ] {
-        let mut receiver = receiver(1 << 20);
-        receiver.acks.quick = 0;
-        let mut accept = |offset: u64| {
-            let compression = Some(Compression {
-                most: 44,
-                by: SOONER,
-            });
-            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, compression));
-            let owed = receiver.acks.owed();
-            if owed == Acknowledgment::Now {
-                receiver.acknowledged();
-            }
-            receiver.acks.quick = 0;
-            owed
-        };
-        for offset in [10_001, 11_001, 12_001] {
-            assert_eq!(accept(offset), Acknowledgment::Now, "the loss is reported");
-        }
-        assert_eq!(accept(20_001), Acknowledgment::By(SOONER));
-        assert_eq!(accept(third), owed, "{third}");
+        let found = owed_after(&mut compressing(), third, &[7; 1000]);
+        assert_eq!(found, owed, "{third}");
     }
+}
+
+#[test]
+fn the_first_acknowledgments_beyond_the_next_hole_leave_at_once() {
+    let mut receiver = compressing();
+    let filled = owed_after(&mut receiver, 1, &[7; 20_000]);
+    assert_eq!(filled, Acknowledgment::Now);
+    let next_hole = owed_after(&mut receiver, 50_001, &[7; 1000]);
+    assert_eq!(next_hole, Acknowledgment::Now);
 }
 
 /// Text of one segment.
