@@ -71,7 +71,7 @@ remove_pair() {
 kernels_have_the_pair() {
     local namespace
     for namespace in "$a" "$b"; do
-        ! ip -n "$namespace" -d link | grep -q xdp || { echo "an XDP program is left in $namespace" >&2; return 1; }
+        [[ $(ip -n "$namespace" -d link) != *xdp* ]] || { echo "an XDP program is left in $namespace" >&2; return 1; }
     done
     ip netns exec "$b" ping -q -c 1 -W 2 10.7.0.11 >/dev/null &&
         ip netns exec "$a" ping -q -c 1 -W 2 10.7.0.12 >/dev/null ||
