@@ -1,11 +1,13 @@
 //! Rules of the house that no compiler checks, read from the sources themselves: the field's words
-//! in names and prose, documents whose paths exist and that render, documented errors, sizes, and import circles.
+//! in names and prose, documents whose paths exist and that render, documented errors, sizes, import circles, and pipes
+//! of scripts.
 //!
 //! Each test prints every finding as `file:line: what: how to mend it`.
 
 mod documents;
 mod imports;
 mod known;
+mod scripts;
 mod shape;
 mod tree;
 mod words;
@@ -45,6 +47,11 @@ fn public_functions_document_their_errors() {
 #[test]
 fn functions_and_types_stay_small() {
     Findings::of("sizes", shape::sizes).assert_only_known();
+}
+
+#[test]
+fn pipes_of_scripts_end_with_their_writers() {
+    Findings::of("pipes", scripts::pipes).assert_only_known();
 }
 
 #[test]
