@@ -1,6 +1,6 @@
 //! Rules of the house that no compiler checks, read from the sources themselves: the field's words
-//! in names and prose, documents whose paths exist and that render, documented errors, sizes, import circles, and pipes
-//! of scripts.
+//! in names and prose, documents whose paths exist and that render, documented errors, sizes, import
+//! circles, and pipes of scripts.
 //!
 //! Each test prints every finding as `file:line: what: how to mend it`.
 

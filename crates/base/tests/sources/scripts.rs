@@ -16,8 +16,8 @@ static EARLY: LazyLock<Regex> = LazyLock::new(|| {
 
 pub(crate) fn pipes(findings: &mut Findings) {
     for (path, text) in files(&["", "sh"]) {
-        // What has no `pipefail` of its own is read by those that have.
-        let fails = text.contains("pipefail") || path == "scripts/netns.sh";
+        // Scripts with `pipefail` source those that end in `.sh`.
+        let fails = text.contains("pipefail") || path.ends_with(".sh");
         if !path.starts_with("scripts/") || !fails {
             continue;
         }

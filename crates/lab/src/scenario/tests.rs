@@ -359,6 +359,12 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         ),
         (
             "rate = \"1gbit\"",
+            "rate = \"1gbit\"\nback = { access_categories = \"root\" }\n\
+             [[wifi]]\nname = \"air\"\naccess_point = \"router\"\nstations = [\"client\"]\nstandard = \"802.11n\"",
+            "it.toml:24:30: link.client-router.back.access_categories: `client` is in the cell of `router`",
+        ),
+        (
+            "rate = \"1gbit\"",
             "back = { rate = \"0bit\" }",
             "it.toml:23:17: link.client-router.back.rate: a rate above 0",
         ),
