@@ -37,16 +37,29 @@ impl RunQueue {
     }
 }
 
-/// Entries for which a queue of deadlines always keeps room.
+/// Entries for which a queue of deadlines has room from the start: a connection whose timer fires
+/// once a millisecond leaves 200 entries behind before the first of its retransmission timeouts
+/// comes up. A stall then allocates nothing.
+const INITIAL_CAPACITY: usize = 256;
+
+/// Entries for which a queue of deadlines keeps room after a burst.
 const LEAST_CAPACITY: usize = 1024;
 
 /// Connections by deadline.
 ///
 /// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up.
 /// Timers that are pushed back with every acknowledgment therefore cost nothing per packet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TimeQueue {
     heap: BinaryHeap<Reverse<(Instant, SocketId)>>,
+}
+
+impl Default for TimeQueue {
+    fn default() -> Self {
+        Self {
+            heap: BinaryHeap::with_capacity(INITIAL_CAPACITY),
+        }
+    }
 }
 
 impl TimeQueue {
@@ -81,14 +94,23 @@ mod tests {
     use super::*;
     use std::num::NonZeroU32;
 
+    const ID: SocketId = SocketId {
+        index: 0,
+        generation: NonZeroU32::MIN,
+    };
+
+    #[test]
+    fn a_queue_of_deadlines_has_room_for_those_of_a_stall() {
+        let mut queue = TimeQueue::default();
+        let capacity = queue.heap.capacity();
+        (0..200).for_each(|at| queue.push(Instant::from_millis(at), ID));
+        assert_eq!(queue.heap.capacity(), capacity);
+    }
+
     #[test]
     fn a_queue_of_deadlines_returns_the_memory_of_a_burst() {
         let mut queue = TimeQueue::default();
-        let id = SocketId {
-            index: 0,
-            generation: NonZeroU32::MIN,
-        };
-        (0..100_000).for_each(|at| queue.push(Instant::from_nanos(at), id));
+        (0..100_000).for_each(|at| queue.push(Instant::from_nanos(at), ID));
         let due: Vec<_> = std::iter::from_fn(|| queue.pop_due(Instant::from_secs(1))).collect();
         assert!(due.is_sorted() && due.len() == 100_000);
         let capacity = queue.heap.capacity();
