@@ -6,6 +6,7 @@
 //! whose path holds `rfc5961`.
 
 mod config;
+mod deferral;
 mod device;
 mod facts;
 mod index;
