@@ -406,6 +406,20 @@ pub(in crate::tcp) struct Proof {
 mod tests {
     use super::*;
 
+    /// The memory of either must go when the connection is idle, whether or not there is the other.
+    #[test]
+    fn each_spare_allocation_counts_until_it_is_released() {
+        let mut recovery = Recovery::default();
+        assert!(!recovery.has_spare());
+        recovery.begin_undo(1, true);
+        assert!(recovery.take_undo().is_some() && recovery.has_spare());
+        recovery.release_spare();
+        assert!(!recovery.has_spare());
+        recovery.enter(Episode::new(Signal::Loss, 1, Bytes::new(1)));
+        recovery.set_phase(Phase::Open);
+        assert!(recovery.has_spare());
+    }
+
     #[test]
     fn a_reduction_is_needless_when_every_retransmission_came_twice() {
         let mut undo = Undo::new(5000, None, true);
