@@ -13,7 +13,7 @@ const EIGHT: &str = "
 > . 6001(1000) ack 1
 > . 7001(1000) ack 1
 ";
-/// What a window of ten segments has beyond those.
+/// The rest of a window of ten segments.
 const TWO: &str = "> . 8001(1000) ack 1
 > . 9001(1000) ack 1
 ";
