@@ -78,11 +78,12 @@ kernels_have_the_pair() {
         { echo 'a kernel does not answer pings' >&2; return 1; }
 }
 
-# Waits for the line that a receiver prints once it listens; fails if the process PID ends before.
+# Waits for the line that a receiver prints once it listens; fails if the process PID ends before. PID writes its output or its
+# errors to LOG; until it has opened and so emptied LOG, a line there is that of the process before.
 wait_for_listener() { # PID LOG
     local tries
     for tries in $(seq 100); do
-        ! grep -q '^listening' "$2" || return 0
+        ! { [ "/proc/$1/fd/1" -ef "$2" ] || [ "/proc/$1/fd/2" -ef "$2" ]; } || ! grep -q '^listening' "$2" || return 0
         kill -0 "$1" 2>/dev/null || break
         sleep 0.1
     done
