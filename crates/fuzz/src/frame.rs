@@ -73,3 +73,11 @@ pub fn arp(operation: u16, mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> 
     let packet = frame::arp(operation, (mac, sender), (HOST_MAC, target));
     ethernet([0xff; 6], frame::ARP, &packet)
 }
+
+/// The sequence number of a SYN over IPv4 without IP options, whatever else is wrong with the frame.
+pub fn syn_number(frame: &[u8]) -> Option<u32> {
+    let (ethernet_ip, tcp) = frame.split_at_checked(34)?;
+    let is_tcp = ethernet_ip[12..14] == frame::IPV4.to_be_bytes() && ethernet_ip[23] == TCP;
+    let number = tcp.get(4..8)?.try_into().ok()?;
+    (is_tcp && u16::from(*tcp.get(13)?) & SYN != 0).then(|| u32::from_be_bytes(number))
+}
