@@ -40,7 +40,7 @@ const LAST_WAKES: usize = 80_000;
 
 type Stack = Host<Ledger<FqCodel<Packet<HeapFrame>>>, MemoryDevice>;
 
-/// The byte at `offset` of every stream.
+/// The byte at `offset` of the host's stream, and at this sequence number of the peer's.
 pub fn pattern(offset: u32) -> u8 {
     (offset.wrapping_mul(31) ^ (offset >> 8)) as u8
 }
@@ -135,9 +135,8 @@ pub enum Setting {
 pub struct Flow {
     pub host_port: u16,
     pub peer_port: u16,
-    /// Initial sequence numbers.
+    /// The host's initial sequence number.
     pub host_isn: u32,
-    pub peer_isn: u32,
     /// End of what the host has sent.
     pub host_next: u32,
     /// The host's latest acknowledgment number.
@@ -167,11 +166,11 @@ pub struct Rig {
     pub cookie: Vec<u8>,
     /// The peer keeps to [`pattern`], and there is one connection: contents can be checked.
     checks_contents: bool,
-    /// Number of the latest SYN that arrived, until the peer has seen its answer.
-    unanswered: Option<u32>,
-    /// The newest connection was accepted though the peer has not seen the answer to its SYN: its numbers are those of a
-    /// connection before, of the same instant, and the peer's [`pattern`] counts from there.
-    accepted_unseen: bool,
+    /// The numbers of all SYNs that arrived. The peer may not know which opened the newest connection:
+    /// it has not seen the answer to one that a full ring holds.
+    syns: Vec<u32>,
+    /// Those of them from which the bytes read so far are right.
+    origins: Vec<u32>,
     /// Messages of automatic configuration at one instant.
     automatic: usize,
 }
@@ -244,8 +243,8 @@ impl Rig {
             read: 0,
             cookie: Vec::new(),
             checks_contents,
-            unanswered: None,
-            accepted_unseen: false,
+            syns: Vec::new(),
+            origins: Vec::new(),
             automatic: if automatic { AUTOMATIC } else { 0 },
         };
         rig.deliver(&frame::arp(1, PEER_MAC, PEER, HOST));
@@ -313,7 +312,7 @@ impl Rig {
                 .connect(remote, self.config.clone(), self.now)
                 .expect("the address is good"),
         );
-        (self.written, self.read, self.accepted_unseen) = (0, 0, false);
+        (self.written, self.read) = (0, 0);
         self.call(Call::Write(len));
     }
 
@@ -332,7 +331,7 @@ impl Rig {
         let before = self.host.stats();
         crate::count_delivery();
         crate::count_hostile();
-        self.unanswered = frame::syn_number(frame).or(self.unanswered);
+        self.syns.extend(frame::syn_number(frame));
         self.host.deliver(frame, self.now);
         let after = self.host.stats();
         assert!(
@@ -373,15 +372,22 @@ impl Rig {
         let Ok(Recv::Data(count)) = self.host.recv(socket, &mut buffer) else {
             return;
         };
-        let checked = self.checks_contents && !self.accepted_unseen;
-        for byte in &buffer[..count] {
-            assert!(
-                !checked || *byte == pattern(self.read),
-                "the host invented byte {}",
-                self.read
-            );
-            self.read = self.read.wrapping_add(1);
+        if self.read == 0 {
+            self.origins.clone_from(&self.syns);
         }
+        let read = self.read;
+        let right = |syn: u32| {
+            let first = syn.wrapping_add(1).wrapping_add(read);
+            (0..)
+                .zip(&buffer[..count])
+                .all(|(i, byte)| pattern(first.wrapping_add(i)) == *byte)
+        };
+        self.origins.retain(|syn| right(*syn));
+        assert!(
+            !self.checks_contents || !self.origins.is_empty(),
+            "the host invented a byte of {count} from {read} on"
+        );
+        self.read = self.read.wrapping_add(count as u32);
     }
 
     /// Completions stop, or go on.
@@ -448,7 +454,6 @@ impl Rig {
             if let Event::Accepted { socket, .. } = event {
                 self.sockets.push(socket);
                 (self.written, self.read) = (0, 0);
-                self.accepted_unseen = self.unanswered.is_some();
             }
         }
     }
@@ -467,11 +472,6 @@ impl Rig {
                 host_port: segment.source_port,
                 peer_port: segment.destination_port,
                 host_isn: segment.seq,
-                peer_isn: if acknowledges {
-                    segment.ack.wrapping_sub(1)
-                } else {
-                    flow.peer_isn
-                },
                 host_next: segment.seq.wrapping_add(segment.len()),
                 host_ack: segment.ack,
                 edge: None,
@@ -479,9 +479,6 @@ impl Rig {
                 timestamp: None,
             };
             *flow = incarnation;
-            if acknowledges && self.unanswered == Some(flow.peer_isn) {
-                self.unanswered = None;
-            }
             if acknowledges && let Some(cookie) = segment.option(34) {
                 self.cookie = cookie.to_vec();
             }
@@ -563,5 +560,67 @@ fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
     );
     if retracted < 0 {
         *furthest = edge;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: (u16, u16) = (REMOTE, LISTENING);
+
+    fn segment(rig: &Rig, flags: u16, seq: u32, data: &[u8]) -> Vec<u8> {
+        Tcp {
+            source_port: FLOW.0,
+            destination_port: FLOW.1,
+            seq,
+            ack: if flags & ACK == 0 {
+                0
+            } else {
+                rig.flow.host_next
+            },
+            flags,
+            window: 65535,
+            payload: data.to_vec(),
+            ..Tcp::default()
+        }
+        .to_frame()
+    }
+
+    fn numbered(first: u32) -> Vec<u8> {
+        (first..first + 500).map(pattern).collect()
+    }
+
+    /// A connection whose SYN is numbered 100, established.
+    fn established() -> Rig {
+        let mut rig = Rig::configured(0, TcpConfig::default(), true);
+        let syn = segment(&rig, SYN, 100, &[]);
+        rig.deliver(&syn);
+        let answer = segment(&rig, ACK, 101, &[]);
+        rig.deliver(&answer);
+        rig
+    }
+
+    #[test]
+    fn a_connection_whose_syn_ack_was_not_seen_is_checked_from_its_own_syn() {
+        let mut rig = established();
+        rig.hold(true);
+        rig.call(Call::Abort);
+        // At the same instant the host takes the same initial number.
+        let syn = segment(&rig, SYN, 101, &[]);
+        rig.deliver(&syn);
+        let data = segment(&rig, ACK, 101, &numbered(101));
+        rig.deliver(&data);
+        rig.call(Call::Read(1000));
+        assert_eq!((rig.read, &rig.origins[..]), (499, &[101][..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "the host invented a byte of 500 from 0 on")]
+    fn bytes_that_the_peer_did_not_send_there_are_noticed() {
+        let mut rig = established();
+        let data = segment(&rig, ACK, 101, &numbered(102));
+        rig.deliver(&data);
+        rig.call(Call::Read(1000));
     }
 }

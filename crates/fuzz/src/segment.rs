@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 
-use crate::frame::{ACK, Tcp};
+use crate::frame::{ACK, SYN, Tcp};
 use crate::rig::{Flow, pattern};
 
 /// A number relative to the one that would be right.
@@ -80,22 +80,24 @@ pub enum Flags {
 }
 
 impl Segment {
-    /// The segment on `flow`. What it carries at a place of the stream is what [`pattern`] has
-    /// there, so that everything the host's application reads can be checked.
+    /// The segment on `flow`. Each byte of data is what [`pattern`] has at its sequence number, so
+    /// that everything the host's application reads can be checked.
     pub fn on(&self, flow: &Flow) -> Tcp {
         let seq = self.seq.to(flow.host_ack);
         let len = usize::from(self.payload) % 1461;
-        let first = seq.wrapping_sub(flow.peer_isn).wrapping_sub(1);
+        let flags = match self.flags {
+            Flags::Ack => ACK,
+            Flags::AckToo(flags) => u16::from(flags) | ACK,
+            Flags::Any(flags) => flags.into(),
+        };
+        // A SYN has a number of its own.
+        let first = seq.wrapping_add(u32::from(flags & SYN != 0));
         Tcp {
             source_port: flow.peer_port,
             destination_port: flow.host_port,
             seq,
             ack: self.ack.to(flow.host_next),
-            flags: match self.flags {
-                Flags::Ack => ACK,
-                Flags::AckToo(flags) => u16::from(flags) | ACK,
-                Flags::Any(flags) => flags.into(),
-            },
+            flags,
             window: self.window,
             options: self.options(flow),
             payload: (0..len as u32)

@@ -102,7 +102,6 @@ pub fn run(input: Input) {
 /// The handshake with the chosen flags.
 fn open(input: &Input, rig: &mut Rig) {
     let (first, ecn, third) = input.opening;
-    rig.flow.peer_isn = input.isn;
     let segment = |source_port, destination_port, flags| Tcp {
         source_port,
         destination_port,
@@ -124,7 +123,6 @@ fn open(input: &Input, rig: &mut Rig) {
         };
         rig.deliver(&answer.to_frame());
     }
-    rig.flow.peer_isn = input.isn;
     let acknowledgment = Tcp {
         seq: input.isn.wrapping_add(1),
         ack: rig.flow.host_next,

@@ -60,7 +60,6 @@ pub fn run(input: Input) {
 
 impl Handshake {
     fn run(&self, rig: &mut Rig) {
-        rig.flow.peer_isn = self.isn;
         if self.by_peer {
             let syn = self.segment(REMOTE, LISTENING, self.isn, None);
             rig.deliver(&syn.to_frame());
@@ -83,7 +82,6 @@ impl Handshake {
             };
             rig.deliver(&answer.to_frame());
         }
-        rig.flow.peer_isn = self.isn;
         assert_eq!(rig.state(), Some("ESTABLISHED"), "a valid handshake failed");
         assert_eq!(rig.flow.host_ack, self.isn.wrapping_add(1));
         if let (Some(value), Some((_, echo))) = (self.timestamp, rig.flow.timestamp) {
