@@ -174,6 +174,7 @@ fn reset(end: &End, port: &mut Port<XdpQueues>) -> usize {
         port.device.reset(&mut lost);
         assert!(!port.device.needs_reset());
     });
+    end.wait_for_link();
     let count = lost.len();
     for packet in lost {
         let _ = port.pool.settle(packet);

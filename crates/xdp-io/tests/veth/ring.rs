@@ -67,6 +67,10 @@ fn the_ring_fills_up_and_room_says_so() {
     }
     assert_eq!(sent, 64);
     left.device.doorbell(NOW);
+    if net::nics().is_some() {
+        // igb overlooks a wake soon after the attach, once in some ten runs; a reap wakes it again.
+        left.settle();
+    }
     assert_eq!(left.device.room(), 64, "the kernel has taken the burst");
     assert_eq!(right.marks(64).len(), 64);
     left.settle();
