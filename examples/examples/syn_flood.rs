@@ -2,7 +2,6 @@
 //! SYN with options as Linux sends them. For `scripts/check-flood`, in namespaces of its own.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -62,10 +61,7 @@ impl Args {
 }
 
 impl Job for Args {
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
         let Opened {
             mut device,
             mut pool,

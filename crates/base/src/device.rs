@@ -1,6 +1,7 @@
 //! [`Device`]: a transmit ring that takes packets and returns them, and a receive ring that lends
 //! frames.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
@@ -94,6 +95,76 @@ pub trait Device {
     /// Stops transmission and appends every packet in flight to `lost`. Afterwards
     /// [`in_flight`](Self::in_flight) is zero.
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);
+}
+
+/// A device whose kind is known at run time only (`Box<dyn Device<Frame = F>>`): code above it is compiled
+/// once for all kinds.
+impl<D: Device + ?Sized> Device for Box<D> {
+    type Frame = D::Frame;
+
+    fn mtu(&self) -> usize {
+        (**self).mtu()
+    }
+
+    fn medium(&self) -> Medium {
+        (**self).medium()
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        (**self).tso()
+    }
+
+    fn completes(&self) -> bool {
+        (**self).completes()
+    }
+
+    fn room(&self) -> usize {
+        (**self).room()
+    }
+
+    fn put(&mut self, packet: Packet<Self::Frame>, now: Instant) {
+        (**self).put(packet, now);
+    }
+
+    fn doorbell(&mut self, now: Instant) {
+        (**self).doorbell(now);
+    }
+
+    fn reap(&mut self, now: Instant, done: &mut Vec<Packet<Self::Frame>>) {
+        (**self).reap(now, done);
+    }
+
+    fn announces_completions(&self) -> bool {
+        (**self).announces_completions()
+    }
+
+    fn has_completed(&self) -> bool {
+        (**self).has_completed()
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn receive(&mut self, now: Instant) -> Option<Received<Self::Frame>> {
+        (**self).receive(now)
+    }
+
+    fn recycle(&mut self, frame: Self::Frame) {
+        (**self).recycle(frame);
+    }
+
+    fn is_gone(&mut self) -> bool {
+        (**self).is_gone()
+    }
+
+    fn needs_reset(&mut self) -> bool {
+        (**self).needs_reset()
+    }
+
+    fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>) {
+        (**self).reset(lost);
+    }
 }
 
 /// The packets of several TCP segments that a device accepts. Such a packet has the headers once,

@@ -146,7 +146,7 @@ impl Renewal {
     }
 
     /// Reads the answers of servers.
-    pub(crate) fn receive<D: Device>(&mut self, host: &mut SessionHost<D>, now: Instant) {
+    pub(crate) fn receive<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) {
         let Some(socket) = self.socket else {
             return;
         };
@@ -164,9 +164,9 @@ impl Renewal {
     }
 
     /// Sends what is due. The program, which waits for `next`, ends with the lease.
-    pub(crate) fn turn<D: Device>(
+    pub(crate) fn turn<F: Frame>(
         &mut self,
-        host: &mut SessionHost<D>,
+        host: &mut SessionHost<F>,
         next: Next,
         now: Instant,
     ) -> Next {
@@ -188,7 +188,7 @@ impl Renewal {
     }
 
     /// A message that cannot be sent now is repeated by the client's timer.
-    fn send<D: Device>(&mut self, host: &mut SessionHost<D>, message: &Message) {
+    fn send<F: Frame>(&mut self, host: &mut SessionHost<F>, message: &Message) {
         let config = UdpConfig {
             broadcast: true,
             ..UdpConfig::default()

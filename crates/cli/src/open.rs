@@ -1,10 +1,7 @@
 //! [`with_device`]: opens AF_XDP, TAP or a packet socket, as the options say, and runs a job on it.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 
-use serde::Serialize;
 use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
 use tautline_rt::packet_device::{Config, PacketDevice, Take};
@@ -14,84 +11,21 @@ use tautline_stack::Cidr;
 use crate::args::{BindKind, Mode};
 use crate::args::{DeviceKind, StackArgs};
 use crate::check::Unusable;
+use crate::device::BoxedDevice;
 use crate::failure::Failure;
 
 /// An open device.
-pub struct Opened<D: Device> {
+pub struct Opened<F: Frame> {
     /// The device.
-    pub device: D,
+    pub device: BoxedDevice<F>,
     /// Frames for sending.
-    pub pool: Pool<D::Frame>,
+    pub pool: Pool<F>,
     /// Our hardware address.
     pub mac: [u8; 6],
     /// Name of the path: `af_xdp`, `tap`, `packet`.
     pub path: &'static str,
     /// The mode in which it was opened.
     pub mode: String,
-    /// Asks a device why it does not work any more.
-    pub failure: fn(&mut D) -> Option<String>,
-    /// Asks a device what happened to it.
-    pub condition: fn(&D) -> Condition,
-}
-
-/// Events of a device that the user should know of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
-    /// Resets after which the device works again.
-    pub rebinds: u64,
-    /// Packets that the kernel lost on the way to AF_XDP sockets.
-    pub receive_losses: Option<ReceiveLosses>,
-    /// The ends of the packets put into AF_XDP rings.
-    pub ring: Option<RingCounts>,
-    /// One line about the last event.
-    pub notice: Option<String>,
-}
-
-/// The kernel's counters of AF_XDP sockets (`XDP_STATISTICS`) for packets that did not arrive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReceiveLosses {
-    /// Packets dropped for another reason, such as their length.
-    pub dropped: u64,
-    /// Packets dropped because the receive ring was full.
-    pub ring_full: u64,
-    /// Times that a frame was needed and the fill ring was empty.
-    pub fill_ring_empty: u64,
-}
-
-impl ReceiveLosses {
-    /// True if something was lost.
-    pub fn any(&self) -> bool {
-        *self != Self::default()
-    }
-}
-
-/// The packets put into the transmit rings of AF_XDP sockets, by how they left: `put` is the sum of the
-/// others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RingCounts {
-    /// Packets put into a ring.
-    pub put: u64,
-    /// Packets that the kernel completed.
-    pub completed: u64,
-    /// Packets that a reset of the device took back.
-    pub reset: u64,
-    /// Packets still in the ring.
-    pub left: u64,
-}
-
-impl fmt::Display for RingCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            put,
-            completed,
-            reset,
-            left,
-        } = self;
-        write!(
-            f,
-            "{put} packets put into the ring, {completed} completed, {reset} taken back by resets, {left} left"
-        )
-    }
 }
 
 /// Work that can be done on any device.
@@ -100,9 +34,7 @@ pub trait Job {
     ///
     /// # Errors
     /// Whatever ends the job early.
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd;
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure>;
 }
 
 /// Opens the device that `args` describe and does `job` on it.
@@ -183,60 +115,19 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         return job.run(Opened {
             mac,
             mode,
-            device,
+            device: Box::new(device),
             pool,
             path: "af_xdp",
-            failure: queues_failure,
-            condition: queues_condition,
         });
     }
     let device = SoftwareOffload::new(device, pool, Default::default());
     job.run(Opened {
         pool: Pool::heap(FRAMES, device.tso()),
         mac,
-        device,
+        device: Box::new(device),
         path: "af_xdp",
         mode: format!("{mode}, packets of several segments cut and merged in software"),
-        failure: |device| queues_failure(device.inner_mut()),
-        condition: |device| queues_condition(device.inner()),
     })
-}
-
-/// Why AF_XDP queues do not work any more.
-#[cfg(feature = "af-xdp")]
-pub fn queues_failure(device: &mut tautline_xdp_io::XdpQueues) -> Option<String> {
-    device.failure().map(|failure| failure.to_string())
-}
-
-/// The rebinds of AF_XDP queues.
-#[cfg(feature = "af-xdp")]
-pub fn queues_condition(device: &tautline_xdp_io::XdpQueues) -> Condition {
-    let (rebinds, kernel, counters) = (device.rebinds(), device.kernel(), device.counters());
-    Condition {
-        ring: Some(RingCounts {
-            put: counters.transmitted,
-            completed: counters.completed,
-            reset: counters.dropped,
-            left: device.in_flight() as u64,
-        }),
-        receive_losses: Some(ReceiveLosses {
-            dropped: kernel.receive_dropped,
-            ring_full: kernel.receive_ring_full,
-            fill_ring_empty: kernel.fill_ring_empty,
-        }),
-        rebinds: rebinds.count,
-        notice: rebinds.any().then(|| rebinds.to_string()),
-    }
-}
-
-/// Whether a packet socket had to cut large packets.
-pub fn packet_condition(device: &PacketDevice) -> Condition {
-    let notice = "it takes no packets of several segments, so they are cut in software: \
-                  `ethtool -K IFACE tx on tso on`, and no XDP program on the other end of a veth pair";
-    Condition {
-        notice: (device.counters().cut > 0).then(|| notice.to_owned()),
-        ..Condition::default()
-    }
 }
 
 #[cfg(not(feature = "af-xdp"))]
@@ -257,11 +148,9 @@ fn with_packet(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     job.run(Opened {
         pool: Pool::heap(FRAMES, device.tso()),
         mac: device.mac(),
-        device,
+        device: Box::new(device),
         path: "packet",
         mode: "a packet socket, packets of several segments".to_owned(),
-        failure: |device| device.failure().map(|failure| failure.to_string()),
-        condition: packet_condition,
     })
 }
 
@@ -283,12 +172,10 @@ fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     args.check_mtu(device.mtu())?;
     job.run(Opened {
         pool: Pool::heap(FRAMES, device.tso()),
-        device,
+        device: Box::new(device),
         mac: [0x02, 0x00, a, b, c, d],
         path: "tap",
         mode: mode.to_owned(),
-        failure: |_| None,
-        condition: |_| Condition::default(),
     })
 }
 

@@ -3,31 +3,28 @@
 use std::net::{IpAddr, SocketAddr};
 
 use tautline_base::Pool;
-use tautline_rt::steer::{Steered, own_port, steered};
+use tautline_rt::steer::{own_port, steered};
 use tautline_rt::system_seed;
 use tautline_stack::{Cidr, ConnectError};
-use tautline_xdp_io::{XdpQueues, interface_mac};
+use tautline_xdp_io::{UmemFrame, XdpQueues, interface_mac};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
-use crate::open::{Opened, mode_of, queues_condition, queues_failure, xdp_config};
+use crate::open::{Opened, mode_of, xdp_config};
 use crate::threads::each_queue;
-
-/// The device of one queue.
-pub type QueueDevice = Steered<XdpQueues>;
 
 /// Opens all `count` queues of the interface of `args`, and runs `work` on each in a thread. Returns the
 /// results in the order of the queues, once all have ended.
 ///
 /// A host that fails, or panics, ends alone: its connections are lost, and another host of the group
-/// serves its queue ([`Steered`]).
+/// serves its queue ([`Steered`](tautline_rt::steer::Steered)).
 ///
 /// # Errors
 /// If the options cannot work, or a queue cannot be opened.
 pub fn with_queues<T: Send>(
     args: &StackArgs,
     count: u32,
-    work: impl Fn(u32, Opened<QueueDevice>) -> Result<T, Failure> + Sync,
+    work: impl Fn(u32, Opened<UmemFrame>) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<Result<T, Failure>>, Failure> {
     args.check()?;
     let devices = steered(XdpQueues::open_each(&xdp_config(args)?, count)?)?;
@@ -36,12 +33,10 @@ pub fn with_queues<T: Send>(
     each_queue(devices.map(|((device, frames), queue)| {
         let opened = Opened {
             mode: format!("{}, queue {queue} of {count}", mode_of(device.inner())),
-            device,
+            device: Box::new(device),
             pool: Pool::new(frames),
             mac,
             path: "af_xdp",
-            failure: |device: &mut QueueDevice| queues_failure(device.inner_mut()),
-            condition: |device: &QueueDevice| queues_condition(device.inner()),
         };
         move || work(queue, opened)
     }))

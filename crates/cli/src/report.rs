@@ -11,8 +11,8 @@ use tautline_qdisc::{Qdisc, QueueStats, Stats};
 use tautline_stack::{Host, TcpInfo, Tracer};
 
 use crate::args::TransferArgs;
+use crate::device::{ReceiveLosses, RingCounts};
 use crate::failure::Failure;
-use crate::open::{ReceiveLosses, RingCounts};
 
 /// Documentation of the output, for `--help`.
 pub const HELP: &str = "\

@@ -1,10 +1,9 @@
 //! [`Session`]: a host on its device and the loop that drives it, from opening to the end of a run.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-use tautline_base::{Device, Frame, Instant, Packet, SocketId};
+use tautline_base::{Frame, Instant, Packet, SocketId};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::Stats;
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, Next, stop_on_signals, system_seed};
@@ -13,36 +12,34 @@ use tautline_tc::DynQdisc;
 
 use crate::args::StackArgs;
 use crate::control::TransferControl;
+use crate::device::BoxedDevice;
 use crate::failure::Failure;
 use crate::lease::Renewal;
-use crate::open::{Condition, Opened};
+use crate::open::Opened;
 use crate::report::{Summary, gbit_per_s, limited, micros, rounded};
 
 /// The qdisc of a session: any, counted.
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 
 /// The host of a session.
-pub type SessionHost<D> = Host<Queue<<D as Device>::Frame>, D, NoTrace, Box<dyn Limit>>;
+pub type SessionHost<F> = Host<Queue<F>, BoxedDevice<F>, NoTrace, Box<dyn Limit>>;
 
 /// A host in real time.
-pub struct Session<D: Device> {
+pub struct Session<F: Frame> {
     /// The host.
-    pub host: SessionHost<D>,
+    pub host: SessionHost<F>,
     /// The loop that polls the host and the device.
     pub event_loop: EventLoop,
     path: &'static str,
     mode: String,
     qdisc: &'static str,
-    failure: fn(&mut D) -> Option<String>,
-    condition: fn(&D) -> Condition,
     lease: Option<Renewal>,
     control: Option<TransferControl>,
 }
 
 /// An application, and the lines about its device.
-struct Watched<'a, A, D> {
+struct Watched<'a, A> {
     application: &'a mut A,
-    condition: fn(&D) -> Condition,
     check_at: Instant,
     said: Option<String>,
     lease: Option<&'a mut Renewal>,
@@ -54,10 +51,10 @@ struct Watched<'a, A, D> {
 /// Interval between checks of the device's condition.
 const CHECK: Duration = Duration::from_secs(1);
 
-impl<A, D: Device> Watched<'_, A, D> {
+impl<A> Watched<'_, A> {
     /// Prints the last event of the device, unless it was printed.
-    fn check(&mut self, device: &D) {
-        let notice = (self.condition)(device).notice;
+    fn check<F: Frame>(&mut self, device: &BoxedDevice<F>) {
+        let notice = device.condition().notice;
         if let Some(line) = notice.as_ref().filter(|_| notice != self.said) {
             eprintln!("note: the device: {line}");
             self.said = notice;
@@ -65,19 +62,19 @@ impl<A, D: Device> Watched<'_, A, D> {
     }
 }
 
-impl<A, D> Application<SessionHost<D>> for Watched<'_, A, D>
+impl<A, F> Application<SessionHost<F>> for Watched<'_, A>
 where
-    D: Device,
-    A: Application<SessionHost<D>>,
+    F: Frame,
+    A: Application<SessionHost<F>>,
 {
-    fn on_event(&mut self, host: &mut SessionHost<D>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut SessionHost<F>, event: Event, now: Instant) {
         match &mut self.lease {
             Some(lease) if lease.is_for(&event) => lease.receive(host, now),
             _ => self.application.on_event(host, event, now),
         }
     }
 
-    fn turn(&mut self, host: &mut SessionHost<D>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
         if now >= self.check_at {
             self.check_at = now + CHECK;
             self.check(host.port().ring().device());
@@ -111,23 +108,18 @@ pub struct Outcome {
 /// Time limit for a host to send its last packets.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-impl<D> Session<D>
-where
-    D: Device<Frame: Frame + Send + 'static> + AsFd,
-{
+impl<F: Frame + Send + 'static> Session<F> {
     /// Puts a host on an open device. Signals end it in order from now on.
     ///
     /// # Errors
     /// If the host or its event loop cannot be set up.
-    pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
+    pub fn new(opened: Opened<F>, args: &StackArgs) -> Result<Self, Failure> {
         let Opened {
             device,
             pool,
             mac,
             path,
             mode,
-            failure,
-            condition,
         } = opened;
         let lease = args.held.as_ref().map(Renewal::new).transpose()?;
         let clock = args
@@ -158,8 +150,6 @@ where
             path,
             mode,
             qdisc,
-            failure,
-            condition,
             lease,
             control: None,
         })
@@ -192,7 +182,7 @@ where
         socket: fn(&A) -> Option<SocketId>,
     ) -> Result<(), Failure>
     where
-        A: Application<SessionHost<D>>,
+        A: Application<SessionHost<F>>,
     {
         let ended = self.drive(application, socket)?;
         self.check_lease()?;
@@ -204,7 +194,7 @@ where
         }
         match ended {
             Ended::DeviceFailed => {
-                let why = (self.failure)(self.host.device_mut());
+                let why = self.host.device_mut().failure();
                 Err(Failure::Device(
                     why.unwrap_or_else(|| "it receives no more".to_owned()),
                 ))
@@ -231,11 +221,10 @@ where
         socket: fn(&A) -> Option<SocketId>,
     ) -> std::io::Result<Ended>
     where
-        A: Application<SessionHost<D>>,
+        A: Application<SessionHost<F>>,
     {
         let mut watched = Watched {
             application,
-            condition: self.condition,
             check_at: Instant::ZERO,
             said: None,
             lease: self.lease.as_mut(),
@@ -256,7 +245,7 @@ where
 
     /// A connection that failed may have failed because the device did.
     pub fn explain(&mut self, failure: Failure) -> Failure {
-        match (self.failure)(self.host.device_mut()) {
+        match self.host.device_mut().failure() {
             Some(why)
                 if matches!(
                     failure,
@@ -287,7 +276,7 @@ where
             sha256,
         } = outcome;
         let (stats, queue) = (self.host.stats(), self.host.port().qdisc().stats());
-        let condition = (self.condition)(self.host.port().ring().device());
+        let condition = self.host.port().ring().device().condition();
         Summary {
             event: "summary",
             role,

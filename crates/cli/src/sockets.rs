@@ -2,12 +2,11 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::mpsc::channel;
 use std::task::Waker;
 use std::time::Duration;
 
-use tautline_base::{Device, Frame};
+use tautline_base::Frame;
 use tautline_rt::handle::Config;
 use tautline_rt::{Ended, StackHandle};
 use tautline_stack::{Cidr, TcpConfig};
@@ -46,6 +45,7 @@ where
     let mut args = args.clone();
     args.obtain_lease()?;
     peer.map_or(Ok(()), |peer| args.check_peer(peer))?;
+    let program = Box::new(program);
     with_device(&args.clone(), Beside { args, program })
 }
 
@@ -61,16 +61,14 @@ pub fn many_sockets(tcp: TcpConfig) -> Config {
     }
 }
 
-struct Beside<P> {
+/// Not generic in the program, so that the stack is compiled here and not in each program.
+struct Beside {
     args: StackArgs,
-    program: P,
+    program: Box<dyn FnOnce(Sockets) -> io::Result<()> + Send>,
 }
 
-impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+impl Job for Beside {
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
         let Self { args, program } = self;
         let mut session = Session::new(opened, &args)?;
         session.announce("sockets");
@@ -96,14 +94,11 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
 ///
 /// # Errors
 /// If the device fails.
-pub fn serve<D>(
-    session: &mut Session<D>,
+pub fn serve<F: Frame + Send + 'static>(
+    session: &mut Session<F>,
     args: &StackArgs,
     ready: impl FnOnce(StackHandle),
-) -> Result<(), Failure>
-where
-    D: Device<Frame: Frame + Send + 'static> + AsFd,
-{
+) -> Result<(), Failure> {
     let config = many_sockets(args.tcp.config());
     let waker = Waker::from(session.event_loop.event_fd());
     let (stack, mut sockets) = StackHandle::new(config, waker);

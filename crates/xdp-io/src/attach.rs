@@ -27,6 +27,9 @@ pub struct Attachment {
     sockets: OwnedFd,
     /// Closing it detaches the program.
     link: OwnedFd,
+    /// Closing it ends that the interface is promiscuous. Without this a NIC drops frames to other MAC
+    /// addresses than its own, before the program.
+    _promiscuous: Option<OwnedFd>,
 }
 
 impl Attachment {
@@ -82,6 +85,10 @@ impl Attachment {
         };
         let (link, native) =
             attach(&program, index, hooks).map_err(|error| explain(interface, *driver, error))?;
+        let promiscuous = matches!(take, Take::Everything)
+            .then(|| sys::make_promiscuous(index))
+            .transpose()
+            .map_err(|error| refused("make the interface promiscuous", error))?;
         Ok(Self {
             interface: interface.to_owned(),
             index,
@@ -89,6 +96,7 @@ impl Attachment {
             several_chunks,
             sockets,
             link,
+            _promiscuous: promiscuous,
         })
     }
 

@@ -80,7 +80,8 @@ pub enum Take {
     /// Packets to these addresses, and ARP requests and neighbor solicitations for them, as an end
     /// host needs; at least one address.
     Addresses(Vec<IpAddr>),
-    /// All packets, as a bump in the wire needs. The kernel receives nothing on this interface.
+    /// All packets, as a bump in the wire needs; the interface becomes promiscuous. The kernel receives nothing
+    /// on it.
     Everything,
 }
 

@@ -1,5 +1,5 @@
 //! System calls without a safe wrapper elsewhere: interface ioctls (netdevice(7)), `bpf(2)`, and
-//! one socket option.
+//! two socket options.
 //!
 //! Every function here is safe to call: each builds its own argument block and keeps what it points
 //! to alive for the call.
@@ -73,6 +73,38 @@ pub(crate) fn close_behind(fd: BorrowedFd<'_>) -> Result<()> {
         Err(last_error())
     } else {
         Ok(())
+    }
+}
+
+/// A packet socket that receives nothing; while it is open, the interface of this index receives frames to
+/// every MAC address (packet(7), PACKET_MR_PROMISC).
+pub(crate) fn make_promiscuous(index: u32) -> Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let membership = libc::packet_mreq {
+        mr_ifindex: index.cast_signed(),
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    // SAFETY: the kernel reads a `packet_mreq` at `membership`, which lives on our stack.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const membership).cast(),
+            size_of_val(&membership) as libc::socklen_t,
+        )
+    };
+    if answer < 0 {
+        Err(last_error())
+    } else {
+        Ok(socket)
     }
 }
 

@@ -4,7 +4,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tautline_base::{Device, Frame, Instant};
+use tautline_base::{Frame, Instant};
 use tautline_cli::args::{Over, Size, StackArgs, parse, seconds};
 use tautline_cli::failure::{Failure, exit_code};
 use tautline_cli::open::{Job, Opened, with_device};
@@ -300,15 +299,12 @@ struct Talking {
     patience: Option<Instant>,
 }
 
-impl<D: Device> Application<SessionHost<D>> for Talking
-where
-    D::Frame: Send + 'static,
-{
-    fn on_event(&mut self, host: &mut SessionHost<D>, event: Event, now: Instant) {
+impl<F: Frame + Send + 'static> Application<SessionHost<F>> for Talking {
+    fn on_event(&mut self, host: &mut SessionHost<F>, event: Event, now: Instant) {
         self.sockets.on_event(host, event, now);
     }
 
-    fn turn(&mut self, host: &mut SessionHost<D>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
         let next = self.sockets.turn(host, now);
         if !self.through.load(Ordering::Acquire) {
             return next;
@@ -330,10 +326,7 @@ struct Work {
 
 impl Job for Work {
     /// The host has this thread, the conversations another.
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
         let Self { stack: args, role } = self;
         let mut session = Session::new(opened, &args)?;
         session.announce("talking");

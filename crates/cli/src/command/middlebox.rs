@@ -25,8 +25,8 @@ use tautline_tc::build;
 use crate::args::{DeviceKind, seconds};
 use crate::check::Unusable;
 use crate::control::{Control, Doors, Feed, Observer, Talkers, Taps, handle, pictures};
+use crate::device::BoxedDevice;
 use crate::failure::Failure;
-use crate::open::{Condition, packet_condition};
 use crate::report::{limited, micros, print_json, print_line, rounded};
 
 const EXAMPLES: &str = "\
@@ -159,16 +159,11 @@ impl MiddleboxArgs {
             DeviceKind::AfXdp => with_af_xdp(self, control),
             DeviceKind::Packet => {
                 let left = open_packet(&self.left)?;
-                let failure =
-                    |device: &mut PacketDevice| device.failure().map(|why| why.to_string());
-                let right = open_packet(&self.right)?;
-                run(self, left, right, (failure, packet_condition), control)
+                run(self, left, open_packet(&self.right)?, control)
             }
             DeviceKind::Tap => {
                 let left = open_tap(&self.left)?;
-                let right = open_tap(&self.right)?;
-                let ask: Ask<Tap> = (|_| None, |_| Condition::default());
-                run(self, left, right, ask, control)
+                run(self, left, open_tap(&self.right)?, control)
             }
         }
     }
@@ -257,8 +252,8 @@ impl StatusLine<'_> {
 }
 
 /// A bridge with a clock.
-struct Middlebox<D: Device> {
-    bridge: Bridge<D, D, Observer>,
+struct Middlebox<F: Frame> {
+    bridge: BoxedBridge<F>,
     json: bool,
     begun: Instant,
     /// When the interval began.
@@ -275,15 +270,13 @@ struct Middlebox<D: Device> {
     taps: Taps,
     /// Interfaces that the ways leave at: right, left.
     interfaces: [String; 2],
-    ask: Ask<D>,
     pair: Option<String>,
     queue: Option<u32>,
     /// The last line about each device, in the order of `interfaces`.
     said: [Option<String>; 2],
 }
 
-/// Questions to a device: why it does not work any more, what happened to it.
-type Ask<D> = (fn(&mut D) -> Option<String>, fn(&D) -> Condition);
+type BoxedBridge<F> = Bridge<BoxedDevice<F>, BoxedDevice<F>, Observer>;
 
 /// The counters of one way when an interval began.
 #[derive(Default)]
@@ -297,7 +290,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between redraws.
 const PICTURE: Duration = Duration::from_millis(200);
 
-impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
+impl<F: Frame + Send + 'static> Middlebox<F> {
     fn interval(&self) -> Duration {
         if self.screen.is_some() {
             PICTURE
@@ -313,7 +306,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         for ((side, interface), said) in sides.zip(&mut self.said) {
             self.gone |= side.port_mut().ring_mut().device_mut().is_gone();
             side.reset_if_needed();
-            let notice = (self.ask.1)(side.port().ring().device()).notice;
+            let notice = side.port().ring().device().condition().notice;
             if let Some(line) = notice.as_ref().filter(|_| notice != *said) {
                 eprintln!("note: {interface}: {line}");
                 *said = notice;
@@ -339,7 +332,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
         let Bridge { left, right, .. } = &mut self.bridge;
         [left, right]
             .into_iter()
-            .find_map(|side| (self.ask.0)(side.port_mut().ring_mut().device_mut()))
+            .find_map(|side| side.port_mut().ring_mut().device_mut().failure())
     }
 
     /// A line for each way about the interval that ends now.
@@ -359,7 +352,7 @@ impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
             ("to_left", right, left, back),
         ] {
             let times = (self.begun, self.since, now);
-            let condition = (self.ask.1)(to.port().ring().device());
+            let condition = to.port().ring().device().condition();
             StatusLine {
                 pair: self.pair.as_deref(),
                 queue: self.queue,
@@ -418,7 +411,7 @@ where
     }
 }
 
-impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D> {
+impl<F: Frame + Send + 'static> Forwarder for Middlebox<F> {
     fn turn(&mut self, now: Instant) -> Progress {
         let (bridge, names) = (&mut self.bridge, (&self.names, &self.interfaces));
         self.control.serve(&self.taps, |request| {
@@ -451,21 +444,17 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Forwarder for Middlebox<D>
 }
 
 /// A device and the frames to begin with.
-type Open<D> = (D, Vec<<D as Device>::Frame>);
+type Open<F> = (BoxedDevice<F>, Vec<F>);
 
 /// Frames to begin with where they are on the heap: a middlebox that restarts forwards again sooner.
 const FIRST_FRAMES: u32 = 64;
 
-fn run<D>(
+fn run<F: Frame + Send + 'static>(
     args: &MiddleboxArgs,
-    left: Open<D>,
-    right: Open<D>,
-    ask: Ask<D>,
+    left: Open<F>,
+    right: Open<F>,
     control: Control,
-) -> Result<(), Failure>
-where
-    D: Device<Frame: Frame + Send + 'static> + AsFd,
-{
+) -> Result<(), Failure> {
     let taps = Taps::default();
     let bridge = bridge(args, left, right, &taps)?;
     let event_loop = event_loop(args.busy_poll)?;
@@ -494,7 +483,6 @@ where
         control,
         taps,
         interfaces: [args.right.clone(), args.left.clone()],
-        ask,
         pair: args.pair.clone(),
         queue: args.queue,
         said: [None, None],
@@ -517,20 +505,16 @@ fn event_loop(is_busy: bool) -> Result<EventLoop, Failure> {
     Ok(event_loop)
 }
 
-fn bridge<D>(
+fn bridge<F: Frame + Send + 'static>(
     args: &MiddleboxArgs,
-    left: Open<D>,
-    right: Open<D>,
+    left: Open<F>,
+    right: Open<F>,
     taps: &Taps,
-) -> Result<Bridge<D, D, Observer>, Failure>
-where
-    D: Device<Frame: Frame + Send + 'static> + AsFd,
-{
+) -> Result<BoxedBridge<F>, Failure> {
     let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
-    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
-        Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
-    };
-    let side = |(device, frames): Open<D>, words: &str, place| -> Result<_, Failure> {
+    let queue =
+        |words: &str| -> Result<Queue<F>, Failure> { Ok(Stats::new(build::<Packet<F>>(words)?)) };
+    let side = |(device, frames): Open<F>, words: &str, place| -> Result<_, Failure> {
         let observer = Observer {
             tap: taps.tap(place),
             talkers: (args.live || args.control.is_some() || args.http.is_some())
@@ -567,16 +551,16 @@ fn open_screen(
     Ok(Screen::open(view, move || stopper.stop())?)
 }
 
-fn open_packet(interface: &str) -> Result<Open<PacketDevice>, Failure> {
+fn open_packet(interface: &str) -> Result<Open<HeapFrame>, Failure> {
     let device = PacketDevice::open(&Config::new(interface))?;
     let frames = device.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
     let frames = (0..FIRST_FRAMES).map(|_| HeapFrame::with_len(frames));
-    Ok((device, frames.collect()))
+    Ok((Box::new(device), frames.collect()))
 }
 
-fn open_tap(interface: &str) -> Result<Open<Tap>, Failure> {
+fn open_tap(interface: &str) -> Result<Open<HeapFrame>, Failure> {
     Ok((
-        Tap::open(interface)?,
+        Box::new(Tap::open(interface)?),
         (0..FIRST_FRAMES).map(|_| HeapFrame::new()).collect(),
     ))
 }
@@ -584,10 +568,8 @@ fn open_tap(interface: &str) -> Result<Open<Tap>, Failure> {
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     use tautline_rt::steer::covered;
-    use tautline_xdp_io::{Config, Take, XdpQueues};
+    use tautline_xdp_io::{Config, Take, UmemFrame, XdpQueues};
 
-    use crate::open::{queues_condition, queues_failure};
-    use crate::queues::QueueDevice;
     use crate::threads::{divide, each_queue};
 
     let config = |interface: &str, own: &Option<String>| -> Result<Config, Failure> {
@@ -615,24 +597,26 @@ fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
     let left = config(&args.left, &args.to_left)?;
     let right = config(&args.right, &args.to_right)?;
     let Some(count) = args.queues else {
-        let ask: Ask<XdpQueues> = (queues_failure, queues_condition);
-        let left = XdpQueues::open(left, None)?;
-        return run(args, left, XdpQueues::open(right, None)?, ask, control);
+        let open = |config| -> Result<Open<UmemFrame>, Failure> {
+            let (device, frames) = XdpQueues::open(config, None)?;
+            Ok((Box::new(device), frames))
+        };
+        let left = open(left)?;
+        return run(args, left, open(right)?, control);
     };
-    let ask: Ask<QueueDevice> = (
-        |device| queues_failure(device.inner_mut()),
-        |device| queues_condition(device.inner()),
-    );
     // A pair that ends alone leaves its queues to another.
     let left = covered(XdpQueues::open_each(&left, count)?)?;
     let right = covered(XdpQueues::open_each(&right, count)?)?;
-    let pairs = left.into_iter().zip(right).zip(0..);
+    let boxed =
+        |(device, frames): (_, Vec<UmemFrame>)| -> Open<UmemFrame> { (Box::new(device), frames) };
+    let left = left.into_iter().map(boxed);
+    let pairs = left.zip(right.into_iter().map(boxed)).zip(0..);
     let ended = each_queue(pairs.map(|((left, right), queue)| {
         let args = MiddleboxArgs {
             queue: Some(queue),
             ..args.clone()
         };
-        move || run(&args, left, right, ask, Control::default())
+        move || run(&args, left, right, Control::default())
     }))?;
     divide(ended).1
 }

@@ -6,11 +6,10 @@ mod streams;
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Parser;
-use tautline_base::{Device, Frame};
+use tautline_base::Frame;
 
 use crate::args::{Size, StackArgs, TransferArgs};
 use crate::failure::Failure;
@@ -110,10 +109,7 @@ impl ReceiveArgs {
 }
 
 impl Job for ReceiveArgs {
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
         let (sink, json) = (self.sink()?, self.transfer.json);
         let mut session = Session::new(opened, &self.stack)?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;

@@ -2,12 +2,11 @@
 //! qdisc, DQL, device ring.
 
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
-use tautline_base::{Device, Frame};
+use tautline_base::Frame;
 use tautline_stack::TcpConfig;
 
 use crate::args::{Size, StackArgs, TransferArgs, seconds};
@@ -102,16 +101,13 @@ impl SendArgs {
     }
 
     /// Sends `source` on an open device, from `local` if given.
-    fn send<D>(
+    fn send<F: Frame + Send + 'static>(
         &self,
-        opened: Opened<D>,
+        opened: Opened<F>,
         local: Option<SocketAddr>,
         source: Source,
         trace: Option<Trace>,
-    ) -> Result<Summary, Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+    ) -> Result<Summary, Failure> {
         let mut session = Session::new(opened, &self.stack)?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;
         session.announce(&format!("sending to {}", self.to));
@@ -165,10 +161,7 @@ struct Sender {
 }
 
 impl Job for Sender {
-    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
-    where
-        D: Device<Frame: Frame + Send + 'static> + AsFd,
-    {
+    fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
         let Self {
             args,
             source,

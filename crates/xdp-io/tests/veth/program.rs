@@ -44,6 +44,31 @@ fn only_our_address_is_redirected() {
     port.device.recycle(received.frame);
 }
 
+#[test]
+fn everything_includes_frames_to_other_mac_addresses() {
+    let pair = pair_or_skip!();
+    let Pair { left, right, .. } = &pair;
+    let is_promiscuous = || {
+        let link = right.ip(&["-d", "link", "show", &right.interface]);
+        !link.contains("promiscuity 0")
+    };
+    let config = Config {
+        take: Take::Everything,
+        ..right.config()
+    };
+    let (mut sender, mut receiver) = (Port::new(left), Port::open(right, config).unwrap());
+    assert!(is_promiscuous());
+    let mut frame = sender.pool.take().unwrap();
+    write_frame(frame.bytes_mut(), 60, right.address, 7);
+    frame.bytes_mut()[..6].copy_from_slice(&[2, 0, 0, 0, 0, 99]);
+    sender.device.put(Packet::new(frame, 60), NOW);
+    sender.device.doorbell(NOW);
+    sender.settle();
+    assert_eq!(receiver.marks(1), [7]);
+    drop(receiver);
+    assert!(!is_promiscuous());
+}
+
 /// The verifier has to like the program, and the kernel to send what it looks for.
 #[test]
 fn only_solicitations_for_our_ipv6_address_are_redirected() {

@@ -7,14 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tautline_rt::{Clock, ListenerGroup, StackHandle, Stopper, TcpStream};
+use tautline_xdp_io::UmemFrame;
 use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
 use crate::args::{StackArgs, TransferArgs};
 use crate::command::receive::ReceiveArgs;
+use crate::device::RingCounts;
 use crate::failure::Failure;
-use crate::open::{Opened, RingCounts, queues_condition};
-use crate::queues::QueueDevice;
+use crate::open::Opened;
 use crate::report::{gbit_per_s, json_line, limited, print_json, rounded};
 use crate::session::Session;
 use crate::sink::hex;
@@ -125,7 +126,7 @@ impl Part {
 pub(super) fn serve_queue(
     args: &StackArgs,
     queue: u32,
-    opened: Opened<QueueDevice>,
+    opened: Opened<UmemFrame>,
     ready: Option<Sender<Ready>>,
 ) -> Result<Part, Failure> {
     let mode = opened.mode.clone();
@@ -136,13 +137,13 @@ pub(super) fn serve_queue(
         let _ = ready.map(|ready| ready.send((stack, stopper)));
     })?;
     let (host, port) = (session.host.stats(), session.host.port());
-    let condition = queues_condition(port.ring().device().inner());
+    let condition = port.ring().device().condition();
     Ok(Part::Queue {
         queue,
         mode,
         frames_in: host.frames_in,
         frames_out: host.completed,
-        frames_passed_on: port.ring().device().passed(),
+        frames_passed_on: condition.passed_on,
         dql_limit_bytes: limited(port.ring().limit().limit()),
         drops: port.qdisc().stats().drops(),
         rebinds: condition.rebinds,
