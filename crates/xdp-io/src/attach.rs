@@ -27,8 +27,8 @@ pub struct Attachment {
     sockets: OwnedFd,
     /// Closing it detaches the program.
     link: OwnedFd,
-    /// Closing it ends that the interface is promiscuous. Without this a NIC drops frames to other MAC
-    /// addresses than its own, before the program.
+    /// While it is open, the interface is promiscuous. Otherwise a NIC drops frames to MAC addresses that are
+    /// not its own, and the program never sees them.
     _promiscuous: Option<OwnedFd>,
 }
 
