@@ -86,9 +86,9 @@ pub trait Device {
     }
 
     /// True if the device works again only after a [`reset`](Self::reset): its driver completes
-    /// nothing, or its queues have changed. For a call a second; may cost system calls. Default
+    /// nothing, or its queues have changed. For a few calls a second; may cost system calls. Default
     /// false.
-    fn needs_reset(&mut self) -> bool {
+    fn needs_reset(&mut self, _now: Instant) -> bool {
         false
     }
 
@@ -158,8 +158,8 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).is_gone()
     }
 
-    fn needs_reset(&mut self) -> bool {
-        (**self).needs_reset()
+    fn needs_reset(&mut self, now: Instant) -> bool {
+        (**self).needs_reset(now)
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>) {

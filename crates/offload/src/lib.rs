@@ -154,8 +154,8 @@ impl<D: Device> Device for SoftwareOffload<D> {
         self.inner.is_gone()
     }
 
-    fn needs_reset(&mut self) -> bool {
-        self.inner.needs_reset()
+    fn needs_reset(&mut self, now: Instant) -> bool {
+        self.inner.needs_reset(now)
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {

@@ -177,8 +177,8 @@ impl<D: Device, T: Tracer> Side<D, T> {
     }
 
     /// Resets the device if it needs that to work again, and drops the packets in it.
-    pub fn reset_if_needed(&mut self) {
-        if self.port.ring_mut().device_mut().needs_reset() {
+    pub fn reset_if_needed(&mut self, now: Instant) {
+        if self.port.ring_mut().device_mut().needs_reset(now) {
             self.port.reset(&mut self.drops);
         }
     }

@@ -88,8 +88,9 @@ const GATHER: Duration = Duration::from_micros(20);
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
-/// Interval between checks that the device still exists: its descriptor may not report that.
-const CHECK: Duration = Duration::from_secs(1);
+/// Interval between checks that the device exists and works: its descriptor may not report that. Each costs
+/// a few system calls.
+const CHECK: Duration = Duration::from_millis(250);
 
 impl EventLoop {
     /// A loop for the calling thread.
@@ -342,7 +343,7 @@ where
         tracing::warn!("the device is gone");
         return false;
     }
-    if host.device_mut().needs_reset() {
+    if host.device_mut().needs_reset(now) {
         tracing::warn!("the device is reset; packets in it are dropped");
         host.reset_device(now);
     }

@@ -296,7 +296,7 @@ impl<D: Device + AsFd> Steered<D> {
 
     /// Resets each device of a host that has ended if it needs that to work again, and drops one that is
     /// gone. The packets that such a reset takes back are nobody's any more.
-    fn tend_adopted(&self) {
+    fn tend_adopted(&self, now: Instant) {
         let member = &self.group[self.index];
         if !member.has_adopted.load(Ordering::Acquire) {
             return;
@@ -307,7 +307,7 @@ impl<D: Device + AsFd> Steered<D> {
         };
         devices.retain_mut(|device| !device.is_gone());
         for device in devices {
-            if device.needs_reset() {
+            if device.needs_reset(now) {
                 device.reset(&mut Vec::new());
                 let _ = member.watch(device.as_fd());
             }
@@ -435,9 +435,9 @@ impl<D: Device + AsFd> Device for Steered<D> {
     }
 
     /// Also resets the devices of hosts that have ended, if they need it.
-    fn needs_reset(&mut self) -> bool {
-        self.tend_adopted();
-        self.inner_mut().needs_reset()
+    fn needs_reset(&mut self, now: Instant) -> bool {
+        self.tend_adopted(now);
+        self.inner_mut().needs_reset(now)
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<D::Frame>>) {

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -48,6 +49,8 @@ pub struct XdpQueues {
     count: u32,
     /// The reset that is necessary.
     cause: Option<Cause>,
+    /// When closed sockets may be opened again.
+    retry_at: Instant,
     silence: Silence,
     rebinds: Rebinds,
     /// Of the sockets that a reset closed.
@@ -92,19 +95,18 @@ struct Change {
     /// Packets received and completed when it was found.
     received: u64,
     completed: u64,
-    /// Packets had arrived in the second before.
+    /// Packets had arrived since the check before.
     was_busy: bool,
-    /// Checks since.
-    checks: u32,
+    at: Instant,
 }
 
-/// Checks, one a second, without a reception.
-const SILENT_CHECKS: u32 = 3;
+/// How long after a change nothing may arrive.
+const SILENT: Duration = Duration::from_secs(3);
 
 impl Silence {
-    /// True, once, if nothing has arrived since the interface changed, although packets arrived before or
-    /// were sent since.
-    fn check(&mut self, interface: &str, received: u64, completed: u64) -> bool {
+    /// True if nothing has arrived since the interface changed, although packets arrived before or were
+    /// sent since, and the sockets were not opened anew for it.
+    fn check(&mut self, interface: &str, (received, completed): (u64, u64), now: Instant) -> bool {
         let settings = Settings::read(interface);
         let before = self.settings.replace(settings);
         if before.is_some() && before != self.settings {
@@ -113,7 +115,7 @@ impl Silence {
                 received,
                 completed,
                 was_busy: earlier || received > self.received,
-                checks: 0,
+                at: now,
             });
         }
         self.received = received;
@@ -125,11 +127,8 @@ impl Silence {
             self.changed = None;
             return false;
         }
-        change.checks += 1;
         let is_expected = change.was_busy || completed > change.completed;
-        let is_silent = change.checks > SILENT_CHECKS && is_expected && !self.was_tried;
-        self.was_tried |= is_silent;
-        is_silent
+        now > change.at + SILENT && is_expected && !self.was_tried
     }
 }
 
@@ -149,8 +148,16 @@ pub struct Rebinds {
     /// Packets in flight that they dropped.
     pub dropped: u64,
     cause: Option<Cause>,
-    /// Why the sockets could not be opened, and how often in a row.
-    failed: Option<(OpenError, u32)>,
+    /// The last attempts to open the sockets, if they failed.
+    failed: Option<Attempts>,
+}
+
+/// Attempts in a row that failed.
+#[derive(Debug)]
+struct Attempts {
+    /// Why the last one failed.
+    error: OpenError,
+    count: u32,
 }
 
 impl Rebinds {
@@ -160,8 +167,10 @@ impl Rebinds {
     }
 }
 
-/// Attempts to open sockets anew, one a second.
+/// Attempts to open sockets anew.
 const ATTEMPTS: u32 = 3;
+/// Interval between two attempts.
+const RETRY: Duration = Duration::from_secs(1);
 
 impl fmt::Display for Rebinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,7 +183,9 @@ impl fmt::Display for Rebinds {
             None => return f.write_str("its sockets are the first"),
         })?;
         match &self.failed {
-            Some((error, _)) => write!(f, "; its sockets are closed: {error}; trying again"),
+            Some(Attempts { error, .. }) => {
+                write!(f, "; its sockets are closed: {error}; trying again")
+            }
             None => write!(
                 f,
                 "; its sockets were closed and opened anew ({} so far, {} packets dropped)",
@@ -280,6 +291,7 @@ impl XdpQueues {
             bulk: 0,
             count,
             cause: None,
+            retry_at: Instant::ZERO,
             silence: Silence::default(),
             rebinds: Rebinds::default(),
             closed: Default::default(),
@@ -328,9 +340,9 @@ impl XdpQueues {
 
     /// Like [`XdpDevice::failure`], of the first queue that has one.
     pub fn failure(&mut self) -> Option<Failure> {
-        match &self.rebinds.failed {
-            Some((OpenError::NoSuchInterface { .. }, _)) => Some(Failure::Removed),
-            Some((OpenError::InterfaceDown { .. }, _)) => Some(Failure::LinkDown),
+        match self.rebinds.failed.as_ref().map(|attempts| &attempts.error) {
+            Some(OpenError::NoSuchInterface { .. }) => Some(Failure::Removed),
+            Some(OpenError::InterfaceDown { .. }) => Some(Failure::LinkDown),
             Some(_) => Some(Failure::Closed),
             None => self.queues.iter_mut().find_map(XdpDevice::failure),
         }
@@ -357,27 +369,24 @@ impl XdpQueues {
                 self.rebinds.count += 1;
                 (self.rebinds.failed, self.cause) = (None, None);
                 self.silence = Silence {
-                    was_tried: self.silence.was_tried,
+                    was_tried: self.silence.was_tried || self.rebinds.cause == Some(Cause::Silent),
                     ..Silence::default()
                 };
             }
             Err(error) => {
-                let before = self
-                    .rebinds
-                    .failed
-                    .take()
-                    .map_or(0, |(_, attempts)| attempts);
-                self.rebinds.failed = Some((error, before + 1));
+                let before = self.rebinds.failed.take();
+                let count = 1 + before.map_or(0, |attempts| attempts.count);
+                self.rebinds.failed = Some(Attempts { error, count });
             }
         }
     }
 
-    fn is_silent(&mut self) -> bool {
+    fn is_silent(&mut self, now: Instant) -> bool {
         let counters = || self.queues.iter().map(XdpDevice::counters);
         let received = counters().map(|counters| counters.received).sum();
         let completed = counters().map(|counters| counters.completed).sum();
         let interface = &self.config.interface;
-        self.silence.check(interface, received, completed)
+        self.silence.check(interface, (received, completed), now)
     }
 
     fn next_queue(&mut self) {
@@ -460,14 +469,18 @@ impl Device for XdpQueues {
                 in_vain && self.rebinds.cause == Some(Cause::Stalled)
             }
             Some(Failure::Closed) => {
-                let attempts = |(_, attempts): &(_, u32)| *attempts;
-                self.rebinds.failed.as_ref().map_or(0, attempts) >= ATTEMPTS
+                let failed = self.rebinds.failed.as_ref();
+                failed.is_some_and(|attempts| attempts.count >= ATTEMPTS)
             }
             _ => false,
         }
     }
 
-    fn needs_reset(&mut self) -> bool {
+    fn needs_reset(&mut self, now: Instant) -> bool {
+        if self.rebinds.failed.is_some() && now < self.retry_at {
+            return false;
+        }
+        self.retry_at = now + RETRY;
         // The interface may have a new name.
         if let Some(first) = self.queues.first() {
             self.config.interface = first.interface();
@@ -479,7 +492,7 @@ impl Device for XdpQueues {
             && interface_queues(&self.config.interface).is_ok_and(|count| count != self.count)
         {
             self.cause = Some(Cause::Queues);
-        } else if self.is_silent() {
+        } else if self.is_silent(now) {
             self.cause = Some(Cause::Silent);
         }
         self.cause.is_some()

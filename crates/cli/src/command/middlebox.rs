@@ -300,12 +300,12 @@ impl<F: Frame + Send + 'static> Middlebox<F> {
     }
 
     /// Resets each device that needs it, and prints what happened to it.
-    fn check_devices(&mut self) {
+    fn check_devices(&mut self, now: Instant) {
         let Bridge { left, right, .. } = &mut self.bridge;
         let sides = [right, left].into_iter().zip(&self.interfaces);
         for ((side, interface), said) in sides.zip(&mut self.said) {
             self.gone |= side.port_mut().ring_mut().device_mut().is_gone();
-            side.reset_if_needed();
+            side.reset_if_needed(now);
             let notice = side.port().ring().device().condition().notice;
             if let Some(line) = notice.as_ref().filter(|_| notice != *said) {
                 eprintln!("note: {interface}: {line}");
@@ -420,7 +420,7 @@ impl<F: Frame + Send + 'static> Forwarder for Middlebox<F> {
         let more = self.bridge.turn(now);
         if now >= self.since + self.interval() {
             self.report("interval", now);
-            self.check_devices();
+            self.check_devices(now);
         }
         if self.gone || self.end.is_some_and(|end| now >= end) {
             return Progress::Done;

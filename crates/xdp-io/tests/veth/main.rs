@@ -170,9 +170,9 @@ fn reset(end: &End, port: &mut Port<XdpQueues>) -> usize {
     let mut lost = Vec::new();
     end.inside(|| {
         assert!(!port.device.is_gone());
-        assert!(port.device.needs_reset());
+        assert!(port.device.needs_reset(NOW));
         port.device.reset(&mut lost);
-        assert!(!port.device.needs_reset());
+        assert!(!port.device.needs_reset(NOW));
     });
     end.wait_for_link();
     let count = lost.len();
