@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::scenario::{Scenario, ScenarioDir, ScenarioError};
+use crate::scenario::{Form, Scenario, ScenarioDir, ScenarioError};
 
 /// The scenarios of a scenario_dir.
 #[derive(Clone, Debug)]
@@ -54,21 +54,16 @@ impl Catalogue {
     /// # Errors
     /// If the scenario does not exist or is invalid.
     pub(crate) fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
-        let (scenario_dir, name) = self.find(asked)?;
-        Scenario::load(&scenario_dir, &name)
+        self.load_in(asked, Form::default())
     }
 
-    /// The same with `congestion` for the flow `candidate`.
+    /// The same in another form.
     ///
     /// # Errors
-    /// If the scenario does not exist, is invalid or has no such flow, or the controller is unknown.
-    pub(crate) fn load_with_candidate(
-        &self,
-        asked: &str,
-        congestion: &str,
-    ) -> Result<Scenario, ScenarioError> {
+    /// As [`Scenario::load_in`]; if the scenario does not exist.
+    pub(crate) fn load_in(&self, asked: &str, form: Form<'_>) -> Result<Scenario, ScenarioError> {
         let (scenario_dir, name) = self.find(asked)?;
-        Scenario::with_candidate(&scenario_dir, &name, congestion)
+        Scenario::load_in(&scenario_dir, &name, form)
     }
 
     /// The same with more axes, for a sweep: see [`Scenario::grid`].

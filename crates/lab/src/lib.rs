@@ -33,5 +33,5 @@ pub use recording::{Run, Series};
 pub use run::capture::{CaptureError, record};
 pub use run::{RunError, run};
 pub use scenario::document::Document;
-pub use scenario::{Scenario, ScenarioDir, ScenarioError};
+pub use scenario::{Form, Scenario, ScenarioDir, ScenarioError};
 pub use sweep::{Manifest, Shard, manifest, results, table};

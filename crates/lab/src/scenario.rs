@@ -52,6 +52,15 @@ pub struct Scenario {
     pub shapes: Vec<Expected>,
 }
 
+/// How a scenario is loaded. Default: as in its file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Form<'a> {
+    /// With the settings of its table `quick`.
+    pub quick: bool,
+    /// Congestion controller of the flow `candidate` in every cell.
+    pub candidate: Option<&'a str>,
+}
+
 /// One combination of the axes' values.
 #[derive(Clone, Debug)]
 pub struct Variation {
@@ -117,19 +126,29 @@ impl Scenario {
     /// # Errors
     /// If it or a file it names cannot be read, has an unknown key or an invalid value.
     pub fn load(scenario_dir: &ScenarioDir, name: &str) -> Result<Self, ScenarioError> {
-        Self::open(scenario_dir, name, |_, _| Ok(()))
+        Self::load_in(scenario_dir, name, Form::default())
     }
 
-    /// Like [`load`](Self::load), with `congestion` for the flow `candidate` in every cell.
+    /// Like [`load`](Self::load), in another form.
     ///
     /// # Errors
-    /// The same; a scenario without that flow, an unknown controller.
-    pub fn with_candidate(
+    /// The same; a candidate in a scenario without that flow, an unknown controller.
+    pub fn load_in(
         scenario_dir: &ScenarioDir,
         name: &str,
-        congestion: &str,
+        form: Form<'_>,
     ) -> Result<Self, ScenarioError> {
         Self::open(scenario_dir, name, |root, sources| {
+            if form.quick {
+                let quick = root.take("quick");
+                for (key, (place, node)) in quick.iter().filter_map(Node::table).flatten() {
+                    root.set(&format!("run.{key}"), *place, node)
+                        .map_err(|fault| fault.at(*place))?;
+                }
+            }
+            let Some(congestion) = form.candidate else {
+                return Ok(());
+            };
             let file = sources.add("--cc".to_owned(), congestion.to_owned());
             let place = Position { file, at: 0 };
             let value = node::Value::String(congestion.to_owned());

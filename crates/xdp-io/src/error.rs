@@ -173,7 +173,7 @@ pub enum Failure {
         "the driver completes no packets: `ip link set IFACE down` and `up` restart the NIC, or else to unbind and bind its driver (`/sys/bus/pci/drivers`)"
     )]
     Stalled,
-    /// After a stall the sockets were closed, and could not be opened again in three attempts.
+    /// After a stall the sockets were closed, and could not be opened again in two attempts.
     #[error(
         "its sockets cannot be opened again: `ip link set IFACE down` and `up` restart the NIC, then start again"
     )]

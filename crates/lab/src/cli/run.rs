@@ -18,7 +18,7 @@ use crate::output_dir::{OutputDir, write};
 use crate::plan::{PlanOptions, Point, plan};
 use crate::recording::Run;
 use crate::result::{Judgment, RowResult, Score, ShapeResult};
-use crate::scenario::Scenario;
+use crate::scenario::{Form, Scenario};
 use crate::select::select;
 
 /// Arguments of `lab run`.
@@ -39,7 +39,7 @@ pub(super) struct RunArgs {
     /// Runs of each cell [default: as in the scenario]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     repetitions: Option<u16>,
-    /// One run of each cell
+    /// One run of each cell, with the times of the scenario's table `quick`
     #[arg(long, conflicts_with = "repetitions")]
     quick: bool,
     /// Congestion controller of the flow `candidate`: `lab run rfc9743 --cc bbr`
@@ -82,13 +82,14 @@ impl RunArgs {
         } else {
             self.ids.iter().map(String::as_str).collect()
         };
+        let form = Form {
+            quick: self.quick,
+            candidate: self.cc.as_deref(),
+        };
         // Every file is read before anything runs: a mistake in the last shows at once.
         let scenarios = asked
             .into_iter()
-            .map(|id| match &self.cc {
-                Some(cc) => catalogue.load_with_candidate(id, cc),
-                None => catalogue.load(id),
-            })
+            .map(|id| catalogue.load_in(id, form))
             .collect::<Result<Vec<_>, _>>()?;
         let (here, elsewhere): (Vec<_>, Vec<_>) = scenarios
             .into_iter()

@@ -59,6 +59,8 @@ pub struct Document {
     pub table: Vec<String>,
     /// Times and repetitions.
     pub run: Option<Times>,
+    /// Times of the quick form, in place of those of `run`.
+    pub quick: Option<Quick>,
     /// Hosts.
     #[serde(default)]
     pub host: Vec<Host>,
@@ -124,6 +126,16 @@ pub struct Times {
     /// Time between samples. Default 100 ms.
     #[serde(default = "tenth")]
     pub sample: Time,
+}
+
+/// Times of the quick form.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// End of the run.
+    pub duration: Option<Time>,
+    /// Start of the measurement.
+    pub warm_up: Option<Time>,
 }
 
 fn three() -> usize {

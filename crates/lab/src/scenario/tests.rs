@@ -138,6 +138,31 @@ fn what_a_run_depends_on_is_not_changed_by_words() {
 }
 
 #[test]
+fn the_quick_form_has_times_of_its_own() {
+    let with = |quick: &str, form| {
+        let directory = directory(&[("it.toml", &format!("{GOOD}\n[quick]\n{quick}\n"))]);
+        let directory = ScenarioDir::Directory(directory.path().into());
+        Scenario::load_in(&directory, "it.toml", form)
+    };
+    let quick = Form {
+        quick: true,
+        ..Form::default()
+    };
+    let seconds = |form| {
+        let scenario = with("duration = \"4s\"", form).expect("it is right");
+        let run = scenario.header().run.as_ref().expect("it is written");
+        (run.duration.0.as_secs(), run.warm_up.0.as_secs())
+    };
+    assert_eq!(seconds(Form::default()), (10, 1));
+    assert_eq!(seconds(quick), (4, 1));
+    let refused = |quick, form| with(quick, form).expect_err("it is wrong").to_string();
+    let short = refused("duration = \"1s\"", quick);
+    assert!(short.contains("less than the duration"), "{short}");
+    let unknown = refused("sample = \"1s\"", Form::default());
+    assert!(unknown.contains("quick"), "{unknown}");
+}
+
+#[test]
 fn a_base_gives_what_is_not_said() {
     let own = "id = \"002\"\nbase = \"base.toml\"\ntitle = \"Other\"\n[run]\nduration = \"5s\"\n\
                [[host]]\nname = \"server\"\nring = 64\n[[flow]]\nname = \"more\"\nkind = \"tcp\"\nfrom = \"server\"\nto = \"client\"\n\
@@ -689,7 +714,13 @@ proptest! {
 
 #[test]
 fn a_candidate_takes_the_place_of_the_one_in_the_file() {
-    let with = |cc| Scenario::with_candidate(&ScenarioDir::Shipped, "rfc9743.toml", cc);
+    let with = |cc| {
+        let form = Form {
+            candidate: Some(cc),
+            ..Form::default()
+        };
+        Scenario::load_in(&ScenarioDir::Shipped, "rfc9743.toml", form)
+    };
     let scenario = with("bbr").expect("a controller");
     let resolved: serde_json::Value =
         serde_json::from_str(&scenario.cells[0].resolved).expect("JSON");
