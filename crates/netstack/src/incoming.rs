@@ -64,11 +64,11 @@ impl UdpIncoming {
     }
 
     /// Sends a datagram from `from`, any address and port of the stack, to `to`. It is never
-    /// fragmented, so it must fit into one packet.
+    /// fragmented, so it must fit into one packet. One between addresses that the stack refuses, or from or
+    /// to port 0, is lost.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long; the pending error of an
-    /// earlier datagram; or if the stack has ended.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is too long; or if the stack has ended.
     pub async fn send(&self, data: &[u8], from: SocketAddr, to: SocketAddr) -> io::Result<usize> {
         self.socket.send_between(data, from, to).await
     }

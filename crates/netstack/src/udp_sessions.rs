@@ -146,11 +146,14 @@ impl AsyncRead for UdpSession {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(received) = self.received.poll_recv(context) {
+        while let Poll::Ready(received) = self.received.poll_recv(context) {
+            self.restart_timer();
             let data = received.as_ref().map_or(&[][..], Queued::bytes);
             buffer.put_slice(&data[..data.len().min(buffer.remaining())]);
-            self.restart_timer();
-            return Poll::Ready(Ok(()));
+            // In a stream of bytes an empty datagram would be the end.
+            if received.is_none() || !data.is_empty() {
+                return Poll::Ready(Ok(()));
+            }
         }
         ready!(self.timer.as_mut().poll(context));
         Poll::Ready(Ok(()))

@@ -317,3 +317,230 @@ async fn a_network_behind_the_first_sandbox_is_reached_through_it() {
         assert!(!matches!(connected, Ok(Ok(_))));
     }
 }
+
+/// A configuration that lets sandboxes reach servers on the host's loopback interface.
+fn loopback() -> GatewayConfig {
+    GatewayConfig {
+        host_loopback: true,
+        ..GatewayConfig::default()
+    }
+}
+
+/// A reset by the sandbox in the middle of an upload is a reset for the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_passes_from_the_sandbox_to_the_server() {
+    let (_gateway, guests) = network(loopback()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let mut stream = within(guests[0].connect(SocketAddr::from(([10, 0, 2, 2], port))))
+        .await
+        .expect("forwarded");
+    let (mut server, _) = within(listener.accept()).await.expect("one");
+    stream.write_all(b"half of a file").await.expect("open");
+    let mut buffer = [0; 14];
+    within(server.read_exact(&mut buffer)).await.expect("there");
+    stream.set_zero_linger().expect("open");
+    drop(stream);
+    let end = within(server.read(&mut buffer)).await;
+    assert_eq!(
+        end.expect_err("no orderly end").kind(),
+        ErrorKind::ConnectionReset
+    );
+}
+
+/// And one of a client outside to the server in a sandbox.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_passes_from_a_client_to_a_forwarded_port() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
+    let incoming = guests[1].tcp_incoming().await.expect("the first");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let outside = listener.local_addr().expect("bound");
+    tokio::spawn(gateway.forward(listener, at("10.0.2.16:80")));
+    let mut client = TcpStream::connect(outside).await.expect("it listens");
+    let request = within(incoming.next()).await.expect("forwarded");
+    let mut server = request.accept().await.expect("it waits");
+    client.write_all(b"half of a file").await.expect("open");
+    let mut buffer = [0; 14];
+    within(server.read_exact(&mut buffer)).await.expect("there");
+    client.set_zero_linger().expect("open");
+    drop(client);
+    let end = within(server.read(&mut buffer)).await;
+    assert_eq!(
+        end.expect_err("no orderly end").kind(),
+        ErrorKind::ConnectionReset
+    );
+}
+
+/// A sandbox's datagram from port 0 does not take datagrams from the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_datagram_from_port_0_concerns_its_sender_only() {
+    let (gateway, guests) = network(loopback()).await;
+    let echo = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let port = echo.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        let mut buffer = [0; 2000];
+        while let Ok((len, from)) = echo.recv_from(&mut buffer).await {
+            let _ = echo.send_to(&buffer[..len], from).await;
+        }
+    });
+    let socket = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:99"))
+        .await
+        .expect("free");
+    let ask = async || {
+        let mut buffer = [0; 2000];
+        for _ in 0..3 {
+            socket
+                .send_to(b"question", SocketAddr::from(([10, 0, 2, 2], port)))
+                .await
+                .expect("room");
+            let answer = timeout(Duration::from_millis(500), socket.recv_from(&mut buffer)).await;
+            if matches!(answer, Ok(Ok(_))) {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(ask().await, "before");
+    let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+    gateway
+        .attach(2, FrameSocket::new(ours, MTU))
+        .expect("there is room");
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 7, 8, 0];
+    let mut ip = vec![
+        0x45, 0, 0, 31, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 2, 17, 10, 0, 2, 2,
+    ];
+    let mut sum: u32 = ip
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    sum = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame.extend(ip);
+    frame.extend([0, 0]);
+    frame.extend(port.to_be_bytes());
+    frame.extend([0, 11, 0, 0, b'b', b'a', b'd']);
+    theirs.send(&frame).await.expect("room");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(ask().await, "after");
+}
+
+/// A datagram that a program on the machine sends to an association's socket.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_datagram_from_loopback_to_an_association_does_no_harm() {
+    let (_gateway, guests) = network(loopback()).await;
+    let echo = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let port = echo.local_addr().expect("bound").port();
+    let other = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    tokio::spawn(async move {
+        let mut buffer = [0; 2000];
+        while let Ok((len, from)) = echo.recv_from(&mut buffer).await {
+            let _ = echo.send_to(&buffer[..len], from).await;
+            let _ = other.send_to(b"from another port", from).await;
+        }
+    });
+    let socket = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:99"))
+        .await
+        .expect("free");
+    for _ in 0..3 {
+        let mut buffer = [0; 2000];
+        socket
+            .send_to(b"question", SocketAddr::from(([10, 0, 2, 2], port)))
+            .await
+            .expect("room");
+        let answer = timeout(Duration::from_millis(1500), socket.recv_from(&mut buffer)).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(answer.is_ok());
+    }
+}
+
+/// Only the sandbox of a forwarded port answers its clients.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_sandbox_does_not_answer_for_a_forwarded_port() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
+    let server = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:53"))
+        .await
+        .expect("free");
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    let forwarded = socket.local_addr().expect("bound");
+    tokio::spawn(gateway.forward_datagrams(socket, at("10.0.2.15:53")));
+    let client = tokio::net::UdpSocket::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
+    client.send_to(b"question", forwarded).await.expect("sent");
+    let mut buffer = [0; 2000];
+    let (_, port_of_client) = within(server.recv_from(&mut buffer)).await.expect("up");
+    // Sandbox 1 guesses the port; there are 28 232.
+    let other = UdpSocket::bind(guests[1].handle(), at("10.0.2.16:99"))
+        .await
+        .expect("free");
+    other
+        .send_to(b"forged", port_of_client)
+        .await
+        .expect("room");
+    let received = timeout(Duration::from_secs(1), client.recv_from(&mut buffer)).await;
+    assert!(received.is_err(), "an answer of another sandbox");
+}
+
+/// A process out of descriptors does not end a forwarded port. Its limit is lowered in a child.
+#[test]
+fn a_forwarded_port_outlives_a_moment_without_descriptors() {
+    let binary = std::env::current_exe().expect("it runs");
+    let child = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -n 64 && exec \"$0\" --exact child_runs_out_of_descriptors --ignored",
+        ])
+        .arg(binary)
+        .output();
+    let child = child.expect("a shell");
+    assert!(
+        child.status.success(),
+        "{}",
+        String::from_utf8_lossy(&child.stdout)
+    );
+}
+
+#[test]
+#[ignore = "run by a_forwarded_port_outlives_a_moment_without_descriptors"]
+fn child_runs_out_of_descriptors() {
+    let runtime = tokio::runtime::Runtime::new().expect("descriptors");
+    runtime.block_on(async {
+        let (gateway, guests) = network(GatewayConfig::default()).await;
+        let incoming = guests[0].tcp_incoming().await.expect("the first");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let forwarded = listener.local_addr().expect("bound");
+        tokio::spawn(gateway.forward(listener, at("10.0.2.15:80")));
+        let socket = tokio::net::TcpSocket::new_v4().expect("a descriptor");
+        let mut files = Vec::new();
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            files.push(file);
+        }
+        let _client = within(socket.connect(forwarded)).await.expect("queued");
+        let waiting = timeout(Duration::from_millis(300), incoming.next()).await;
+        assert!(waiting.is_err(), "no descriptor was free");
+        drop(files);
+        within(incoming.next()).await.expect("forwarded");
+    });
+}
+
+/// On the socket of a sandbox anybody may send one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_datagram_is_no_frame_and_not_the_end() {
+    let (near, far) = UnixDatagram::pair().expect("sockets");
+    let stack = Netstack::builder(FrameSocket::new(far, MTU))
+        .address(Cidr::new([10, 0, 2, 2], 24))
+        .build()
+        .expect("a runtime");
+    let incoming = stack.tcp_incoming().await.expect("the first");
+    near.send(&[]).await.expect("room");
+    let next = timeout(Duration::from_millis(500), incoming.next()).await;
+    assert!(next.is_err(), "the stack has ended");
+}

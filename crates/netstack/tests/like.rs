@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -225,4 +225,107 @@ async fn sessions_of_datagrams_are_bounded_in_time_and_number() {
     send(1).await;
     let again = within(sessions.next()).await.expect("it runs");
     assert_eq!(again.destination_addr().port(), 1);
+}
+
+/// An IPv4 packet with a UDP datagram, which has no checksum.
+fn datagram(from: (Ipv4Addr, u16), to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
+    let len = payload.len() as u16;
+    let header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0];
+    let mut packet = [&header[..], &from.0.octets(), &to.ip().octets()].concat();
+    packet[2..4].copy_from_slice(&(28 + len).to_be_bytes());
+    let words = packet
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let sum: u32 = words.sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    for field in [from.1, to.port(), 8 + len, 0] {
+        packet.extend(field.to_be_bytes());
+    }
+    packet.extend(payload);
+    packet
+}
+
+/// Answers all datagrams.
+async fn answer(mut session: impl AsyncRead + AsyncWrite + Unpin) {
+    let mut buffer = [0; MTU];
+    while let Ok(len @ 1..) = session.read(&mut buffer).await {
+        let _ = session.write(&buffer[..len]).await;
+    }
+}
+
+/// A datagram from or to port 0 cannot be answered, and that is its sender's affair.
+#[tokio::test]
+async fn a_datagram_that_cannot_be_answered_does_not_end_those_of_others() {
+    let client = Ipv4Addr::new(10, 7, 0, 1);
+    let to = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), port);
+    for (source, destination) in [(99, 53), (0, 53), (99, 0)] {
+        let [mut near, far] = link();
+        let server = Netstack::builder(Packets::new(far, MTU)).build();
+        let server = server.expect("ready");
+        let incoming = server.udp_incoming().await.expect("the first");
+        let mut sessions = tautline_netstack::UdpSessions::new(incoming, LIMIT, 100);
+        tokio::spawn(async move {
+            while let Some(session) = sessions.next().await {
+                tokio::spawn(answer(session));
+            }
+        });
+        let send = |packet| near.0.send(packet).expect("it runs");
+        send(datagram((client, source), to(destination), b"first"));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        send(datagram((client, 100), to(53), b"other"));
+        let answered = async {
+            while let Some(packet) = near.1.recv().await {
+                // A datagram, not an ICMP error about ours.
+                if packet[9] == 17 && packet.ends_with(b"other") {
+                    return;
+                }
+            }
+        };
+        within(answered).await;
+    }
+}
+
+/// The same in the shape of `ipstack`, where datagrams and connections are of one queue.
+#[tokio::test]
+async fn ipstack_goes_on_after_a_datagram_that_cannot_be_answered() {
+    let [near, far] = link();
+    let mut stack = ipstack::IpStack::new(ipstack::IpStackConfig::default(), far);
+    let accepting = tokio::spawn(async move {
+        while let Ok(stream) = stack.accept().await {
+            if let ipstack::IpStackStream::Udp(session) = stream {
+                tokio::spawn(answer(session));
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 53);
+    let packet = datagram((Ipv4Addr::new(10, 7, 0, 1), 0), to, b"first");
+    near.0.send(packet).expect("it runs");
+    let ended = timeout(Duration::from_millis(500), accepting).await;
+    assert!(ended.is_err(), "the stack has ended");
+}
+
+#[tokio::test]
+async fn an_empty_datagram_does_not_end_a_session() {
+    let [near, far] = link();
+    let build = |device, number: u8| {
+        Netstack::builder(Packets::new(device, MTU))
+            .address(Cidr::new([10, 7, 0, number], 24))
+            .build()
+            .expect("ready")
+    };
+    let (client, server) = (build(near, 1), build(far, 2));
+    let incoming = server.udp_incoming().await.expect("the first");
+    let mut sessions = tautline_netstack::UdpSessions::new(incoming, LIMIT, 10);
+    let socket = UdpSocket::bind(client.handle(), at("10.7.0.1:99")).await;
+    let socket = socket.expect("a free port");
+    for data in [&b"one"[..], b"", b"two"] {
+        let sent = socket.send_to(data, at("10.7.0.2:53")).await;
+        sent.expect("room");
+    }
+    let mut session = within(sessions.next()).await.expect("it runs");
+    let mut all = [0; 6];
+    within(session.read_exact(&mut all)).await.expect("both");
+    assert_eq!(&all, b"onetwo");
 }

@@ -143,3 +143,51 @@ async fn streams_refusals_and_datagrams_pass_through_the_proxy() {
         assert_eq!(received.expect("it runs"), (len, at(to)));
     }
 }
+
+/// A proxy that accepts and says nothing holds a sender's place no longer than a connection may take.
+#[tokio::test]
+async fn a_proxy_that_was_silent_does_not_end_datagrams() {
+    let (near, far) = tokio::net::UnixDatagram::pair().expect("descriptors");
+    let cidr = |text: &str| text.parse::<Cidr>().expect("a prefix");
+    let client = Netstack::builder(FrameSocket::new(near, 1500))
+        .mac([2, 0, 0, 0, 0, 9])
+        .address(cidr("10.0.2.15/24"))
+        .gateway(at("10.0.2.2:0").ip())
+        .build()
+        .expect("ready");
+    let gateway = Netstack::builder(FrameSocket::new(far, 1500))
+        .address(cidr("10.0.2.2/24"))
+        .owns(Cidr::ALL_IPV4)
+        .build()
+        .expect("ready");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let target = echo().await;
+    tokio::spawn(async move {
+        let (_silent, _) = listener.accept().await.expect("a descriptor");
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, target));
+        }
+    });
+    let mut tunnel = Tun2Socks::new(Socks5::new(address).login("name", "word"));
+    tunnel.limits.udp_senders = 1;
+    tunnel.limits.udp_idle = Duration::from_millis(200);
+    tunnel.limits.connect_timeout = Duration::from_millis(200);
+    tokio::spawn(async move { tunnel.run(&gateway).await });
+    let bind = async |port| {
+        let from = SocketAddr::new(at("10.0.2.15:0").ip(), port);
+        let socket = UdpSocket::bind(client.handle(), from).await;
+        socket.expect("a free port")
+    };
+    let ask = async |socket: &UdpSocket| {
+        let sent = socket.send_to(&[7; 40], at("192.0.2.1:53")).await;
+        sent.expect("room");
+        let mut buffer = [0; 2000];
+        let answer = timeout(Duration::from_millis(300), socket.recv_from(&mut buffer)).await;
+        answer.is_ok()
+    };
+    let (first, second) = (bind(100).await, bind(101).await);
+    assert!(!ask(&first).await, "the proxy is silent");
+    let answered = async { while !ask(&second).await {} };
+    within(answered).await;
+}

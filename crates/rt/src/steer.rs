@@ -63,6 +63,8 @@ pub struct Steered<D: Device + AsFd> {
     spares: usize,
     /// Packets that this device passed on.
     passed: u64,
+    /// The own queue was asked first last time.
+    own_first: bool,
 }
 
 /// The part of a device that the others of its group use.
@@ -194,6 +196,7 @@ where
             spare: frames.split_off(frames.len().saturating_sub(spares)),
             spares,
             passed: 0,
+            own_first: false,
         };
         (device, frames)
     };
@@ -252,6 +255,17 @@ impl<D: Device + AsFd> Steered<D> {
     /// Packets that arrived at this queue and were passed on to another host.
     pub const fn passed(&self) -> u64 {
         self.passed
+    }
+
+    /// The next packet of the own queue that is for this host.
+    fn take_own(&mut self, now: Instant) -> Option<Received<D::Frame>> {
+        loop {
+            let received = self.inner_mut().receive(now)?;
+            if self.is_for_us(received.bytes()) {
+                return Some(received);
+            }
+            self.inner_mut().recycle(received.frame);
+        }
     }
 
     /// The next packet that another device has passed on.
@@ -410,16 +424,15 @@ impl<D: Device + AsFd> Device for Steered<D> {
     }
 
     fn receive(&mut self, now: Instant) -> Option<Received<D::Frame>> {
-        if let Some(taken) = self.take_passed().or_else(|| self.take_adopted(now)) {
-            return Some(taken);
+        // In turn: a flood of passed packets does not keep the host from its own queue, nor the reverse.
+        self.own_first = !self.own_first;
+        if self.own_first
+            && let Some(received) = self.take_own(now)
+        {
+            return Some(received);
         }
-        loop {
-            let received = self.inner_mut().receive(now)?;
-            if self.is_for_us(received.bytes()) {
-                return Some(received);
-            }
-            self.inner_mut().recycle(received.frame);
-        }
+        let others = self.take_passed().or_else(|| self.take_adopted(now));
+        others.or_else(|| self.take_own(now))
     }
 
     fn recycle(&mut self, frame: D::Frame) {

@@ -169,3 +169,56 @@ fn datagrams_with_patience() {
         );
     });
 }
+
+/// Writes until neither host takes more, and drops the stream.
+fn fill_and_drop(mut stream: TcpStream) -> usize {
+    let timeout = Some(Duration::from_millis(300));
+    stream.set_write_timeout(timeout).expect("not zero");
+    let mut written = 0;
+    while let Ok(count) = stream.write(&[7; 10_000]) {
+        written += count;
+    }
+    written
+}
+
+/// Its ring is full, too, when it is dropped.
+#[test]
+fn the_linger_time_of_a_full_stream_begins_when_it_is_dropped() {
+    with_stacks(|client, server| {
+        let listener = TcpListener::bind(server, PORT).expect("free");
+        let stream = TcpStream::connect(client, SERVER).expect("it listens");
+        let (mut accepted, _) = listener.accept().expect("one");
+        let linger = Some(Duration::from_millis(200));
+        stream.handle().set_linger(linger).expect("open");
+        fill_and_drop(stream);
+        std::thread::sleep(Duration::from_secs(1));
+        let mut buffer = vec![0; 65_536];
+        let end = loop {
+            match accepted.read(&mut buffer) {
+                Ok(1..) => {}
+                end => break end,
+            }
+        };
+        let reset = end.expect_err("no orderly end").kind();
+        assert_eq!(reset, ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
+    let [left, right] = cable().expect("descriptors");
+    let ((left, client), (right, server)) = (host(left, 1), host(right, 2));
+    let listener = TcpListener::bind(&server, PORT).expect("free");
+    let stream = TcpStream::connect(&client, SERVER).expect("it listens");
+    let (mut accepted, _) = listener.accept().expect("one");
+    let written = fill_and_drop(stream);
+    let reader = spawn(move || {
+        std::thread::sleep(SHORT);
+        let mut all = Vec::new();
+        accepted.read_to_end(&mut all).map(|_| all.len())
+    });
+    left.stop().expect("ran to its end");
+    let read = reader.join().expect("no panic");
+    assert_eq!(read.expect("an orderly end"), written);
+    right.stop().expect("ran to its end");
+}

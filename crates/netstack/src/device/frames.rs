@@ -155,11 +155,14 @@ impl PacketIo for FrameSocket {
 
     fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(out);
-        if self.is_connected {
-            ready!(self.socket.poll_recv(context, &mut buffer))?;
-        } else {
-            let sender = ready!(self.socket.poll_recv_from(context, &mut buffer))?;
-            self.peer = sender.as_pathname().map(Into::into);
+        // An empty datagram is no frame, nor the end.
+        while buffer.filled().is_empty() {
+            if self.is_connected {
+                ready!(self.socket.poll_recv(context, &mut buffer))?;
+            } else {
+                let sender = ready!(self.socket.poll_recv_from(context, &mut buffer))?;
+                self.peer = sender.as_pathname().map(Into::into);
+            }
         }
         Poll::Ready(Ok(buffer.filled().len()))
     }

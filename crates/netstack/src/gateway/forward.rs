@@ -30,13 +30,17 @@ impl Datagrams for Outside {
 pub(super) struct Inside {
     pub(super) stack: StackHandle,
     pub(super) gateway: SocketAddr,
+    /// The port of the sandbox: no other answers for it.
+    pub(super) to: SocketAddr,
 }
 
 impl Associate for Inside {
     type Association = tautline_rt::UdpSocket;
 
     async fn associate(&self) -> io::Result<tautline_rt::UdpSocket> {
-        tautline_rt::UdpSocket::bind(&self.stack, self.gateway).await
+        let socket = tautline_rt::UdpSocket::bind(&self.stack, self.gateway).await?;
+        socket.connect(self.to).await?;
+        Ok(socket)
     }
 }
 

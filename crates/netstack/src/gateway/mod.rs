@@ -21,10 +21,12 @@ mod switch;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
 
 use crate::device::PacketIo;
 use crate::relay::{self, RelayLimits};
@@ -37,6 +39,9 @@ pub use subnet::Subnet;
 
 /// The MAC address of every gateway; sandboxes do not share a link.
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// How long connections wait while none can be accepted: the process is out of descriptors, for instance.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The settings of a gateway.
 #[derive(Clone, Copy, Debug)]
@@ -141,19 +146,27 @@ impl Gateway {
     }
 
     /// Forwards the connections of `listener` to `to`, an address of a sandbox, from the gateway's
-    /// address of that family.
+    /// address of that family. A reset of either end is one of the other.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address; those of the listener.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address. A connection that cannot be
+    /// accepted for want of descriptors waits.
     pub async fn forward(&self, listener: TcpListener, to: SocketAddr) -> io::Result<()> {
         self.require_sandbox(to)?;
         loop {
-            let (mut outside, _) = listener.accept().await?;
+            let Ok((mut outside, _)) = listener.accept().await else {
+                sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
             let connecting = self.stack.connecting(to);
             tokio::spawn(async move {
                 // A sandbox that refuses closes the outer connection.
-                if let Ok(mut inside) = connecting.await {
-                    let _ = copy_bidirectional(&mut outside, &mut inside).await;
+                let Ok(mut inside) = connecting.await else {
+                    return;
+                };
+                if copy_bidirectional(&mut outside, &mut inside).await.is_err() {
+                    let _ = outside.set_zero_linger();
+                    inside.abort();
                 }
             });
         }
@@ -175,6 +188,7 @@ impl Gateway {
         let inside = Inside {
             stack: self.stack.handle().clone(),
             gateway: (gateway, 0).into(),
+            to,
         };
         let outside = Arc::new(Outside { socket, to });
         relay::forward(Arc::new(inside), self.config.limits, outside).await;

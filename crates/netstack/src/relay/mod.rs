@@ -142,7 +142,8 @@ async fn serve(upstream: &impl Upstream, limit: Duration, request: TcpRequest) {
         return;
     };
     if copy_both(&mut stream, &mut server).await.is_err() {
-        // One end was reset: so is the other. Dropping `server` with unread data resets it.
+        // One end was reset: so is the other.
+        let _ = server.set_zero_linger();
         stream.abort();
     }
 }

@@ -66,7 +66,7 @@ async fn relay(
     client: SocketAddr,
     mut waiting: Receiver<Outgoing>,
 ) -> io::Result<()> {
-    let association = upstream.associate().await?;
+    let association = timeout(limits.connect_timeout, upstream.associate()).await??;
     let mut buffer = vec![0; LONGEST];
     let mut turn = async || -> io::Result<bool> {
         tokio::select! {

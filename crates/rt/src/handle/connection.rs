@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tautline_base::{Device, Packet, SocketId};
+use tautline_base::{Bytes, Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{CloseReason, Host, Keepalive, Recv, TcpConfig, Tracer};
+use tautline_stack::{CloseReason, Host, Keepalive, Recv, SocketOption, TcpConfig, Tracer};
 
 use super::byte_queue::{self, ByteQueue, ByteReceiver, ByteSender};
 use super::notify::{Notified, NotifyFlag};
@@ -287,6 +287,37 @@ impl HostEnd {
     {
         // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
+        let mut moved = self.push(socket, host);
+        // The application has let go: the host takes the rest of the ring, too, so that it closes the
+        // connection, and the linger time and the limits of orphans hold.
+        if last && self.incoming.is_abandoned() && !self.outgoing.is_empty() {
+            for option in [
+                SocketOption::SendBuffer(Bytes::MAX),
+                SocketOption::NotsentLowat(None),
+            ] {
+                // Fails only if the connection is over.
+                let _ = host.set_option(socket, option);
+            }
+            moved |= self.push(socket, host);
+        }
+        // A task woken for each segment acknowledged would write as little and wake the host.
+        if moved && self.outgoing.is_half_empty() {
+            self.shared.writer.wake();
+        }
+        if last && self.outgoing.is_empty() {
+            // Fails only if the connection is over; its event is on the way.
+            let _ = host.shutdown(socket);
+        }
+    }
+
+    /// Moves written bytes to the host as far as it has room. True if it took some.
+    fn push<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>) -> bool
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
         let mut moved = false;
         loop {
             let chunk = self.outgoing.chunk();
@@ -304,14 +335,7 @@ impl HostEnd {
                 break;
             }
         }
-        // A task woken for each segment acknowledged would write as little and wake the host.
-        if moved && self.outgoing.is_half_empty() {
-            self.shared.writer.wake();
-        }
-        if last && self.outgoing.is_empty() {
-            // Fails only if the connection is over; its event is on the way.
-            let _ = host.shutdown(socket);
-        }
+        moved
     }
 
     /// Moves received bytes to the application, through `scratch`.

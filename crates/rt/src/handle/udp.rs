@@ -59,7 +59,8 @@ impl UdpSocket {
 
     /// A socket for datagrams to any address and port of the host that no other socket is bound to;
     /// [`recv_between`](Self::recv_between) and [`send_between`](Self::send_between) name both ends
-    /// of each datagram.
+    /// of each datagram. A datagram that the host refuses to send is lost without an error, which would
+    /// meet the next caller, who speaks for somebody else.
     ///
     /// # Errors
     /// [`Failure`]: such a socket exists already, or the host is gone.
@@ -87,6 +88,7 @@ impl UdpSocket {
             shared,
             outgoing,
             incoming,
+            is_everywhere: local.is_none(),
         };
         stack.command(Command::BindUdp(Box::new(Bind { local, udp, end })));
         let shared = &socket.socket;

@@ -91,6 +91,8 @@ pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
     pub(super) outgoing: DatagramReceiver,
     pub(super) incoming: DatagramSender,
+    /// Bound to every address and port.
+    pub(super) is_everywhere: bool,
 }
 
 impl HostEnd {
@@ -114,6 +116,14 @@ impl HostEnd {
     /// Fails the request.
     pub(super) fn refuse(&self, why: Failure) {
         self.shared.end(why);
+    }
+
+    /// Reports the error of one datagram. A socket that is bound everywhere speaks for many, and whoever
+    /// calls next is not the one who sent it: there the datagram is lost.
+    fn fail_one(&self, why: Failure) {
+        if !self.is_everywhere {
+            self.shared.set_error(why);
+        }
     }
 
     /// See [`NotifyFlag::clear`].
@@ -149,11 +159,11 @@ impl HostEnd {
                 Err(SendError::Full) => break,
                 // The error of an earlier datagram; this one is tried again.
                 Err(SendError::Path(why)) => {
-                    self.shared.set_error(Failure::Path(why));
+                    self.fail_one(Failure::Path(why));
                     continue;
                 }
                 Ok(()) => {}
-                Err(why) => self.shared.set_error(Failure::Send(why)),
+                Err(why) => self.fail_one(Failure::Send(why)),
             }
             self.outgoing.pop();
             moved = true;
@@ -204,7 +214,7 @@ impl HostEnd {
                     };
                     moved |= self.incoming.push(ends, &scratch[..datagram.len])
                 }
-                Ok(UdpRecv::Failed(why)) => self.shared.set_error(Failure::Path(why)),
+                Ok(UdpRecv::Failed(why)) => self.fail_one(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,
             }
         }

@@ -311,3 +311,26 @@ fn a_device_whose_host_has_ended_is_still_reset_and_closes_once_it_is_gone() {
     assert_eq!(arrive(&mut last), 0);
     assert_eq!(Arc::strong_count(of_the_ended), 1, "it is closed");
 }
+
+#[test]
+fn passed_packets_do_not_keep_a_host_from_its_own_queue() {
+    let now = Instant::ZERO;
+    let (mut near, mut group) = three();
+    send(&mut near[1], 80);
+    let flood = own_port(1, 3, 5);
+    let mut is_served = false;
+    for _ in 0..10 {
+        (0..64).for_each(|_| send(&mut near[0], flood));
+        // As many as `Host::receive` takes.
+        for (device, _) in &mut group[..2] {
+            for _ in 0..64 {
+                let Some(received) = device.receive(now) else {
+                    break;
+                };
+                is_served |= u16_at(received.bytes(), 36) == Some(80);
+                device.recycle(received.frame);
+            }
+        }
+    }
+    assert!(is_served);
+}

@@ -10,7 +10,11 @@ fn frames_cross_both_ways_and_all_are_accounted_for() {
     if net::nics().is_none() {
         assert_eq!(mode.to_string(), "native driver mode, copy");
     }
-    let reason = (!mode.zero_copy).then_some(CopyReason::Driver);
+    let reason = match (mode.zero_copy, mode.native) {
+        (true, _) => None,
+        (false, true) => Some(CopyReason::Driver),
+        (false, false) => Some(CopyReason::GenericHook),
+    };
     assert_eq!(left.device.copy_reason(), reason);
     assert_eq!(left.device.mtu(), 1500);
     // More than the reserve for receiving, so every chunk goes round at least once.

@@ -108,6 +108,11 @@ impl<D: Device<Frame = UmemFrame>> Port<D> {
 
     /// The marks of the frames that arrive until `count` have or none has for a second.
     fn marks(&mut self, count: usize) -> Vec<u64> {
+        self.marks_while(count, |_| {})
+    }
+
+    /// The same, with a call of `turn` each millisecond of silence, which it is told.
+    fn marks_while(&mut self, count: usize, mut turn: impl FnMut(u64)) -> Vec<u64> {
         let (mut marks, mut silence) = (Vec::new(), 0);
         while silence < 1000 {
             silence += 1;
@@ -120,13 +125,15 @@ impl<D: Device<Frame = UmemFrame>> Port<D> {
             if marks.len() >= count {
                 break;
             }
+            turn(silence);
             sleep(Duration::from_millis(1));
         }
         marks
     }
 }
 
-/// Sends `count` marked frames in bursts; checks that all arrive in order.
+/// Sends `count` marked frames in bursts; checks that all arrive, over veth in order. On NICs a reap wakes a
+/// driver again that was busy, and a frame may pass one for which QEMU had no buffer.
 fn transfer<D: Device<Frame = UmemFrame>>(
     from: &mut Port<D>,
     to: &mut Port<impl Device<Frame = UmemFrame>>,
@@ -139,7 +146,16 @@ fn transfer<D: Device<Frame = UmemFrame>>(
         let burst = start..count.min(start + length);
         burst.clone().for_each(|mark| from.put(destination, mark));
         from.device.doorbell(NOW);
-        assert_eq!(to.marks(burst.clone().count()), burst.collect::<Vec<_>>());
+        let count = burst.clone().count();
+        let arrived = if net::nics().is_some() {
+            let reap = |silence| from.reap(NOW + Duration::from_millis(silence));
+            let mut arrived = to.marks_while(count, reap);
+            arrived.sort_unstable();
+            arrived
+        } else {
+            to.marks(count)
+        };
+        assert_eq!(arrived, burst.collect::<Vec<_>>());
         from.settle();
     }
 }
