@@ -7,6 +7,7 @@ use serde::Serialize;
 use tautline_stack::TcpInfo;
 use tautline_stack::attribution::{Attribution, Cause};
 
+use crate::report::say;
 use crate::report::{micros, print_json};
 
 /// A connection, and the time its bytes waited, by cause.
@@ -37,7 +38,7 @@ pub fn print(json: bool, info: &TcpInfo, attribution: &Attribution) {
     if json {
         print_json(&describe(info, attribution));
     } else {
-        println!("{}\n{attribution}", info.ss());
+        say!("{}\n{attribution}", info.ss());
     }
 }
 

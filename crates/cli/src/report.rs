@@ -264,7 +264,7 @@ impl Interval {
         let pacing = self
             .pacing_gbit_per_s
             .map_or_else(|| "off".to_owned(), |rate| format!("{rate:.2}G"));
-        println!(
+        say!(
             "{:6.1}s {:7.3} Gbit/s  cwnd {:>6}  srtt {:>7.0}us  pacing {:>7}  tsq {:>6}  qdisc {:>4}p {:>6} {:>6.0}us  \
              drops {}  retrans {}  dql {:>6}  ring {:>6}",
             self.time_s,
@@ -325,11 +325,13 @@ impl Summary {
         let limit = self
             .dql_limit_bytes
             .map_or_else(|| "its ring".to_owned(), |limit| format!("{limit} bytes"));
-        println!(
+        say!(
             "{role}: {} bytes in {:.3} s = {:.3} Gbit/s over {path} ({mode}), {cc}, {qdisc}",
-            self.bytes, self.seconds, self.gbit_per_s
+            self.bytes,
+            self.seconds,
+            self.gbit_per_s
         );
-        println!(
+        say!(
             "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the qdisc, 99 % of packets at most {:.0} us in \
              it, device limited to {}",
             self.retransmits,
@@ -340,39 +342,54 @@ impl Summary {
             limit
         );
         if let Some(queue) = self.queue {
-            println!(
+            say!(
                 "{role}: queue {queue}: {} frames in, {} out, {} resets of the device",
-                self.frames_in, self.frames_out, self.rebinds
+                self.frames_in,
+                self.frames_out,
+                self.rebinds
             );
         }
         if let Some(ring) = &self.ring {
-            println!("{role}: {ring}");
+            say!("{role}: {ring}");
         }
         if let Some(losses) = self.receive_losses.filter(ReceiveLosses::any) {
-            println!(
+            say!(
                 "{role}: before the sockets: {} packets dropped as the receive ring was full, {} for other reasons, fill ring \
                  {} times empty",
-                losses.ring_full, losses.dropped, losses.fill_ring_empty
+                losses.ring_full,
+                losses.dropped,
+                losses.fill_ring_empty
             );
         }
         if self.ecn != "off" {
-            println!(
+            say!(
                 "{role}: ECN {}: {} marks delivered, {} received, {} reductions",
-                self.ecn, self.ce_delivered, self.ce_received, self.ce_reductions
+                self.ecn,
+                self.ce_delivered,
+                self.ce_received,
+                self.ce_reductions
             );
         }
         if self.bad_checksums > 0 {
-            println!(
+            say!(
                 "{role}: {} frames had a wrong checksum. A Linux peer on a veth pair leaves checksums unfinished: \
                  `ethtool -K INTERFACE tx off` at its end",
                 self.bad_checksums
             );
         }
         if let Some(digest) = &self.sha256 {
-            println!("{role}: sha256 {digest}");
+            say!("{role}: sha256 {digest}");
         }
     }
 }
+
+/// Prints a line as `println!` does, with [`print_line`].
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::report::print_line(format_args!($($words)*))
+    };
+}
+pub(crate) use say;
 
 /// One object on one line.
 pub fn print_json(value: &impl Serialize) {

@@ -460,3 +460,17 @@ fn options_of_a_file_are_checked_by_name() {
         );
     }
 }
+
+#[test]
+fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .arg("doctor")
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!error.contains("panicked"), "{error}");
+}

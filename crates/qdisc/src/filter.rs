@@ -34,7 +34,7 @@ use crate::random::Random;
 
 pub use action::{Action, Choice, Control, DSCP, Share};
 pub use flower::Keys;
-pub use masked::{Masked, NoPrefix, Ports, Prefix};
+pub use masked::{Masked, NoPrefix, Ports, Prefix, ReadNumber};
 pub use police::Police;
 pub use protocol::Protocol;
 pub use selector::{Field, HashKey, Key, Link, ListId, Offset, ROOT, Selector, Table};

@@ -89,6 +89,25 @@ pub fn parse_integer(text: &str) -> Option<u64> {
     }
 }
 
+/// Reads a hexadecimal integer, with or without `0x`.
+pub fn parse_hexadecimal(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, 16).ok().filter(|_| plain)
+}
+
+/// Reads an integer as C writes it: decimal, hexadecimal after `0x`, octal after `0`.
+pub fn parse_c_integer(text: &str) -> Option<u64> {
+    match text.strip_prefix('0') {
+        Some(digits)
+            if digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.is_empty() =>
+        {
+            u64::from_str_radix(digits, 8).ok()
+        }
+        _ => parse_integer(text),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -170,6 +170,11 @@ fn datagrams_with_patience() {
     });
 }
 
+#[expect(clippy::disallowed_methods, reason = "a linger time is of real time")]
+fn wait(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// Writes until neither host takes more, and drops the stream.
 fn fill_and_drop(mut stream: TcpStream) -> usize {
     let timeout = Some(Duration::from_millis(300));
@@ -191,7 +196,7 @@ fn the_linger_time_of_a_full_stream_begins_when_it_is_dropped() {
         let linger = Some(Duration::from_millis(200));
         stream.handle().set_linger(linger).expect("open");
         fill_and_drop(stream);
-        std::thread::sleep(Duration::from_secs(1));
+        wait(Duration::from_secs(1));
         let mut buffer = vec![0; 65_536];
         let end = loop {
             match accepted.read(&mut buffer) {
@@ -213,7 +218,7 @@ fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
     let (mut accepted, _) = listener.accept().expect("one");
     let written = fill_and_drop(stream);
     let reader = spawn(move || {
-        std::thread::sleep(SHORT);
+        wait(SHORT);
         let mut all = Vec::new();
         accepted.read_to_end(&mut all).map(|_| all.len())
     });

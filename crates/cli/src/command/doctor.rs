@@ -15,6 +15,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::report::print_json;
+use crate::report::say;
 
 /// Reports what works on this machine, and what does not and why. Exits with 1 if something does
 /// not work.
@@ -122,9 +123,9 @@ impl Finding {
             Level::Note => "note",
             Level::Missing => "MISSING",
         };
-        println!("{mark:<8}{:<20}{}", self.subject, self.fact);
+        say!("{mark:<8}{:<20}{}", self.subject, self.fact);
         if let Some(remedy) = &self.remedy {
-            println!("{:<28}-> {remedy}", "");
+            say!("{:<28}-> {remedy}", "");
         }
     }
 }
@@ -159,7 +160,11 @@ impl Machine {
 
     fn interfaces(&self) -> Vec<String> {
         let mut names = self.list("sys/class/net");
-        names.retain(|name| name != "lo");
+        // `bonding_masters` is a file.
+        names.retain(|name| {
+            let path = self.root.join("sys/class/net").join(name);
+            name != "lo" && path.is_dir()
+        });
         names
     }
 }

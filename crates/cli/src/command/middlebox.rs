@@ -1,6 +1,7 @@
 //! A bump in the wire: every frame that arrives at one interface leaves at the other, in each
-//! direction through a configurable qdisc: a shaper, an AQM, an emulated path. Meanwhile the kernel
-//! receives nothing on the two interfaces; they return to it however the process ends.
+//! direction through a configurable qdisc: a shaper, an AQM, an emulated path. Over AF_XDP the kernel
+//! receives nothing on the two interfaces meanwhile; they return to it however the process ends. Beside
+//! packet sockets it receives as before.
 
 mod pairs;
 
@@ -39,7 +40,8 @@ A qdisc may be a whole tc script: commands separated by semicolons, with or with
 An interval's line covers that interval, the summary the whole run; each packet counts once: received = packets + dropped + lost outside \
 the qdisc + growth of the queue.
 TAP interfaces that do not exist are created and removed with the middlebox. Over AF_XDP `netem duplicate` has no effect, because the \
-UMEM has no spare frame for a copy; use --device tap.";
+UMEM has no spare frame for a copy; use --device tap. Over packet sockets (--device packet) frames with a VLAN tag do not pass and are \
+not counted, because the kernel has moved the tag out of them; TAP interfaces carry them.";
 
 /// Forwards every frame between two interfaces, through a queueing discipline in each direction.
 #[derive(Parser, Clone, Debug)]

@@ -4,7 +4,7 @@
 //! configuration that the process mounts.
 
 use std::fs::DirBuilder;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -29,6 +29,8 @@ const RESOLV_CONF: &str = "/etc/resolv.conf";
 const RESOLVER_FILE: &str = "resolv.conf";
 /// The socket's name in the directory.
 const SOCKET: &str = "tap";
+/// Directories of the same name that killed processes may have left.
+const OTHERS: u32 = 1000;
 /// Port of DNS servers.
 const DOMAIN: u16 = 53;
 /// Least MTU of IPv6 (RFC 8200 §5).
@@ -48,9 +50,19 @@ impl Rendezvous {
     /// If the directory cannot be created, or there is no tokio runtime.
     pub(super) fn new(command: &str, resolver: Ipv4Addr) -> Result<Self, Failure> {
         let name = format!("tautline-{command}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        let made = DirBuilder::new().mode(0o700).create(&directory);
-        made.map_err(Failure::file(&directory))?;
+        let name = std::env::temp_dir().join(name);
+        let mut directory = name.clone();
+        // A process of the same number may have been killed before it removed its directory: in a container
+        // every run has the same.
+        for number in 1.. {
+            match DirBuilder::new().mode(0o700).create(&directory) {
+                Ok(()) => break,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < OTHERS => {
+                    directory = name.with_extension(number.to_string());
+                }
+                Err(error) => return Err(Failure::file(&directory)(error)),
+            }
+        }
         let names = directory.join(RESOLVER_FILE);
         std::fs::write(&names, format!("nameserver {resolver}\n"))?;
         Ok(Self {
@@ -170,6 +182,14 @@ fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_directory_that_was_left_behind_is_no_obstacle() {
+        let resolver = Ipv4Addr::new(10, 0, 2, 3);
+        let first = Rendezvous::new("test", resolver).expect("a directory");
+        let second = Rendezvous::new("test", resolver).expect("another");
+        assert_ne!(first.directory, second.directory);
+    }
 
     #[test]
     fn the_first_server_for_names_is_taken() {

@@ -5,8 +5,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::{BitAnd, BitXor};
 use core::str::FromStr;
 
-use crate::units;
-
 /// A value compared only in the bits of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masked<T> {
@@ -32,16 +30,19 @@ impl<T: Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default> Ma
     }
 }
 
+/// Reads a number.
+pub type ReadNumber = fn(&str) -> Option<u64>;
+
 impl<T: TryFrom<u64> + Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default>
     Masked<T>
 {
-    /// Reads `VALUE` or `VALUE/MASK`, decimal or hexadecimal after `0x`; alone, the value counts in
-    /// the bits of `whole`.
-    pub fn parse(text: &str, whole: T) -> Option<Self> {
-        let number = |digits: &str| T::try_from(units::parse_integer(digits)?).ok();
+    /// Reads `VALUE` or `VALUE/MASK`, in numbers that these functions read; alone, the value counts in the
+    /// bits of `whole`.
+    pub fn parse(text: &str, whole: T, (value, mask): (ReadNumber, ReadNumber)) -> Option<Self> {
+        let number = |digits: Option<u64>| T::try_from(digits?).ok();
         match text.split_once('/') {
-            Some((value, mask)) => Some(Self::new(number(value)?, number(mask)?)),
-            None => Some(Self::new(number(text)?, whole)),
+            Some((digits, bits)) => Some(Self::new(number(value(digits))?, number(mask(bits))?)),
+            None => Some(Self::new(number(value(text))?, whole)),
         }
     }
 }

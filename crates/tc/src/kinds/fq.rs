@@ -120,7 +120,7 @@ impl Parameters for Config {
         optional!("maxrate", RATE, maxrate, "unlimited"),
         value!("low_rate_threshold", RATE, low_rate_threshold),
         value!("refill_delay", TIME, refill_delay),
-        value!("timer_slack", TIME, timer_slack),
+        value!("timer_slack", TIME64, timer_slack),
         value!("offload_horizon", TIME, offload_horizon),
         value!("horizon", TIME, horizon),
         switch!(

@@ -235,17 +235,17 @@ fn link_text(link: Link) -> String {
 fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>, ParseError> {
     let every = if words.accept("distribution") {
         let distribution = words.read(option, &DISTRIBUTION)?;
-        let delay = words.read(option, &TIME)?;
+        let delay = words.read(option, &TIME64)?;
         Spacing::Spread {
             distribution,
             delay,
-            jitter: words.read(option, &TIME)?,
+            jitter: words.read(option, &TIME64)?,
         }
     } else {
-        let min = words.read(option, &TIME)?;
+        let min = words.read(option, &TIME64)?;
         Spacing::Range {
             min,
-            max: words.optional(units::parse_time).unwrap_or(min),
+            max: words.optional(TIME64.parse).unwrap_or(min),
         }
     };
     let (mut packets, mut bytes) = (None, None);

@@ -127,7 +127,13 @@ const PRIORITY: Syntax<u8> = Syntax {
 const MARK: Syntax<Masked<u32>> = Syntax {
     name: "MARK[/MASK]",
     expected: Expected::Text("a mark, e.g. 0x10 or 1/0xff"),
-    parse: |text| Masked::parse(text, u32::MAX),
+    parse: |text| {
+        Masked::parse(
+            text,
+            u32::MAX,
+            (units::parse_c_integer, units::parse_c_integer),
+        )
+    },
     show: |mark| Value::Word(format!("{mark}")),
 };
 

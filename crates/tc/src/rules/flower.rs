@@ -11,6 +11,7 @@ use crate::words::Expected;
 use crate::words::parameter::*;
 
 const MASKED: &str = "a value and its mask, e.g. 0xb8/0xfc";
+const FLAGS: &str = "flags and their mask in hexadecimal, e.g. 10/12";
 const PREFIX: &str = "addresses, e.g. 10.0.0.0/8 or 2001:db8::1";
 const PORTS: &str = "a port or a range of ports, e.g. 80 or 1000-2000";
 pub(super) const PROTOCOL: &str = "a protocol, e.g. all, ip, ipv6, 0x88cc";
@@ -50,7 +51,10 @@ impl Parameters for Keys {
         ),
         optional!(
             "tcp_flags",
-            key("FLAGS[/MASK]", MASKED, |text| Masked::parse(text, 0xfff)),
+            key("FLAGS[/MASK]", FLAGS, |text| {
+                let hexadecimal = units::parse_hexadecimal;
+                Masked::parse(text, 0xfff, (hexadecimal, hexadecimal))
+            }),
             tcp_flags
         ),
     ];
@@ -74,8 +78,11 @@ fn prefix(text: &str) -> Option<Prefix> {
     text.parse().ok()
 }
 
+/// A value is decimal if it can be, else hexadecimal (`flower_parse_ip_tos_ttl`).
 fn masked(text: &str) -> Option<Masked<u8>> {
-    Masked::parse(text, u8::MAX)
+    let value =
+        |digits: &str| units::parse_integer(digits).or_else(|| units::parse_hexadecimal(digits));
+    Masked::parse(text, u8::MAX, (value, units::parse_hexadecimal))
 }
 
 fn below<T: TryFrom<u64>>(text: &str, bound: u64) -> Option<T> {

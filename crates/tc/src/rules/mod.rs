@@ -14,6 +14,7 @@ use core::fmt;
 use tautline_qdisc::filter::{
     Filter, Filters, Keys, Masked, Matcher, Protocol, RuleStats, Selector, Table,
 };
+use tautline_qdisc::units;
 
 use crate::discipline::Inspect;
 use crate::kind::write_words;
@@ -147,9 +148,13 @@ fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<boo
 /// The matcher of `kind`, as yet without conditions.
 fn matcher(kind: Word<'_>, handle: Option<Word<'_>>) -> Result<Matcher, ParseError> {
     match (kind.text, handle) {
-        ("fw", Some(word)) => Masked::parse(word.text, u32::MAX)
-            .map(Matcher::Mark)
-            .ok_or_else(|| word.bad_value("handle", "a mark, e.g. 6 or 0x10/0xf0")),
+        ("fw", Some(word)) => Masked::parse(
+            word.text,
+            u32::MAX,
+            (units::parse_c_integer, units::parse_c_integer),
+        )
+        .map(Matcher::Mark)
+        .ok_or_else(|| word.bad_value("handle", "a mark, e.g. 6 or 0x10/0xf0")),
         ("fw", None) => Err(kind.needs("handle MARK")),
         ("u32", Some(word)) => selector::table(word.text)
             .map(|handle| Matcher::Table(Table { handle, divisor: 1 }))

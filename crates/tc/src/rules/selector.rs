@@ -165,7 +165,9 @@ fn add_match(
         "u16" => 16,
         "u32" => 32,
         "mark" => {
-            let value = words.value(header, |text| number(text, 32), "a mark, e.g. 0x10")?;
+            let mark = |text: &str| units::parse_c_integer(text)?.try_into().ok();
+            let value = words.value(header, mark, "a mark, e.g. 0x10")?;
+            let mask = |text: &str| units::parse_c_integer(text)?.try_into().ok();
             selector.mark = Some(Masked::new(value, words.value(header, mask, MASK)?));
             return Ok(());
         }
@@ -301,9 +303,7 @@ fn number(text: &str, bits: u32) -> Option<u32> {
 
 /// Reads a mask: hexadecimal, with or without `0x`.
 fn mask(text: &str) -> Option<u32> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    u32::from_str_radix(digits, 16).ok().filter(|_| plain)
+    units::parse_hexadecimal(text)?.try_into().ok()
 }
 
 fn signed(text: &str) -> Option<i32> {

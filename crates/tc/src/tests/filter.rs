@@ -170,6 +170,10 @@ fn marks_are_compared_within_their_mask() {
     assert!(matches("handle 0x1234 fw", &packet) && matches("handle 4660 fw", &packet));
     assert!(matches("handle 0x34/0xff fw", &packet) && !matches("handle 0x35/0xff fw", &packet));
     assert!(!matches("handle 0x34 fw", &packet));
+    // As C reads numbers: 064 is 52, 020 is 16.
+    assert!(matches("handle 064/0xff fw", &packet));
+    assert!(matches("u32 match mark 16 020", &packet));
+    assert!(!matches("u32 match mark 0 0x10", &packet));
 }
 
 #[test]
@@ -192,6 +196,10 @@ fn fields_are_found_by_name() {
         "flower ip_ttl 64",
         "flower tcp_flags 0x2/0x2",
         "flower tcp_flags 0x12",
+        "flower tcp_flags 12/3f",
+        "flower tcp_flags 10/10",
+        "flower ip_tos b8/fc",
+        "flower ip_ttl 64/ff",
         "flower src_ip 0.0.0.0/0",
         "protocol ip flower dst_port 443",
     ] {
@@ -207,6 +215,8 @@ fn fields_are_found_by_name() {
         "flower ip_tos 0xb8",
         "flower ip_ttl 63",
         "flower tcp_flags 0x1/0x1",
+        "flower tcp_flags 8/8",
+        "flower ip_ttl 0x10/10",
         "flower vlan_id 0",
     ] {
         assert!(!matches(no, &packet), "{no}");

@@ -43,3 +43,19 @@ fn words_set_every_parameter_and_come_back() {
         words.parse::<Kind>().expect_err(words);
     }
 }
+
+/// Times of 64 bits: iproute2 reads these with `get_time64`, `horizon` with `get_time`.
+#[test]
+fn a_bare_number_counts_nanoseconds_where_tc_says_so() {
+    for (words, shown) in [
+        ("fq timer_slack 100", "timer_slack 100ns"),
+        ("fq timer_slack 10us", "timer_slack 10us"),
+        ("fq horizon 100", "horizon 100us"),
+        ("netem slot 100 200", "slot 100ns 200ns"),
+        ("netem delay 100", "delay 100us"),
+    ] {
+        let tree: Tree = words.parse().expect(words);
+        let text = std::format!("{tree}");
+        assert!(text.contains(shown), "{words}: {text}");
+    }
+}

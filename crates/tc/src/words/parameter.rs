@@ -12,6 +12,7 @@
 //! }
 //! ```
 
+use alloc::format;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::str::FromStr;
@@ -145,6 +146,15 @@ pub(crate) const TIME: Syntax<Duration> = Syntax {
     name: "TIME",
     expected: Expected::Text("a time, e.g. 5ms, 500us"),
     parse: units::parse_time,
+    show: |time| Value::Time(*time),
+};
+
+/// A time of 64 bits: a number without a unit counts nanoseconds (`get_time64` in iproute2), not
+/// microseconds.
+pub(crate) const TIME64: Syntax<Duration> = Syntax {
+    name: "TIME",
+    expected: Expected::Text("a time, e.g. 10us; without a unit in ns"),
+    parse: |text| units::parse_time(&format!("{text}ns")).or_else(|| units::parse_time(text)),
     show: |time| Value::Time(*time),
 };
 

@@ -74,6 +74,7 @@ fn an_interface_is_described_or_said_to_be_absent() {
         ("sys/class/net/x0/queues/rx-0/x", ""),
         ("sys/class/net/x0/queues/rx-1/x", ""),
         ("sys/class/net/lo/mtu", "65536\n"),
+        ("sys/class/net/bonding_masters", "\n"),
     ]);
     assert_eq!(machine.interfaces(), ["x0"]);
     let findings = interface::examine(&machine, "x0");

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Iperf3;
 use super::flow::{Flow, Sample};
 use super::protocol::{Params, Results, StreamResult};
+use crate::report::say;
 use crate::report::{print_json, wall_clock};
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
@@ -124,20 +125,20 @@ impl Report {
 
     fn begin_text(&self, head: &Head<'_>, peer: SocketAddr) {
         if self.is_server {
-            println!(
+            say!(
                 "Accepted connection from {}, port {}",
                 peer.ip(),
                 peer.port()
             );
         } else {
-            println!("Connecting to host {}, port {}", head.host, peer.port());
+            say!("Connecting to host {}, port {}", head.host, peer.port());
             if self.params.reverse {
-                println!("Reverse mode, remote host {} is sending", head.host);
+                say!("Reverse mode, remote host {} is sending", head.host);
             }
         }
         for stream in &self.streams {
             let (local, peer) = (stream.local, stream.peer);
-            println!(
+            say!(
                 "[{:3}] local {} port {} connected to {} port {}",
                 stream.id,
                 local.ip(),
@@ -146,7 +147,7 @@ impl Report {
                 peer.port()
             );
         }
-        println!("{}", self.heading(false));
+        say!("{}", self.heading(false));
     }
 
     /// Keeps the RTTs of a sample between two intervals.
@@ -203,7 +204,7 @@ impl Report {
             }
         }
         if self.streams.len() > 1 {
-            println!("{RULE}");
+            say!("{RULE}");
         }
     }
 
@@ -272,9 +273,9 @@ impl Report {
 
     fn end_text(&self, pairs: &[(&Stream, Row, Row)]) {
         if self.streams.len() == 1 {
-            println!("{RULE}");
+            say!("{RULE}");
         }
-        println!("{}", self.heading(true));
+        say!("{}", self.heading(true));
         for (stream, sent, received) in pairs {
             let id = format!("{:3}", stream.id);
             self.print_row(&id, sent, Some("sender"), "");
@@ -287,13 +288,16 @@ impl Report {
             }
         }
         if let Some(latency) = self.latency() {
-            println!(
+            say!(
                 "\nRTT of the sending connections: min {} ms, p50 {} ms, p95 {} ms, max {} ms",
-                latency["min_ms"], latency["p50_ms"], latency["p95_ms"], latency["max_ms"]
+                latency["min_ms"],
+                latency["p50_ms"],
+                latency["p95_ms"],
+                latency["max_ms"]
             );
         }
         if !self.is_server {
-            println!("\niperf Done.");
+            say!("\niperf Done.");
         }
     }
 
@@ -444,9 +448,7 @@ impl Report {
             format!("{retransmits:>4}   {cwnd}")
         };
         let whose = whose.map_or(String::new(), |whose| format!("  {whose}"));
-        println!(
-            "[{id}]{role} {from:6.2}-{to:<6.2} sec  {bytes}Bytes  {rate}/sec  {rest}{whose}{end}"
-        );
+        say!("[{id}]{role} {from:6.2}-{to:<6.2} sec  {bytes}Bytes  {rate}/sec  {rest}{whose}{end}");
     }
 }
 

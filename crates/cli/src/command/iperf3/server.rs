@@ -13,6 +13,7 @@ use super::report::Head;
 use super::test::Test;
 use super::{Iperf3, failed};
 use crate::net::{Net, PATIENCE, TcpListener, TcpStream};
+use crate::report::say;
 
 /// Longest wait for data in flight once the client has sent its amount.
 const LAST_DATA: Duration = Duration::from_secs(1);
@@ -27,7 +28,7 @@ pub(super) async fn serve(net: Net, args: Iperf3) -> io::Result<()> {
     };
     for number in 1.. {
         if !args.json {
-            println!(
+            say!(
                 "{RULE}\nServer listening on {} (test #{number})\n{RULE}",
                 args.port
             );

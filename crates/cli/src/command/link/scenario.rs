@@ -113,12 +113,16 @@ impl FromStr for Scenario {
             }
             properties.0.insert(property, value.to_owned());
         }
-        let (up, down) = paths(&mut properties)?;
+        let (up, down) = paths(&mut properties, name == "corrupt-rate")?;
         Ok(Self { up, down })
     }
 }
 
-fn paths(properties: &mut Properties) -> Result<(PathConfig, PathConfig), String> {
+/// The paths up and down. A rate of losses is one of flipped bits in the scenario of those.
+fn paths(
+    properties: &mut Properties,
+    is_corrupted: bool,
+) -> Result<(PathConfig, PathConfig), String> {
     let delay: Times = properties.required("delay")?;
     let Bandwidth { bits_per_s } = properties.required("bandwidth")?;
     let queue: u32 = properties.required("queue")?;
@@ -130,7 +134,6 @@ fn paths(properties: &mut Properties) -> Result<(PathConfig, PathConfig), String
         }),
         None => None,
     };
-    let is_corrupted = !properties.0.keys().any(|name| name.starts_with("burst"));
     let path = |rate: f64, burst: Option<u32>| PathConfig {
         // ns-3's device queue; the burst is one packet of the largest size.
         queue: format!("tbf rate {bits_per_s}bit burst 1600 latency 1s; pfifo limit {queue}"),
@@ -181,6 +184,15 @@ mod tests {
         assert_eq!(
             (drop.up.loss, drop.up.loss_burst, drop.up.corrupt),
             (20.0, Some(4), 0.0)
+        );
+        let single = parse(format!("drop-rate {link} {rates}")).expect("known");
+        assert_eq!(
+            (
+                single.down.loss,
+                single.down.loss_burst,
+                single.down.corrupt
+            ),
+            (10.0, None, 0.0)
         );
         let corrupt = parse(format!("corrupt-rate {link} {rates}")).expect("known");
         assert_eq!(

@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use super::session::{Done, Ready, Remote, Test};
 use super::{Plan, Results, Unit};
 use crate::net::{Net, TcpOptions, TcpState, TcpStream, UdpSocket, payload};
+use crate::report::say;
 use crate::report::wall_clock;
 
 /// Runs the test and prints its results.
@@ -217,7 +218,7 @@ impl Interim {
         let (moved, time) = (progress - self.before, (now - self.since).as_secs_f64());
         let (rate, unit) = plan.unit.of(test, moved as f64 / time);
         let (number, ending) = (self.number, wall_clock().as_secs_f64());
-        println!(
+        say!(
             "NETPERF_INTERIM_RESULT[{number}]={rate:.2}\nNETPERF_UNITS[{number}]={unit}\n\
              NETPERF_INTERVAL[{number}]={time:.3}\nNETPERF_ENDING[{number}]={ending:.3}"
         );
@@ -309,15 +310,15 @@ impl Outcome<'_> {
 fn print(plan: &Plan, results: &Results) {
     if plan.keys.is_empty() {
         if plan.print_heading {
-            println!("{}", results["THROUGHPUT_UNITS"]);
+            say!("{}", results["THROUGHPUT_UNITS"]);
         }
-        println!("{}", results["THROUGHPUT"]);
+        say!("{}", results["THROUGHPUT"]);
         return;
     }
     for key in &plan.keys {
         let key = key.to_ascii_uppercase();
         match results.get(key.as_str()) {
-            Some(value) => println!("{key}={value}"),
+            Some(value) => say!("{key}={value}"),
             None => eprintln!("netperf: no result has the name {key}"),
         }
     }

@@ -16,6 +16,7 @@ use crate::command::receive::ReceiveArgs;
 use crate::device::RingCounts;
 use crate::failure::Failure;
 use crate::open::Opened;
+use crate::report::say;
 use crate::report::{gbit_per_s, json_line, limited, print_json, rounded};
 use crate::session::Session;
 use crate::sink::hex;
@@ -72,12 +73,12 @@ impl Part {
             } => {
                 let limit =
                     dql_limit_bytes.map_or("its ring".to_owned(), |limit| format!("{limit} bytes"));
-                println!(
+                say!(
                     "receiver: queue {queue}: {frames_in} frames in, {frames_out} out, {frames_passed_on} passed on to other hosts, \
                      {drops} drops in the qdisc, device limited to {limit}, {rebinds} resets of the device"
                 );
                 if let Some(ring) = ring {
-                    println!("receiver: queue {queue}: {ring}");
+                    say!("receiver: queue {queue}: {ring}");
                 }
             }
             Self::Stream {
@@ -85,7 +86,7 @@ impl Part {
                 bytes,
                 error: Some(error),
                 ..
-            } => println!("receiver: {bytes} bytes from {from}, then: {error}"),
+            } => say!("receiver: {bytes} bytes from {from}, then: {error}"),
             Self::Stream {
                 from,
                 bytes,
@@ -93,7 +94,7 @@ impl Part {
                 gbit_per_s,
                 sha256,
                 error: None,
-            } => println!(
+            } => say!(
                 "receiver: {bytes} bytes from {from} in {seconds:.3} s = {gbit_per_s:.3} Gbit/s, sha256 {}",
                 sha256.as_deref().unwrap_or("not computed")
             ),

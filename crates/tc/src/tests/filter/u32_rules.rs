@@ -234,7 +234,7 @@ fn links_lead_on_eight_deep_and_back() {
     lines.push("prio 1 u32 match u32 0 0 link 1:".into());
     lines.extend((1..=8).map(|table| {
         std::format!(
-            "prio 1 u32 ht {table:x}: match mark {table} ffff link {:x}:",
+            "prio 1 u32 ht {table:x}: match mark {table} 0xffff link {:x}:",
             table + 1
         )
     }));
@@ -268,11 +268,11 @@ fn links_lead_on_eight_deep_and_back() {
 fn links_into_the_void_decide_by_themselves() {
     let lines = [
         "prio 1 handle 1: u32 divisor 4",
-        "prio 2 u32 match mark 1 ff link 1: classid 1:1",
-        "prio 2 u32 match mark 2 ff link 1: hashkey mask 0xff at 400 classid 1:2",
-        "prio 2 u32 match mark 3 ff link 1: offset at 400 mask 0xff eat classid 1:3",
-        "prio 2 u32 match mark 4 ff link 1: offset plus 400 eat classid 1:4",
-        "prio 2 u32 match mark 5 ff link 1:",
+        "prio 2 u32 match mark 1 0xff link 1: classid 1:1",
+        "prio 2 u32 match mark 2 0xff link 1: hashkey mask 0xff at 400 classid 1:2",
+        "prio 2 u32 match mark 3 0xff link 1: offset at 400 mask 0xff eat classid 1:3",
+        "prio 2 u32 match mark 4 0xff link 1: offset plus 400 eat classid 1:4",
+        "prio 2 u32 match mark 5 0xff link 1:",
         "prio 3 matchall classid 1:9",
         "prio 4 u32 ht 1: match mark 0 0",
     ];
