@@ -474,3 +474,11 @@ fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!error.contains("panicked"), "{error}");
 }
+
+#[test]
+fn a_datagram_too_short_for_its_time_and_number_is_refused() {
+    let output = tautline(&["iperf3", "-c", "127.0.0.1", "-u", "-l", "11"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("from 16 to 65507"), "{error}");
+}

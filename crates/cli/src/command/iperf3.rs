@@ -167,6 +167,12 @@ impl Iperf3 {
         let Some(host) = self.client.clone() else {
             return with_net(stack.as_ref(), None, |net| server::serve(net, self));
         };
+        let lengths = Params::lengths(self.load.udp);
+        if let Some(length) = self.load.length.filter(|length| !lengths.contains(length)) {
+            let (least, most) = lengths.into_inner();
+            let bounds = format!("it is from {least} to {most} bytes");
+            return Err(Unusable::new("length", length, bounds).into());
+        }
         let server = self.resolve(&host)?;
         let peer = stack.is_some().then_some(server);
         with_net(stack.as_ref(), peer, move |net| {

@@ -18,6 +18,7 @@
 //! | client | `IperfDone` |
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -166,13 +167,18 @@ impl Params {
         }
     }
 
+    /// Lengths of a block or a datagram, as iperf3 bounds them.
+    pub(super) fn lengths(udp: bool) -> RangeInclusive<u64> {
+        if udp { 16..=65_507 } else { 1..=1 << 20 }
+    }
+
     /// Parameters of a client, if this server can do what they say.
     ///
     /// # Errors
     /// What it cannot do.
     pub(super) fn check(mut self) -> io::Result<Self> {
         self.parallel = self.parallel.max(1);
-        let lengths = if self.udp { 16..=65_507 } else { 1..=1 << 20 };
+        let lengths = Self::lengths(self.udp);
         if self.len == 0 {
             self.len = *lengths.end().min(&(128 << 10));
         }
