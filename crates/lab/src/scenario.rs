@@ -140,7 +140,8 @@ impl Scenario {
     ) -> Result<Self, ScenarioError> {
         Self::open(scenario_dir, name, |root, sources| {
             if form.quick {
-                let quick = root.take("quick");
+                // The table stays, so that its keys are checked.
+                let quick = root.get("quick").cloned();
                 for (key, (place, node)) in quick.iter().filter_map(Node::table).flatten() {
                     root.set(&format!("run.{key}"), *place, node)
                         .map_err(|fault| fault.at(*place))?;

@@ -544,3 +544,38 @@ async fn an_empty_datagram_is_no_frame_and_not_the_end() {
     let next = timeout(Duration::from_millis(500), incoming.next()).await;
     assert!(next.is_err(), "the stack has ended");
 }
+
+/// The port that the gateway gave it would else be another one for the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_a_forwarded_port_keeps_its_port_while_the_server_restarts() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
+    let bind = async || {
+        let server = UdpSocket::bind(guests[0].handle(), at("10.0.2.15:53")).await;
+        server.expect("free")
+    };
+    let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let socket = socket.expect("a port");
+    let forwarded = socket.local_addr().expect("bound");
+    tokio::spawn(gateway.forward_datagrams(socket, at("10.0.2.15:53")));
+    let client = tokio::net::UdpSocket::bind("127.0.0.1:0").await;
+    let client = client.expect("a port");
+    let ask = async |server: &UdpSocket| {
+        let mut buffer = [0; 2000];
+        let sent = client.send_to(b"question", forwarded).await;
+        sent.expect("sent");
+        let (_, from) = within(server.recv_from(&mut buffer)).await.expect("up");
+        from
+    };
+    let server = bind().await;
+    let before = ask(&server).await;
+    drop(server);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..3 {
+        // The stack of the sandbox answers that the port is unreachable.
+        let sent = client.send_to(b"unheard", forwarded).await;
+        sent.expect("sent");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let server = bind().await;
+    assert_eq!(ask(&server).await, before);
+}

@@ -83,8 +83,9 @@ struct Silence {
     settings: Option<Settings>,
     /// The last change of that, until something arrives.
     changed: Option<Change>,
-    /// Packets received until the last check.
+    /// Packets received until the last check, and the last check that found more.
     received: u64,
+    received_at: Option<Instant>,
     /// The sockets were opened anew for it, and nothing has arrived since.
     was_tried: bool,
 }
@@ -95,18 +96,24 @@ struct Change {
     /// Packets received and completed when it was found.
     received: u64,
     completed: u64,
-    /// Packets had arrived since the check before.
+    /// Packets had arrived in the second before.
     was_busy: bool,
     at: Instant,
 }
 
-/// How long after a change nothing may arrive.
+/// Time since the last packet within which an interface was busy.
+const BUSY: Duration = Duration::from_secs(1);
+/// Time without a packet after a change that counts as silence.
 const SILENT: Duration = Duration::from_secs(3);
 
 impl Silence {
     /// True if nothing has arrived since the interface changed, although packets arrived before or were
     /// sent since, and the sockets were not opened anew for it.
     fn check(&mut self, interface: &str, (received, completed): (u64, u64), now: Instant) -> bool {
+        if received > self.received {
+            self.received_at = Some(now);
+        }
+        self.received = received;
         let settings = Settings::read(interface);
         let before = self.settings.replace(settings);
         if before.is_some() && before != self.settings {
@@ -114,11 +121,10 @@ impl Silence {
             self.changed = Some(Change {
                 received,
                 completed,
-                was_busy: earlier || received > self.received,
+                was_busy: earlier || self.received_at.is_some_and(|at| now <= at + BUSY),
                 at: now,
             });
         }
-        self.received = received;
         self.was_tried &= received == 0;
         let Some(change) = self.changed.as_mut() else {
             return false;
@@ -167,8 +173,7 @@ impl Rebinds {
     }
 }
 
-/// Attempts to open sockets anew; each waits a second for a busy interface. With two of them a program ends
-/// within five seconds of a stall.
+/// Attempts to open sockets anew on an interface that is up; each waits a second while it is busy.
 const ATTEMPTS: u32 = 2;
 /// Interval between two attempts.
 const RETRY: Duration = Duration::from_secs(1);
@@ -376,7 +381,10 @@ impl XdpQueues {
             }
             Err(error) => {
                 let before = self.rebinds.failed.take();
-                let count = 1 + before.map_or(0, |attempts| attempts.count);
+                let count = before.map_or(0, |attempts| attempts.count);
+                // Without a link there is nothing to open.
+                let is_down = matches!(error, OpenError::InterfaceDown { .. });
+                let count = count + u32::from(!is_down);
                 self.rebinds.failed = Some(Attempts { error, count });
             }
         }

@@ -168,7 +168,8 @@ impl Iperf3 {
             return with_net(stack.as_ref(), None, |net| server::serve(net, self));
         };
         let lengths = Params::lengths(self.load.udp);
-        if let Some(length) = self.load.length.filter(|length| !lengths.contains(length)) {
+        let chosen = self.length();
+        if let Some(length) = chosen.filter(|length| !lengths.contains(length)) {
             let (least, most) = lengths.into_inner();
             let bounds = format!("it is from {least} to {most} bytes");
             return Err(Unusable::new("length", length, bounds).into());
@@ -178,6 +179,11 @@ impl Iperf3 {
         with_net(stack.as_ref(), peer, move |net| {
             client::run(net, self, host, server)
         })
+    }
+
+    /// The length that was asked for; 0 asks for the default.
+    fn length(&self) -> Option<u64> {
+        self.load.length.filter(|length| *length > 0)
     }
 
     fn resolve(&self, host: &str) -> Result<SocketAddr, Failure> {
@@ -197,7 +203,7 @@ impl Iperf3 {
     fn params(&self, mss: u32) -> Params {
         let load = &self.load;
         // A datagram that fits into a packet.
-        let len = match load.length {
+        let len = match self.length() {
             Some(len) => len,
             None if load.udp => u64::from(mss).clamp(16, 65_507),
             None => 128 << 10,

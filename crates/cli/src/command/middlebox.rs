@@ -1,7 +1,7 @@
 //! A bump in the wire: every frame that arrives at one interface leaves at the other, in each
 //! direction through a configurable qdisc: a shaper, an AQM, an emulated path. Over AF_XDP the kernel
-//! receives nothing on the two interfaces meanwhile; they return to it however the process ends. Beside
-//! packet sockets it receives as before.
+//! receives nothing on the two interfaces meanwhile; they return to it however the process ends. With
+//! packet sockets it still receives them.
 
 mod pairs;
 

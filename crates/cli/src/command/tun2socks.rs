@@ -38,7 +38,7 @@ pub struct Tun2SocksArgs {
     /// Most MiB of buffers, for all connections together
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     memory: u32,
-    /// Timeout for the proxy to connect; after it the SYN stays unanswered
+    /// Timeout for the proxy to connect, or to open a UDP association; after it the SYN stays unanswered
     #[arg(long, default_value = "30s")]
     connect_timeout: Times,
     /// One packet per segment, without offload

@@ -158,8 +158,10 @@ fn the_quick_form_has_times_of_its_own() {
     let refused = |quick, form| with(quick, form).expect_err("it is wrong").to_string();
     let short = refused("duration = \"1s\"", quick);
     assert!(short.contains("less than the duration"), "{short}");
-    let unknown = refused("sample = \"1s\"", Form::default());
-    assert!(unknown.contains("quick"), "{unknown}");
+    for form in [Form::default(), quick] {
+        let unknown = refused("sample = \"1s\"", form);
+        assert!(unknown.contains("quick"), "{unknown}");
+    }
 }
 
 #[test]

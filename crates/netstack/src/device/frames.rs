@@ -118,7 +118,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> PacketIo for FrameStrea
     }
 }
 
-/// Ethernet frames over a Unix datagram socket, one each.
+/// Ethernet frames over a Unix datagram socket (`SOCK_DGRAM`), one each. Empty datagrams are skipped.
 #[cfg(unix)]
 #[derive(Debug)]
 pub struct FrameSocket {
@@ -155,7 +155,7 @@ impl PacketIo for FrameSocket {
 
     fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(out);
-        // An empty datagram is no frame, nor the end.
+        // An empty datagram is neither a frame nor the end of the device.
         while buffer.filled().is_empty() {
             if self.is_connected {
                 ready!(self.socket.poll_recv(context, &mut buffer))?;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use tautline_rt::StackHandle;
+use tautline_rt::handle::Failure;
 use tokio::net::UdpSocket;
 
 use crate::relay::{Associate, Association, Datagrams};
@@ -30,7 +31,7 @@ impl Datagrams for Outside {
 pub(super) struct Inside {
     pub(super) stack: StackHandle,
     pub(super) gateway: SocketAddr,
-    /// The port of the sandbox: no other answers for it.
+    /// The destination; datagrams from other addresses are dropped.
     pub(super) to: SocketAddr,
 }
 
@@ -46,13 +47,29 @@ impl Associate for Inside {
 
 impl Association for tautline_rt::UdpSocket {
     async fn send(&self, to: SocketAddr, data: &[u8]) -> io::Result<()> {
-        // A datagram that the stack refuses is lost, and so is the error that an earlier one met.
+        // An earlier datagram's error would be returned in place of sending this one.
+        self.take_error()?;
+        // A datagram that the stack refuses is dropped.
         let _ = self.send_to(data, to).await;
         Ok(())
     }
 
     async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
-        let (len, from) = self.recv_from(buffer).await?;
-        Ok((from, 0..len))
+        loop {
+            match self.recv_from(buffer).await {
+                Ok((len, from)) => return Ok((from, 0..len)),
+                // The server is not up, or not reachable, yet: the client keeps its port.
+                Err(error) if is_of_one_datagram(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
+}
+
+/// An error that an earlier datagram met, such as a port unreachable; the socket works.
+fn is_of_one_datagram(error: &io::Error) -> bool {
+    let failure = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<Failure>());
+    matches!(failure, Some(Failure::Path(_) | Failure::Send(_)))
 }

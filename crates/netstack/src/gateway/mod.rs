@@ -146,11 +146,11 @@ impl Gateway {
     }
 
     /// Forwards the connections of `listener` to `to`, an address of a sandbox, from the gateway's
-    /// address of that family. A reset of either end is one of the other.
+    /// address of that family. A reset at either end resets the other. While the process has no descriptor
+    /// left, connections wait. Runs until it is dropped.
     ///
     /// # Errors
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address. A connection that cannot be
-    /// accepted for want of descriptors waits.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address.
     pub async fn forward(&self, listener: TcpListener, to: SocketAddr) -> io::Result<()> {
         self.require_sandbox(to)?;
         loop {
@@ -172,7 +172,7 @@ impl Gateway {
         }
     }
 
-    /// Forwards the datagrams that `socket` receives to `to`, an address of a sandbox, and its answers
+    /// Forwards the datagrams that `socket` receives to `to`, an address of a sandbox, and answers from `to`
     /// back. Each client has a port of the gateway's address of that family, within the bounds of
     /// [`GatewayConfig::limits`]. Ends with the stack.
     ///

@@ -26,8 +26,8 @@ pub(crate) use udp::forward;
 /// Bounds of a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct RelayLimits {
-    /// Time for the upstream connection; then the SYN stays unanswered, as it would without a relay.
-    /// Default 30 s.
+    /// Time for the upstream connection; then the SYN stays unanswered, as it would without a relay. Also
+    /// for opening a UDP association; then the datagrams that wait for it are dropped. Default 30 s.
     pub connect_timeout: Duration,
     /// Idle time in both directions after which a UDP association ends. Default 60 s.
     pub udp_idle: Duration,

@@ -277,8 +277,13 @@ impl HostEnd {
         self.shared.writer.wake();
     }
 
-    /// Moves written bytes to the host. A FIN follows the last byte.
-    pub(super) fn forward<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>)
+    /// Moves written bytes to the host. A FIN follows the last byte. Returns false if the application has
+    /// dropped the connection, and the host has no memory for what is left of it.
+    pub(super) fn forward<Q, D, T, L>(
+        &mut self,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+    ) -> bool
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -288,8 +293,9 @@ impl HostEnd {
         // Read before the ring: the application wrote the last byte before it dropped the ring.
         let last = self.outgoing.is_abandoned();
         let mut moved = self.push(socket, host);
-        // The application has let go: the host takes the rest of the ring, too, so that it closes the
-        // connection, and the linger time and the limits of orphans hold.
+        // Both halves are dropped: the rest of the ring moves to the host, so that it can close the connection,
+        // and the linger time and the limits of orphans apply.
+        let mut is_refused = false;
         if last && self.incoming.is_abandoned() && !self.outgoing.is_empty() {
             for option in [
                 SocketOption::SendBuffer(Bytes::MAX),
@@ -299,6 +305,7 @@ impl HostEnd {
                 let _ = host.set_option(socket, option);
             }
             moved |= self.push(socket, host);
+            is_refused = !self.outgoing.is_empty() && self.shared.send_end().is_none();
         }
         // A task woken for each segment acknowledged would write as little and wake the host.
         if moved && self.outgoing.is_half_empty() {
@@ -308,6 +315,7 @@ impl HostEnd {
             // Fails only if the connection is over; its event is on the way.
             let _ = host.shutdown(socket);
         }
+        !is_refused
     }
 
     /// Moves written bytes to the host as far as it has room. True if it took some.

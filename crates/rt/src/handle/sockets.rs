@@ -228,9 +228,10 @@ impl<B> Sockets<B> {
         let Self { slots, scratch, .. } = self;
         let fate = match end(slots, id) {
             Some(End::Connection(end)) => {
-                end.forward(id, host);
+                let is_kept = end.forward(id, host);
                 end.fetch(id, host, scratch);
-                end.fate()
+                // As Linux resets an orphan that it has no memory for (`tcp_check_oom`).
+                if is_kept { end.fate() } else { Fate::Reset }
             }
             Some(End::Udp(end)) => {
                 if end.serve(id, host, scratch) {

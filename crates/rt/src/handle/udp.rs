@@ -59,8 +59,8 @@ impl UdpSocket {
 
     /// A socket for datagrams to any address and port of the host that no other socket is bound to;
     /// [`recv_between`](Self::recv_between) and [`send_between`](Self::send_between) name both ends
-    /// of each datagram. A datagram that the host refuses to send is lost without an error, which would
-    /// meet the next caller, who speaks for somebody else.
+    /// of each datagram. A datagram that the host refuses to send is dropped without an error: the error
+    /// would reach the next caller, which may send for another peer.
     ///
     /// # Errors
     /// [`Failure`]: such a socket exists already, or the host is gone.

@@ -118,8 +118,8 @@ impl HostEnd {
         self.shared.end(why);
     }
 
-    /// Reports the error of one datagram. A socket that is bound everywhere speaks for many, and whoever
-    /// calls next is not the one who sent it: there the datagram is lost.
+    /// Reports the error of one datagram. A socket that is bound everywhere serves many peers, and the next
+    /// caller is rarely the sender: there the datagram is dropped.
     fn fail_one(&self, why: Failure) {
         if !self.is_everywhere {
             self.shared.set_error(why);

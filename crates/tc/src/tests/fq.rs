@@ -44,7 +44,7 @@ fn words_set_every_parameter_and_come_back() {
     }
 }
 
-/// Times of 64 bits: iproute2 reads these with `get_time64`, `horizon` with `get_time`.
+/// Times of 64 bits: iproute2 6.1 reads these with `get_time64`, `horizon` and `delay` with `get_time`.
 #[test]
 fn a_bare_number_counts_nanoseconds_where_tc_says_so() {
     for (words, shown) in [

@@ -118,7 +118,7 @@ impl FromStr for Scenario {
     }
 }
 
-/// The paths up and down. A rate of losses is one of flipped bits in the scenario of those.
+/// The paths up and down. In `corrupt-rate` the rates are of bit errors, in the others of losses.
 fn paths(
     properties: &mut Properties,
     is_corrupted: bool,

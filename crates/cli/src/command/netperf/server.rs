@@ -45,7 +45,7 @@ impl Netserver {
         loop {
             let control = match listener.accept().await {
                 Ok(control) => control,
-                // The kernel is out of descriptors, for instance.
+                // The process is out of descriptors, for instance.
                 Err(error) if error.raw_os_error().is_some() => {
                     sleep(ACCEPT_AGAIN).await;
                     continue;
