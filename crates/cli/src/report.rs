@@ -352,6 +352,15 @@ impl Summary {
         if let Some(ring) = &self.ring {
             say!("{role}: {ring}");
         }
+        self.print_path();
+        if let Some(digest) = &self.sha256 {
+            say!("{role}: sha256 {digest}");
+        }
+    }
+
+    /// Losses before the sockets, ECN marks and wrong checksums.
+    fn print_path(&self) {
+        let role = self.role;
         if let Some(losses) = self.receive_losses.filter(ReceiveLosses::any) {
             say!(
                 "{role}: before the sockets: {} packets dropped as the receive ring was full, {} for other reasons, fill ring \
@@ -376,9 +385,6 @@ impl Summary {
                  `ethtool -K INTERFACE tx off` at its end",
                 self.bad_checksums
             );
-        }
-        if let Some(digest) = &self.sha256 {
-            say!("{role}: sha256 {digest}");
         }
     }
 }

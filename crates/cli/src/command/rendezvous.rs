@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_directory_that_was_left_behind_is_no_obstacle() {
+    async fn a_directory_that_exists_is_not_taken() {
         let resolver = Ipv4Addr::new(10, 0, 2, 3);
         let first = Rendezvous::new("test", resolver).expect("a directory");
         let second = Rendezvous::new("test", resolver).expect("another");
