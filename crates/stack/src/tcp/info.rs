@@ -54,7 +54,7 @@ pub struct TcpInfo {
     pub peer_limited: bool,
     /// Written by the application and not yet acknowledged.
     pub unacknowledged: Bytes,
-    /// Acknowledged by the peer.
+    /// Acknowledged by the peer, the SYN included, as in Linux.
     pub bytes_acked: u64,
     /// Received in order.
     pub bytes_received: u64,
