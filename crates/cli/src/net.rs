@@ -13,7 +13,7 @@ use tautline_base::{Bytes, SplitMix64};
 use tautline_rt::{StackHandle, system_seed};
 use tautline_stack::{SocketOption, TcpInfo};
 use tokio::net::TcpSocket;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -21,6 +21,8 @@ use crate::sockets::{Sockets, with_sockets};
 
 /// Longest message of a peer: the results of 256 streams are a tenth of it.
 const MESSAGE: u32 = 1 << 20;
+/// Pause after the kernel has refused an `accept`: the process is out of descriptors, for instance.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Longest wait for a message.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -224,15 +226,20 @@ impl TcpListener {
         })
     }
 
-    /// The next connection.
+    /// The next connection. While the process has no descriptor left, it waits.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// If the stack has ended.
     pub async fn accept(&self) -> io::Result<TcpStream> {
-        Ok(match self {
-            Self::Kernel(listener) => TcpStream::Kernel(listener.accept().await?.0),
-            Self::Ours(listener) => TcpStream::Ours(listener.accept().await?.0),
-        })
+        match self {
+            Self::Kernel(listener) => loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => return Ok(TcpStream::Kernel(stream)),
+                    Err(_) => sleep(ACCEPT_AGAIN).await,
+                }
+            },
+            Self::Ours(listener) => Ok(TcpStream::Ours(listener.accept().await?.0)),
+        }
     }
 }
 

@@ -326,6 +326,16 @@ fn loopback() -> GatewayConfig {
     }
 }
 
+async fn send_half(
+    client: &mut (impl AsyncWriteExt + Unpin),
+    server: &mut (impl AsyncReadExt + Unpin),
+) {
+    client.write_all(b"half of a file").await.expect("open");
+    within(server.read_exact(&mut [0; 14]))
+        .await
+        .expect("there");
+}
+
 /// A reset by the sandbox in the middle of an upload is a reset for the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_passes_from_the_sandbox_to_the_server() {
@@ -336,16 +346,12 @@ async fn a_reset_passes_from_the_sandbox_to_the_server() {
         .await
         .expect("forwarded");
     let (mut server, _) = within(listener.accept()).await.expect("one");
-    stream.write_all(b"half of a file").await.expect("open");
-    let mut buffer = [0; 14];
-    within(server.read_exact(&mut buffer)).await.expect("there");
+    send_half(&mut stream, &mut server).await;
     stream.set_zero_linger().expect("open");
     drop(stream);
-    let end = within(server.read(&mut buffer)).await;
-    assert_eq!(
-        end.expect_err("no orderly end").kind(),
-        ErrorKind::ConnectionReset
-    );
+    let end = within(server.read(&mut [0; 1])).await;
+    let reset = end.expect_err("no orderly end").kind();
+    assert_eq!(reset, ErrorKind::ConnectionReset);
 }
 
 /// And one of a client outside to the server in a sandbox.
@@ -359,16 +365,12 @@ async fn a_reset_passes_from_a_client_to_a_forwarded_port() {
     let mut client = TcpStream::connect(outside).await.expect("it listens");
     let request = within(incoming.next()).await.expect("forwarded");
     let mut server = request.accept().await.expect("it waits");
-    client.write_all(b"half of a file").await.expect("open");
-    let mut buffer = [0; 14];
-    within(server.read_exact(&mut buffer)).await.expect("there");
+    send_half(&mut client, &mut server).await;
     client.set_zero_linger().expect("open");
     drop(client);
-    let end = within(server.read(&mut buffer)).await;
-    assert_eq!(
-        end.expect_err("no orderly end").kind(),
-        ErrorKind::ConnectionReset
-    );
+    let end = within(server.read(&mut [0; 1])).await;
+    let reset = end.expect_err("no orderly end").kind();
+    assert_eq!(reset, ErrorKind::ConnectionReset);
 }
 
 /// A sandbox's datagram from port 0 does not take datagrams from the others.

@@ -91,8 +91,8 @@ async fn echo() -> SocketAddr {
     address
 }
 
-#[tokio::test]
-async fn streams_refusals_and_datagrams_pass_through_the_proxy() {
+/// The stack of a client, and one that owns every address.
+fn network() -> [Netstack; 2] {
     let (near, far) = tokio::net::UnixDatagram::pair().expect("descriptors");
     let cidr = |text: &str| text.parse::<Cidr>().expect("a prefix");
     let client = Netstack::builder(FrameSocket::new(near, 1500))
@@ -106,6 +106,12 @@ async fn streams_refusals_and_datagrams_pass_through_the_proxy() {
         .owns(Cidr::ALL_IPV4)
         .build()
         .expect("ready");
+    [client, gateway]
+}
+
+#[tokio::test]
+async fn streams_refusals_and_datagrams_pass_through_the_proxy() {
+    let [client, gateway] = network();
     let proxy = Socks5::new(proxy(echo().await).await).login("name", "word");
     tokio::spawn(async move { Tun2Socks::new(proxy).run(&gateway).await });
     for size in [1, 700_000] {
@@ -147,19 +153,7 @@ async fn streams_refusals_and_datagrams_pass_through_the_proxy() {
 /// A proxy that accepts and says nothing holds a sender's place no longer than a connection may take.
 #[tokio::test]
 async fn a_proxy_that_was_silent_does_not_end_datagrams() {
-    let (near, far) = tokio::net::UnixDatagram::pair().expect("descriptors");
-    let cidr = |text: &str| text.parse::<Cidr>().expect("a prefix");
-    let client = Netstack::builder(FrameSocket::new(near, 1500))
-        .mac([2, 0, 0, 0, 0, 9])
-        .address(cidr("10.0.2.15/24"))
-        .gateway(at("10.0.2.2:0").ip())
-        .build()
-        .expect("ready");
-    let gateway = Netstack::builder(FrameSocket::new(far, 1500))
-        .address(cidr("10.0.2.2/24"))
-        .owns(Cidr::ALL_IPV4)
-        .build()
-        .expect("ready");
+    let [client, gateway] = network();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     let target = echo().await;

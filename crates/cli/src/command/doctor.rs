@@ -14,8 +14,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::print_json;
-use crate::report::say;
+use crate::report::{print_json, say};
 
 /// Reports what works on this machine, and what does not and why. Exits with 1 if something does
 /// not work.

@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Iperf3;
 use super::flow::{Flow, Sample};
 use super::protocol::{Params, Results, StreamResult};
-use crate::report::say;
-use crate::report::{print_json, wall_clock};
+use crate::report::{print_json, say, wall_clock};
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 

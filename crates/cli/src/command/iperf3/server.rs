@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::flow::{Carrier, Counters, Flow};
 use super::protocol::{COOKIE, Params, Results, State, UDP_HELLO};
@@ -17,8 +17,6 @@ use crate::report::say;
 
 /// Longest wait for data in flight once the client has sent its amount.
 const LAST_DATA: Duration = Duration::from_secs(1);
-/// Pause after a refused `accept`.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const RULE: &str = "-----------------------------------------------------------";
 
 /// Serves tests until the process ends; one with `-1`.
@@ -35,7 +33,7 @@ pub(super) async fn serve(net: Net, args: Iperf3) -> io::Result<()> {
                 args.port
             );
         }
-        if let Err(error) = server.test(server.accept_control().await?).await {
+        if let Err(error) = server.test(server.listener.accept().await?).await {
             eprintln!("iperf3: {error}");
         }
         if args.one_off {
@@ -52,17 +50,6 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// The control connection of the next client.
-    async fn accept_control(&self) -> io::Result<TcpStream> {
-        loop {
-            match self.listener.accept().await {
-                // The process is out of descriptors, for instance.
-                Err(error) if error.raw_os_error().is_some() => sleep(ACCEPT_AGAIN).await,
-                accepted => return accepted,
-            }
-        }
-    }
-
     async fn test(&self, control: TcpStream) -> io::Result<()> {
         let cookie = recv_cookie(&control).await?;
         State::ParamExchange.send(&control).await?;

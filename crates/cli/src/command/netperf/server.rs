@@ -3,19 +3,15 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use clap::Args;
 use tokio::task::coop::consume_budget;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::session::{Done, PORT, Ready, Remote, Request, Test};
 use crate::args::OptionalStack;
 use crate::failure::Failure;
 use crate::net::{Net, PATIENCE, TcpListener, TcpOptions, TcpStream, UdpSocket, payload, with_net};
-
-/// Pause after a refused `accept`.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Serves `tautline netperf`, in the foreground, until it is interrupted.
 #[derive(Args, Debug)]
@@ -43,15 +39,7 @@ impl Netserver {
         let listener = net.listen(self.local, self.port).await?;
         eprintln!("listening on port {}", self.port);
         loop {
-            let control = match listener.accept().await {
-                Ok(control) => control,
-                // The process is out of descriptors, for instance.
-                Err(error) if error.raw_os_error().is_some() => {
-                    sleep(ACCEPT_AGAIN).await;
-                    continue;
-                }
-                Err(ended) => return Err(ended),
-            };
+            let control = listener.accept().await?;
             let net = net.clone();
             tokio::spawn(async move {
                 if let Err(error) = serve_one(&net, &control).await {
