@@ -6,23 +6,19 @@ use std::sync::Arc;
 use std::thread::{scope, spawn};
 use std::time::Duration;
 
-use tautline_base::{Bytes, HeapFrame, Pool};
+use tautline_base::{HeapFrame, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::blocking::{TcpListener, TcpStream, UdpSocket};
 use tautline_rt::handle::Config;
 use tautline_rt::{Cable, Clock, HostThread, Idle, StackHandle, cable};
-use tautline_stack::{Cidr, Host, HostConfig, Limits, NoTrace};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 const PORT: u16 = 7;
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn host(device: Cable, number: u8) -> (HostThread, StackHandle) {
-    host_within(device, number, Limits::default())
-}
-
-fn host_within(device: Cable, number: u8, limits: Limits) -> (HostThread, StackHandle) {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
             .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
@@ -31,9 +27,7 @@ fn host_within(device: Cable, number: u8, limits: Limits) -> (HostThread, StackH
             Ring::new(device, Dql::default()),
         );
         let frames = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
-        let mut host = Host::new(config, port, frames, NoTrace);
-        host.set_limits(limits);
-        Ok(host)
+        Ok(Host::new(config, port, frames, NoTrace))
     })
     .expect("a thread")
 }
@@ -227,30 +221,5 @@ fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
     left.stop().expect("ran to its end");
     let read = reader.join().expect("no panic");
     assert_eq!(read.expect("an orderly end"), written);
-    right.stop().expect("ran to its end");
-}
-
-/// It has no memory for what is left in the ring of the first stream.
-#[test]
-fn a_host_without_memory_goes_on_after_a_full_stream_is_dropped() {
-    let [left, right] = cable().expect("descriptors");
-    let limits = Limits {
-        memory: Bytes::kib(32),
-        ..Limits::default()
-    };
-    let ((left, client), (right, server)) = (host_within(left, 1, limits), host(right, 2));
-    let listener = TcpListener::bind(&server, PORT).expect("free");
-    let stream = TcpStream::connect(&client, SERVER).expect("it listens");
-    let (mut accepted, _) = listener.accept().expect("one");
-    fill_and_drop(stream);
-    let mut all = Vec::new();
-    let end = accepted.read_to_end(&mut all);
-    let reset = end.expect_err("no orderly end").kind();
-    assert_eq!(reset, ErrorKind::ConnectionReset);
-    let mut next = TcpStream::connect(&client, SERVER).expect("it listens");
-    next.write_all(b"data").expect("open");
-    let (mut accepted, _) = listener.accept().expect("one");
-    accepted.read_exact(&mut [0; 4]).expect("it arrives");
-    left.stop().expect("ran to its end");
     right.stop().expect("ran to its end");
 }
