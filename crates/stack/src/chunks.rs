@@ -48,10 +48,15 @@ impl Chunks {
     }
 
     /// Appends copied bytes.
-    pub(crate) fn copy(&mut self, bytes: impl IntoIterator<Item = u8>) {
-        let before = self.copied.len();
+    pub(crate) fn copy(&mut self, bytes: &[u8]) {
         self.copied.extend(bytes);
-        self.extend_copied(self.copied.len() - before);
+        self.extend_copied(bytes.len());
+    }
+
+    /// Appends `count` zeros.
+    pub(crate) fn copy_zeros(&mut self, count: usize) {
+        self.copied.extend(std::iter::repeat_n(0, count));
+        self.extend_copied(count);
     }
 
     /// The last `len` copied bytes follow what is there.
@@ -166,7 +171,7 @@ mod tests {
     #[test]
     fn memory_counts_the_copies_and_the_list_of_chunks() {
         let mut chunks = Chunks::default();
-        (0..1000).for_each(|_| chunks.copy([7]));
+        (0..1000).for_each(|_| chunks.copy(&[7]));
         let list = chunks.memory() - chunks.copied.capacity();
         assert!((1..=8 * size_of::<Chunk>()).contains(&list), "{list}");
         (0..1000).for_each(|_| chunks.own(Bytes::from_static(b"own")));

@@ -1,6 +1,6 @@
 //! [`ByteQueue`]: a bounded queue of bytes between two threads. Each end copies bytes into or out of a
-//! chunk of its own; only whole chunks pass through the lock between them. An empty queue has no chunk,
-//! and all queues of a host share a [`Budget`].
+//! chunk of its own; only whole chunks pass through the lock between them. A large chunk can go on without
+//! a copy ([`ByteReceiver::lend`]). An empty queue has no chunk, and all queues of a host share a [`Budget`].
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -8,15 +8,19 @@ use std::mem;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 
+use bytes::{Buf, Bytes};
+
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Bytes of the smallest chunk; an empty queue takes as many even if the budget is spent.
 const SMALLEST: usize = 512;
 /// Bytes of the largest chunk.
 const LARGEST: usize = 16 << 10;
+/// Bytes from which a chunk is lent: its memory stays until the last byte of it is dropped.
+const LEAST_LENT: usize = LARGEST / 2;
 /// Most largest chunks kept for reuse: a bulk transfer then neither allocates nor touches fresh
 /// pages.
-const SPARE: usize = 32;
+const SPARE: usize = 64;
 
 /// The bytes that chunks of all queues of a host take.
 #[derive(Debug)]
@@ -40,6 +44,18 @@ impl Budget {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps the buffer of a largest chunk for reuse.
+    fn recycle(&self, mut buffer: Vec<u8>) {
+        if buffer.capacity() != LARGEST {
+            return;
+        }
+        let mut spare = self.spare();
+        if spare.len() < SPARE {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+
     pub(super) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed) as u64
     }
@@ -47,9 +63,14 @@ impl Budget {
 
 #[derive(Debug)]
 struct Chunk {
+    /// Empty once it is lent.
     bytes: Vec<u8>,
     /// Bytes that were read.
     start: usize,
+    /// Bytes of a lent chunk that are not taken yet.
+    lent: Bytes,
+    /// Memory that counts in the budget until all of it is read.
+    capacity: usize,
     budget: Arc<Budget>,
 }
 
@@ -62,10 +83,13 @@ impl Chunk {
             None
         };
         let bytes = spare.unwrap_or_else(|| Vec::with_capacity(capacity));
-        budget.held.fetch_add(bytes.capacity(), Ordering::Relaxed);
+        let capacity = bytes.capacity();
+        budget.held.fetch_add(capacity, Ordering::Relaxed);
         Self {
             bytes,
             start: 0,
+            lent: Bytes::new(),
+            capacity,
             budget: Arc::clone(budget),
         }
     }
@@ -75,22 +99,57 @@ impl Chunk {
     }
 
     fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..]
+        if self.bytes.is_empty() {
+            &self.lent
+        } else {
+            &self.bytes[self.start..]
+        }
+    }
+
+    fn skip(&mut self, count: usize) {
+        if self.bytes.is_empty() {
+            self.lent.advance(count);
+        } else {
+            self.start += count;
+        }
+    }
+
+    /// The unread bytes, shared from now on; `None` if they are few.
+    fn lend(&mut self) -> Option<&mut Bytes> {
+        if self.bytes.len() - self.start >= LEAST_LENT {
+            let buffer = LentBuffer {
+                bytes: mem::take(&mut self.bytes),
+                budget: Arc::clone(&self.budget),
+            };
+            self.lent = Bytes::from_owner(buffer).slice(self.start..);
+            self.start = 0;
+        }
+        (!self.lent.is_empty()).then_some(&mut self.lent)
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let capacity = self.bytes.capacity();
-        self.budget.held.fetch_sub(capacity, Ordering::Relaxed);
-        if capacity == LARGEST {
-            let mut spare = self.budget.spare();
-            if spare.len() < SPARE {
-                let mut bytes = mem::take(&mut self.bytes);
-                bytes.clear();
-                spare.push(bytes);
-            }
-        }
+        self.budget.held.fetch_sub(self.capacity, Ordering::Relaxed);
+        self.budget.recycle(mem::take(&mut self.bytes));
+    }
+}
+
+/// The buffer of a lent chunk, reused once nobody holds a part of it.
+struct LentBuffer {
+    bytes: Vec<u8>,
+    budget: Arc<Budget>,
+}
+
+impl AsRef<[u8]> for LentBuffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for LentBuffer {
+    fn drop(&mut self) {
+        self.budget.recycle(mem::take(&mut self.bytes));
     }
 }
 
@@ -100,8 +159,8 @@ const ABANDONED: usize = 1 << (usize::BITS - 1);
 /// A queue's state, in which both ends share.
 #[derive(Debug)]
 pub(super) struct ByteQueue {
-    /// Bytes that the receiver has not read, those that are about to be in a chunk included, and
-    /// [`ABANDONED`].
+    /// Bytes that the receiver has not read, and [`ABANDONED`]. It grows with the lock held, so the receiver
+    /// finds them in a chunk, and takes no chunk before its bytes count.
     unread: AtomicUsize,
     most: usize,
     chunks: Mutex<VecDeque<Box<Chunk>>>,
@@ -123,11 +182,23 @@ impl ByteQueue {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The last chunk, if it has room.
-    fn take_unfilled(&self) -> Option<Box<Chunk>> {
+    /// Appends the beginning of `data` to the last chunk, as far as it has room; returns the rest.
+    fn extend_last<'a>(&self, data: &'a [u8]) -> &'a [u8] {
         let mut chunks = self.chunks();
-        let has_room = chunks.back().is_some_and(|chunk| chunk.room() > 0);
-        has_room.then(|| chunks.pop_back()).flatten()
+        let Some(last) = chunks.back_mut() else {
+            return data;
+        };
+        let (now, later) = data.split_at(data.len().min(last.room()));
+        last.bytes.extend_from_slice(now);
+        self.unread.fetch_add(now.len(), Ordering::Release);
+        later
+    }
+
+    fn append(&self, chunk: Box<Chunk>) {
+        let mut chunks = self.chunks();
+        let count = chunk.bytes.len();
+        chunks.push_back(chunk);
+        self.unread.fetch_add(count, Ordering::Release);
     }
 
     fn unread(&self) -> usize {
@@ -180,17 +251,15 @@ impl<P: Deref<Target = ByteQueue>> ByteSender<P> {
     }
 
     /// Appends `data`, for which there was [`room`](Self::room).
-    pub(super) fn push_all(&mut self, mut rest: &[u8]) {
-        self.0.unread.fetch_add(rest.len(), Ordering::Release);
-        // Short writes share a chunk. It is away from the receiver while bytes are copied.
-        let mut last = self.0.take_unfilled();
+    pub(super) fn push_all(&mut self, data: &[u8]) {
+        // Short writes share a chunk.
+        let mut rest = self.0.extend_last(data);
         while !rest.is_empty() {
-            let new = || Box::new(Chunk::new(&self.0.budget, rest.len()));
-            let mut chunk = last.take().unwrap_or_else(new);
+            let mut chunk = Box::new(Chunk::new(&self.0.budget, rest.len()));
             let (now, later) = rest.split_at(rest.len().min(chunk.room()));
             chunk.bytes.extend_from_slice(now);
+            self.0.append(chunk);
             rest = later;
-            self.0.chunks().push_back(chunk);
         }
     }
 
@@ -288,8 +357,24 @@ impl<P: Deref<Target = ByteQueue>> ByteReceiver<P> {
     /// Removes bytes of the present chunk.
     pub(super) fn consume(&mut self, count: usize) {
         if let Some(chunk) = &mut self.chunk {
-            chunk.start += count;
+            chunk.skip(count);
         }
+        self.consumed(count);
+    }
+
+    /// Lets `take` keep the first bytes of the present chunk without a copy; returns its result, `None` if
+    /// they are too few for that. What it does not [split off](Bytes::split_to) stays.
+    pub(super) fn lend<T>(&mut self, take: impl FnOnce(&mut Bytes) -> T) -> Option<T> {
+        let bytes = self.chunk.as_mut()?.lend()?;
+        let before = bytes.len();
+        let result = take(bytes);
+        let taken = before - bytes.len();
+        self.consumed(taken);
+        Some(result)
+    }
+
+    /// `count` bytes of the present chunk are gone.
+    fn consumed(&mut self, count: usize) {
         self.chunk.take_if(|chunk| chunk.unread().is_empty());
         self.queue.unread.fetch_sub(count, Ordering::Release);
     }
@@ -409,6 +494,34 @@ mod tests {
         }
         while unread.pop(&mut [0; 1000]) > 0 {}
         assert_eq!(greedy.push(&[1; 5000]), 5000);
+    }
+
+    #[test]
+    fn a_large_chunk_is_lent_and_its_memory_counts_until_all_of_it_is_taken() {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let (mut sender, mut receiver) = byte_queue(1 << 20, &budget);
+        sender.push(&[1; LEAST_LENT - 1]);
+        assert_eq!(receiver.chunk().len(), LEAST_LENT - 1);
+        assert_eq!(receiver.lend(|bytes| bytes.len()), None, "too few");
+        receiver.consume(LEAST_LENT - 1);
+        let data: Vec<u8> = (0..LARGEST).map(|at| at as u8).collect();
+        sender.push(&data);
+        assert_eq!(receiver.chunk(), data);
+        let kept = receiver.lend(|bytes| bytes.split_to(100)).expect("lent");
+        assert_eq!((budget.held(), &kept[..]), (LARGEST as u64, &data[..100]));
+        let mut peeked = [0; 10];
+        assert_eq!(
+            (receiver.peek(&mut peeked), &peeked[..]),
+            (10, &data[100..110])
+        );
+        assert_eq!(receiver.chunk(), &data[100..]);
+        let rest = receiver.lend(std::mem::take).expect("lent");
+        assert_eq!((budget.held(), receiver.is_empty()), (0, true));
+        assert_eq!(rest, &data[100..]);
+        drop(rest);
+        assert!(budget.spare().is_empty(), "a part is kept");
+        drop(kept);
+        assert_eq!(budget.spare().len(), 1);
     }
 
     #[test]

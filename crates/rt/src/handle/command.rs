@@ -12,6 +12,7 @@ use tautline_base::SocketId;
 use tautline_stack::{HostStats, Rejection, Replaced, SocketOption, TcpConfig, TcpInfo, UdpInfo};
 use tautline_tc::Tree;
 
+use super::byte_queue::Budget;
 use super::notify::Notified;
 use super::oneshot::Reply;
 use super::{StackHandle, connection, listener_host, udp_host};
@@ -33,7 +34,7 @@ pub(super) enum Command {
     Serve(SocketId),
     Set(SocketId, SocketOption),
     TcpInfo(SocketId, Reply<TcpInfo>),
-    HostStats(Reply<(HostStats, usize, u64)>),
+    HostStats(Reply<(HostStats, usize, u64)>, Arc<Budget>),
 }
 
 /// A request to open a connection.

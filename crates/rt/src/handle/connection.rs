@@ -328,17 +328,22 @@ impl HostEnd {
     {
         let mut moved = false;
         loop {
-            let chunk = self.outgoing.chunk();
+            let len = self.outgoing.chunk().len();
             // An empty write would cancel the `Writable` event.
-            if chunk.is_empty() {
+            if len == 0 {
                 break;
             }
             // Bytes that a closed connection refuses stay in the ring.
-            let (len, taken) = (chunk.len(), host.send(socket, chunk).unwrap_or(0));
-            if taken > 0 {
-                self.outgoing.consume(taken);
-                moved = true;
-            }
+            let own = |bytes: &mut bytes::Bytes| host.tcp(socket)?.send_owned(bytes);
+            let taken = match self.outgoing.lend(own) {
+                Some(taken) => taken.unwrap_or(0),
+                None => {
+                    let taken = host.send(socket, self.outgoing.chunk()).unwrap_or(0);
+                    self.outgoing.consume(taken);
+                    taken
+                }
+            };
+            moved |= taken > 0;
             if taken < len {
                 break;
             }

@@ -137,9 +137,9 @@ impl StackHandle {
     /// [`Failure::HostGone`].
     pub async fn stats(&self) -> io::Result<(HostStats, usize, u64)> {
         let (reply, receiver) = oneshot();
-        self.command(Command::HostStats(reply));
-        let (counters, sockets, buffers) = receiver.received().await?;
-        Ok((counters, sockets, buffers + self.0.budget.held()))
+        let budget = Arc::clone(&self.0.budget);
+        self.command(Command::HostStats(reply, budget));
+        Ok(receiver.received().await?)
     }
 
     /// Queues a command and wakes the host's thread. If the thread is gone, the command is dropped

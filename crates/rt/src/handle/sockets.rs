@@ -176,12 +176,10 @@ impl<B> Sockets<B> {
             // Fails only if the connection is over.
             Command::Set(id, option) => drop(host.set_option(id, option)),
             Command::TcpInfo(id, reply) => reply.send(host.info(id).ok_or(Failure::NotOpen)),
-            Command::HostStats(reply) => {
-                reply.send(Ok((
-                    host.stats(),
-                    host.socket_count(),
-                    host.buffer_memory(),
-                )));
+            Command::HostStats(reply, rings) => {
+                // At one moment: bytes that move from a buffer to a ring must not count twice.
+                let memory = host.buffer_memory() + rings.held();
+                reply.send(Ok((host.stats(), host.socket_count(), memory)));
             }
             // The others are `handle_command`'s.
             _ => {}

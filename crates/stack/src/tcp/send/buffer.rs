@@ -55,7 +55,7 @@ impl SendBuffer {
         match &mut self.data {
             Data::Zeros(_) => {}
             Data::Bytes(bytes) => bytes.extend(&data[..taken]),
-            Data::Chunks(chunks) => chunks.copy(data[..taken].iter().copied()),
+            Data::Chunks(chunks) => chunks.copy(&data[..taken]),
         }
         taken
     }
@@ -80,7 +80,7 @@ impl SendBuffer {
         match &mut self.data {
             Data::Zeros(held) => *held += taken,
             Data::Bytes(bytes) => bytes.extend(std::iter::repeat_n(0, taken)),
-            Data::Chunks(chunks) => chunks.copy(std::iter::repeat_n(0, taken)),
+            Data::Chunks(chunks) => chunks.copy_zeros(taken),
         }
         taken
     }
