@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSliceMut};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +26,9 @@ use tautline_stack::{SendOptions, UdpConfig};
 /// the connections back until half of it has left the host. The stack never fragments, so quinn
 /// searches for the path's MTU. Each datagram is a packet of its own: there is no segmentation
 /// offload.
+///
+/// Bound to `[::]` it is for both families, and IPv4 peers have mapped addresses (`::ffff:10.8.0.1`),
+/// as on Linux.
 #[derive(Debug)]
 pub struct Socket {
     udp: UdpSocket,
@@ -125,6 +128,7 @@ impl AsyncUdpSocket for Socket {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        let is_ipv6 = self.udp.local_addr()?.is_ipv6();
         let mut count = 0;
         while let (Some(buffer), Some(meta)) = (buffers.get_mut(count), meta.get_mut(count)) {
             let received = if count == 0 {
@@ -138,7 +142,7 @@ impl AsyncUdpSocket for Socket {
                     self.failed.fetch_add(1, Ordering::Relaxed);
                 }
                 Some(Ok(datagram)) => {
-                    *meta = to_meta(&datagram);
+                    *meta = to_meta(&datagram, is_ipv6);
                     count += 1;
                 }
                 None => {}
@@ -158,13 +162,19 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-fn to_meta(datagram: &Datagram) -> RecvMeta {
+/// `is_ipv6`: of a socket that is bound to an IPv6 address.
+fn to_meta(datagram: &Datagram, is_ipv6: bool) -> RecvMeta {
+    let shown = |address: IpAddr| match address {
+        // As on Linux (`ipv6(7)`): under this address quinn knows the peer it connects to.
+        IpAddr::V4(v4) if is_ipv6 => v4.to_ipv6_mapped().into(),
+        address => address,
+    };
     RecvMeta {
-        addr: datagram.from,
+        addr: SocketAddr::new(shown(datagram.from.ip()), datagram.from.port()),
         len: datagram.len,
         stride: datagram.len,
         ecn: EcnCodepoint::from_bits(datagram.ecn.bits()),
-        dst_ip: Some(datagram.to.ip()),
+        dst_ip: Some(shown(datagram.to.ip())),
     }
 }
 

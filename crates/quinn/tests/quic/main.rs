@@ -2,7 +2,7 @@
 
 mod plain;
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +30,11 @@ fn stack(wire: tokio::net::UnixDatagram, host: u8, qdisc: &str) -> Netstack {
 }
 
 async fn endpoint(stack: &Netstack, host: u8, server: Option<ServerConfig>) -> Endpoint {
-    let socket = Socket::bind(stack.handle(), address(host)).await;
+    endpoint_at(stack, address(host), server).await
+}
+
+async fn endpoint_at(stack: &Netstack, at: SocketAddr, server: Option<ServerConfig>) -> Endpoint {
+    let socket = Socket::bind(stack.handle(), at).await;
     let config = EndpointConfig::new(Arc::new(Plain));
     let socket = Arc::new(socket.expect("free"));
     Endpoint::new_with_abstract_socket(config, server, socket, Arc::new(TokioRuntime))
@@ -99,5 +103,27 @@ async fn an_upload_arrives_whole_and_its_controller_reacts_to_the_queues_marks()
             "{algorithm}: {path:?}"
         );
         assert_eq!(path.lost_packets, 0, "{algorithm}: {path:?}");
+    }
+}
+
+/// As on Linux: an IPv6 socket for both families shows IPv4 peers by mapped addresses, under which
+/// quinn looks for them.
+#[tokio::test]
+async fn an_endpoint_for_both_families_connects_over_ipv4() {
+    let (near, far) = tokio::net::UnixDatagram::pair().expect("descriptors");
+    let (near, far) = (stack(near, 1, "fq_codel"), stack(far, 2, "pfifo"));
+    let plain = Arc::new(Plain);
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 4433));
+    let server = ServerConfig::new(plain.clone(), plain.clone());
+    let server = endpoint_at(&far, any, Some(server)).await;
+    let client = endpoint_at(&near, any, None).await;
+    let accepted = tokio::spawn(async move { server.accept().await.expect("open").await });
+    let connecting = client.connect_with(ClientConfig::new(plain), address(2), "server");
+    let connecting = timeout(Duration::from_secs(10), connecting.expect("a good address"));
+    let connection = connecting.await.expect("in time").expect("connected");
+    let accepted = accepted.await.expect("no panic").expect("connected");
+    for (end, peer) in [(connection, 2), (accepted, 1)] {
+        let remote = end.remote_address().ip().to_canonical();
+        assert_eq!(remote, address(peer).ip());
     }
 }
