@@ -91,7 +91,7 @@ impl RunArgs {
             .into_iter()
             .map(|id| catalogue.load_in(id, form))
             .collect::<Result<Vec<_>, _>>()?;
-        let (here, elsewhere): (Vec<_>, Vec<_>) = scenarios
+        let (here, elsewhere): (Vec<_>, Vec<_>) = distinct(scenarios)?
             .into_iter()
             .partition(|scenario| scenario.header().elsewhere.is_none());
         let here = self.for_path(here)?;
@@ -218,6 +218,26 @@ impl RunArgs {
         }
         Ok(rows)
     }
+}
+
+/// Each of `scenarios` once, by whichever of its names it was asked for again.
+///
+/// # Errors
+/// If two files have one id: their results would be in the same directory.
+fn distinct(scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
+    let mut distinct: Vec<Scenario> = Vec::new();
+    for scenario in scenarios {
+        let id = &scenario.header().id;
+        match distinct.iter().find(|known| known.header().id == *id) {
+            None => distinct.push(scenario),
+            Some(known) if known.file == scenario.file => {}
+            Some(known) => {
+                let (one, other) = (&known.file, &scenario.file);
+                return Err(format!("{one} and {other} both have the id {id}: change one").into());
+            }
+        }
+    }
+    Ok(distinct)
 }
 
 /// The points of a row: those to run now, and the others, of which earlier results count.

@@ -53,6 +53,22 @@ fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     );
 }
 
+/// Two threads would write the same files, and each shape would count twice.
+#[test]
+fn a_row_that_is_named_twice_runs_once() {
+    let alias = "id = \"S-1\"\naliases = [\"S-2\"]";
+    let home = directory(&SMALL.replace("id = \"S-1\"", alias));
+    let output = lab(home.path(), &["run", "S-1", "s-2", "S-1", "--quick"]);
+    let said = text(&output.stdout);
+    assert!(said.ends_with("2 of 2 shapes hold\n"), "{said}");
+    let copy = SMALL.replace("A small one", "Its copy");
+    fs::write(home.path().join("copy.toml"), copy).expect("written");
+    let output = lab(home.path(), &["run", "S-1", "copy.toml", "--quick"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("copy.toml both have the id S-1"), "{error}");
+}
+
 #[test]
 fn what_is_wrong_returns_2_and_says_where() {
     let home = directory(&SMALL.replace("count = 2", "cuont = 2"));
