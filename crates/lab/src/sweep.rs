@@ -2,8 +2,8 @@
 //! carry.
 //!
 //! A manifest holds one point on each line, complete in itself: any `lab` of the same version can
-//! run any line. A result is a line too, equal byte for byte wherever it was run. Points are
-//! identified by id, so a line that is run twice does no harm, and an interrupted sweep continues
+//! run any line. A result is a line too, equal byte for byte wherever it was run. Results have names
+//! ([`ResultName`]), so a line that is run twice does no harm, and an interrupted sweep continues
 //! where it stopped.
 
 pub(crate) mod dask;
@@ -17,6 +17,20 @@ pub(crate) use manifest::Entry;
 pub use manifest::Manifest;
 pub(crate) use results::{Book, Outcome};
 pub use shard::Shard;
+
+use crate::cell::Cell;
+
+/// Identifies a result. Cells with equal settings, of one scenario or of several, have points of one
+/// id, and each has its own line in a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ResultName {
+    /// Id of the point.
+    pub point: String,
+    /// Id of the scenario.
+    pub scenario: String,
+    /// The cell.
+    pub cell: Cell,
+}
 
 /// An invalid line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

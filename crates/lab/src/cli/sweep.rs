@@ -155,7 +155,7 @@ impl RunArgs {
         entries.retain(|entry| {
             !book
                 .as_ref()
-                .is_some_and(|book| book.finished.contains(&entry.id))
+                .is_some_and(|book| book.finished.contains(&entry.result))
         });
         let wire = entries.iter().any(|entry| entry.path == Backend::Veth);
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
@@ -273,10 +273,10 @@ impl MergeArgs {
         let mut results = Results::join(read)?;
         if let Some(points) = &self.points {
             let Manifest { file, entries } = open(points, Shard::WHOLE)?;
-            let known = results.ids();
+            let known = results.results();
             let missing: Vec<_> = entries
                 .iter()
-                .filter(|entry| !known.contains(entry.id.as_str()))
+                .filter(|entry| !known.contains(&entry.result))
                 .collect();
             if let Some(first) = missing.first() {
                 let (missing, all, line) = (missing.len(), entries.len(), first.line);

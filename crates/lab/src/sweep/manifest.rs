@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{LineError, Shard};
+use super::{LineError, ResultName, Shard};
 use crate::cell::{Backend, Cell};
 use crate::plan::{self, Point};
 use crate::scenario::Variation;
@@ -59,8 +59,8 @@ pub fn write(points: &[Point], mut out: impl Write) -> io::Result<()> {
 pub struct Entry {
     /// Line of the file, from 1.
     pub line: usize,
-    /// Id of its point.
-    pub id: String,
+    /// The name of its result.
+    pub result: ResultName,
     /// The world it is for.
     pub path: Backend,
     /// The line itself, without its end.
@@ -78,7 +78,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Reads those lines of `text` that are `shard`'s. Empty lines do not count; of several with
-    /// one id the first counts.
+    /// one result the first counts.
     ///
     /// # Errors
     /// The first of these lines that is not one of a manifest, was planned by another version, or
@@ -102,10 +102,15 @@ impl Manifest {
                 message,
             };
             let Planned { point, .. } = read(text).map_err(failed)?;
-            if known.insert(point.id.clone()) {
+            let result = ResultName {
+                point: point.id,
+                scenario: point.scenario,
+                cell: point.cell,
+            };
+            if known.insert(result.clone()) {
                 entries.push(Entry {
                     line,
-                    id: point.id,
+                    result,
                     path: point.path,
                     text: text.to_owned(),
                 });

@@ -9,7 +9,7 @@ use std::path::{Path as Name, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::Planned;
-use super::{LineError, Shard};
+use super::{LineError, ResultName, Shard};
 use crate::cell::{Backend, Cell};
 use crate::run::{RunError, run};
 use crate::summary::Summary;
@@ -34,6 +34,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Its name.
+    pub fn name(&self) -> ResultName {
+        ResultName {
+            point: self.id.clone(),
+            scenario: self.scenario.clone(),
+            cell: self.cell.clone(),
+        }
+    }
+
     /// Runs a point.
     ///
     /// # Errors
@@ -102,8 +111,8 @@ pub fn files(path: &Name) -> io::Result<Vec<PathBuf>> {
 #[derive(Debug)]
 pub struct Book {
     file: File,
-    /// Ids of the points that any file of the directory holds.
-    pub finished: BTreeSet<String>,
+    /// Names of the results that any file of the directory holds.
+    pub finished: BTreeSet<ResultName>,
 }
 
 impl Book {
@@ -120,7 +129,7 @@ impl Book {
             finished.extend(
                 read(&text, &file.display().to_string())?
                     .into_iter()
-                    .map(|(_, outcome)| outcome.id),
+                    .map(|(_, outcome)| outcome.name()),
             );
         }
         let own = path.join(match shard.of() {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use super::{LineError, Outcome};
+use super::{LineError, Outcome, ResultName};
 use crate::summary::Estimate;
 
-/// Results of several files, each point once, in the order of their manifest.
+/// Results of several files, each once, in the order of their manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results(Vec<Outcome>);
 
@@ -14,16 +14,17 @@ impl Results {
     /// Joins what was read of files, each with its name.
     ///
     /// # Errors
-    /// If two lines of one point differ: equal points have equal results.
+    /// If two lines of one result differ: equal points have equal numbers.
     pub fn join(
         files: impl IntoIterator<Item = (String, Vec<(usize, Outcome)>)>,
     ) -> Result<Self, LineError> {
-        let mut known: BTreeMap<String, (String, usize, Outcome)> = BTreeMap::new();
+        let mut known: BTreeMap<ResultName, (String, usize, Outcome)> = BTreeMap::new();
         for (file, outcomes) in files {
             for (line, outcome) in outcomes {
-                match known.get(&outcome.id) {
+                let name = outcome.name();
+                match known.get(&name) {
                     None => {
-                        known.insert(outcome.id.clone(), (file.clone(), line, outcome));
+                        known.insert(name, (file.clone(), line, outcome));
                     }
                     // Its place may differ: the same point may be in several manifests.
                     Some((_, _, other)) if other.numbers == outcome.numbers => {}
@@ -49,9 +50,9 @@ impl Results {
         Ok(Self(outcomes))
     }
 
-    /// The points that there are results of.
-    pub fn ids(&self) -> BTreeSet<&str> {
-        self.0.iter().map(|outcome| outcome.id.as_str()).collect()
+    /// The names of the results.
+    pub fn results(&self) -> BTreeSet<ResultName> {
+        self.0.iter().map(Outcome::name).collect()
     }
 
     /// Keeps only the numbers `wanted`.

@@ -367,6 +367,29 @@ fn two_results_of_one_point_must_agree() {
     );
 }
 
+/// Two rows may have a cell of the same settings: its points have one id, and both rows have it in the
+/// table.
+#[test]
+fn a_cell_that_two_rows_share_is_in_the_table_of_each() {
+    let home = directory();
+    let twin = SMALL.replace("id = \"S-1\"", "id = \"S-2\"");
+    fs::write(home.path().join("twin.toml"), twin).expect("written");
+    let plan = ["plan", "small.toml", "twin.toml", "--repetitions", "1"];
+    let points = good(&sweep(home.path(), &plan, ""));
+    fs::write(home.path().join("points.jsonl"), &points).expect("written");
+    for left in [4, 0] {
+        let run = ["run", "points.jsonl", "--out", "results"];
+        let lines = good(&sweep(home.path(), &run, ""));
+        assert_eq!(lines.lines().count(), left);
+    }
+    let merge = ["merge", "results", "--points", "points.jsonl"];
+    let table = good(&sweep(home.path(), &merge, ""));
+    for named in ["S-1,reno", "S-1,cubic", "S-2,reno", "S-2,cubic"] {
+        let named = format!(",{named},sim,");
+        assert_eq!(table.matches(&named).count(), 1, "{named} in\n{table}");
+    }
+}
+
 /// A good line.
 fn line() -> String {
     let home = directory();
