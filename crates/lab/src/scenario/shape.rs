@@ -43,8 +43,11 @@ fn functions(context: &mut Context<'_, '_>) {
 
 /// Longest expression.
 const LONGEST: usize = 4096;
-/// Deepest nesting of brackets in one.
+/// Deepest nesting of brackets in one, for the parser.
 const DEEPEST: usize = 32;
+/// Deepest nesting of operators and steps, `a + b + c` being three deep, for the stack on which they are
+/// computed.
+const DEEPEST_TREE: usize = 64;
 /// The name that all numbers are under.
 pub(crate) const ROOT: &str = "cell";
 /// The name that analyses of variance are under, by the values of the other axes.
@@ -91,6 +94,11 @@ impl Check {
                 messages.collect::<Vec<_>>().join("; ")
             )
         })?;
+        if expression::depth(&expression) > DEEPEST_TREE {
+            return Err(format!(
+                "operators and steps nest at most {DEEPEST_TREE} deep: write fewer in a row, or more brackets"
+            ));
+        }
         expression::whole_numbers_as_numbers(&mut expression);
         let (mut paths, mut has_computed_names) = (Vec::new(), false);
         expression::paths(&expression, &mut BTreeMap::new(), &mut |path| {

@@ -104,6 +104,13 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
         assert!(Check::read(text).is_err(), "{text}");
     }
     assert!(Check::read(&"(".repeat(100)).is_err() && Check::read(&"1+".repeat(5000)).is_err());
+    // Within the limits of length and brackets, and too deep for the stack when it is computed.
+    for [begin, more] in [["cell.a > 1", " + 1"], ["cell.a", ".abs()"]] {
+        let long = |count: usize| Check::read(&(begin.to_owned() + &more.repeat(count)));
+        assert!(long(10).is_ok(), "{more}");
+        let why = long(300).expect_err("it nests too deep");
+        assert!(why.contains("at most 64 deep"), "{why}");
+    }
 }
 
 /// A shape reports all its numbers, including those that short-circuit evaluation skips.

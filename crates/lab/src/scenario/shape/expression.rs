@@ -87,6 +87,16 @@ fn text(expression: &Expr) -> Option<String> {
     }
 }
 
+/// How deep `of` nests; a number or a name alone is one deep.
+pub(super) fn depth(of: &IdedExpr) -> usize {
+    let (mut deepest, mut open) = (0, vec![(of, 1)]);
+    while let Some((of, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        open.extend(parts(&of.expr).into_iter().map(|part| (part, depth + 1)));
+    }
+    deepest
+}
+
 /// Direct subexpressions.
 fn parts(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
