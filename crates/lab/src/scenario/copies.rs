@@ -9,7 +9,9 @@ const MOST_COPIES: i64 = 10_000;
 
 /// Replaces every host of several copies by them.
 pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
-    for (name, copies) in &several(root)? {
+    let several = several(root)?;
+    apart(root, &several)?;
+    for (name, copies) in &several {
         each(root, "host", |host| {
             let mut host = host.clone();
             let is_it = host.get("name").and_then(Node::string) == Some(name);
@@ -46,6 +48,25 @@ pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
                     .for_each(|key| spread(&mut entry, key, name, copies));
                 vec![entry]
             });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a cable between hosts that both have copies: each with each would be a great many.
+fn apart(root: &Node, several: &[(String, Vec<String>)]) -> Result<(), Fault> {
+    let has_copies = |end: &Node| several.iter().any(|(name, _)| end.string() == Some(name));
+    for link in root.get("link").and_then(Node::array).unwrap_or_default() {
+        let Some(between) = link.get("between") else {
+            continue;
+        };
+        let ends = between.array().unwrap_or_default();
+        if ends.len() > 1 && ends.iter().all(has_copies) {
+            let message = "both ends have copies: put a router between them";
+            return Err(Fault::new(message)
+                .at(between.place)
+                .under("between")
+                .under("link"));
         }
     }
     Ok(())
@@ -135,6 +156,16 @@ mod tests {
             root.canonical(),
             Node::parse(expanded, 0).expect("TOML").canonical()
         );
+    }
+
+    /// Ten thousand by ten thousand cables would fill the memory.
+    #[test]
+    fn a_cable_between_copies_is_refused() {
+        let text = r#"
+            host = [{ name = "a", copies = 10000 }, { name = "b", copies = 10000 }]
+            link = [{ between = ["a", "b"] }]"#;
+        let mut root = Node::parse(text, 0).expect("TOML");
+        assert!(expand(&mut root).is_err());
     }
 
     #[test]

@@ -438,7 +438,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "kind = \"tcp\"",
             "kind = \"tcp\"\ncount = 1000000",
-            "it.toml:36:9: flow.upload.count: a number from 0 to 10000",
+            "it.toml:36:9: flow.upload.count: at most 10000 flows of one name",
         ),
         (
             "name = \"ping\"",
@@ -583,6 +583,21 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A hundred hosts by a hundred, ten thousand times each, would fill the memory.
+#[test]
+fn flows_are_counted_over_all_pairs() {
+    let flow = |count: usize| {
+        let text = GOOD.replace("to = \"server\"", "to = [\"server\", \"server\"]");
+        load(&text.replace(
+            "kind = \"tcp\"",
+            &format!("kind = \"tcp\"\ncount = {count}"),
+        ))
+    };
+    flow(5000).expect("ten thousand");
+    let error = flow(5001).expect_err("more").to_string();
+    assert!(error.contains("at most 10000 flows of one name"), "{error}");
 }
 
 #[test]

@@ -47,6 +47,15 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
         let path = [Key("flow"), Number(number)];
         let at = |key| [path[0], path[1], Key(key)];
         check_name(subject, &flow.name, &at("name"))?;
+        // Before each of them is checked.
+        let pairs = flow.from.0.len().saturating_mul(flow.to.0.len());
+        subject.require(
+            pairs.saturating_mul(flow.count.unwrap_or(1)) <= MOST_FLOWS,
+            &at("count"),
+            format_args!(
+                "at most {MOST_FLOWS} flows of one name are wanted, `count` a pair of hosts"
+            ),
+        )?;
         let known = flows[..number].iter().all(|other| other.name != flow.name);
         subject.require(known, &at("name"), "another flow has this name")?;
         ends(subject, flow, number)?;
@@ -64,17 +73,16 @@ fn ends(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> 
         let path = [Key("flow"), Number(number), Key(key)];
         subject.require(!ends.0.is_empty(), &path, "at least one host is wanted")?;
         for name in &ends.0 {
+            if is_host(subject.document, name) {
+                continue;
+            }
             let hosts = listed(host.iter().map(|host| &host.name));
             let what = if router.iter().any(|router| router.name == *name) {
                 "a router"
             } else {
                 "no host"
             };
-            subject.require(
-                is_host(subject.document, name),
-                &path,
-                format_args!("`{name}` is {what}; hosts: {hosts}"),
-            )?;
+            return Err(subject.refuse(&path, format!("`{name}` is {what}; hosts: {hosts}")));
         }
     }
     let apart = flow.pairs().all(|(from, to)| from != to);
@@ -125,12 +133,6 @@ fn one_way(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
 
 fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
     let at = |key| [Key("flow"), Number(number), Key(key)];
-    let count = flow.count.is_none_or(|count| count <= MOST_FLOWS);
-    subject.require(
-        count,
-        &at("count"),
-        format_args!("a number from 0 to {MOST_FLOWS} is wanted"),
-    )?;
     subject.above_zero(flow.rate, &at("rate"))?;
     for (key, time) in [("every", flow.every), ("on", flow.on)] {
         subject.require(

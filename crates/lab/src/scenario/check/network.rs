@@ -113,11 +113,11 @@ fn links(subject: &Subject<'_>) -> Result<(), Fault> {
         let ends = [&link.between.0, &link.between.1];
         for (end, name) in ends.iter().enumerate() {
             let path = [path[0], path[1], Key("between"), Number(end)];
-            subject.require(
-                is_node(document, name),
-                &path,
-                format_args!("no node is named `{name}`; nodes: {}", nodes_of(document)),
-            )?;
+            if !is_node(document, name) {
+                let nodes = nodes_of(document);
+                let message = format!("no node is named `{name}`; nodes: {nodes}");
+                return Err(subject.refuse(&path, message));
+            }
         }
         subject.require(
             ends[0] != ends[1],
