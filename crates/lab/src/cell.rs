@@ -18,6 +18,16 @@ impl Cell {
     }
 }
 
+/// The name of the column of `axis` in a table that has these `other` columns: two of one name would
+/// be read as one (`count` of flows and of repetitions).
+pub(crate) fn column(axis: &str, other: &[&str]) -> String {
+    if other.contains(&axis) {
+        format!("axis.{axis}")
+    } else {
+        axis.to_owned()
+    }
+}
+
 /// The values joined by `_`; `all` for a row without axes. Directories are named so.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

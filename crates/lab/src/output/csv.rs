@@ -4,7 +4,7 @@
 //! | column | holds |
 //! |---|---|
 //! | `scenario` | id of the row, `001-F4` |
-//! | one for each axis, by its name | the cell's value |
+//! | one for each axis, by its name, `axis.seed` where another column has that | the cell's value |
 //! | `path` | `sim` or `veth` |
 //! | `seed` | the repetition's seed |
 //! | `quantity` | [`Quantity::name`](crate::Quantity::name): `goodput` |
@@ -18,6 +18,7 @@ use std::io;
 
 use csv::Writer;
 
+use crate::cell::column;
 use crate::recording::Run;
 
 /// Writes `run` to `out`.
@@ -26,14 +27,13 @@ use crate::recording::Run;
 /// What `out` reports.
 pub(crate) fn write(run: &Run, out: impl io::Write) -> csv::Result<()> {
     let mut out = Writer::from_writer(out);
-    let axes = run.cell.0.iter().map(|(axis, _)| axis.as_str());
-    let columns = "path seed quantity of unit measured time_s value";
-    out.write_record(
-        ["scenario"]
-            .into_iter()
-            .chain(axes)
-            .chain(columns.split(' ')),
-    )?;
+    let columns = "scenario path seed quantity of unit measured time_s value";
+    let columns: Vec<&str> = columns.split(' ').collect();
+    out.write_field(columns[0])?;
+    for (axis, _) in &run.cell.0 {
+        out.write_field(column(axis, &columns))?;
+    }
+    out.write_record(&columns[1..])?;
     let seed = run.seed.to_string();
     for series in &run.series {
         let quantity = series.quantity;

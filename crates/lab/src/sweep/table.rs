@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use super::{LineError, Outcome, ResultName};
+use crate::cell::column;
 use crate::summary::Estimate;
 
 /// Results of several files, each once, in the order of their manifest.
@@ -82,8 +83,9 @@ impl Results {
     pub fn points(&self, out: impl Write) -> csv::Result<()> {
         let (axes, names) = (self.axes(), self.names());
         let mut out = csv::Writer::from_writer(out);
-        let head = ["id", "scenario"].iter().chain(&axes);
-        out.write_record(head.chain(&["path", "seed"]).chain(&names))?;
+        out.write_field("id")?;
+        write_head(&mut out, &axes, &["path", "seed"])?;
+        out.write_record(&names)?;
         for outcome in &self.0 {
             out.write_field(&outcome.id)?;
             for field in outcome.place(&axes) {
@@ -117,8 +119,9 @@ impl Results {
             }
         }
         let mut out = csv::Writer::from_writer(out);
-        let head = ["scenario"].iter().chain(&axes);
-        out.write_record(head.chain(&["path", "number", "mean", "lo", "hi", "count"]))?;
+        let columns = ["path", "number", "mean", "lo", "hi", "count"];
+        write_head(&mut out, &axes, &columns)?;
+        out.write_record(None::<&[u8]>)?;
         for cell in &order {
             for (name, values) in &cells[cell] {
                 if let Some(Estimate {
@@ -157,6 +160,20 @@ impl Results {
             .flat_map(|outcome| outcome.numbers.0.keys().map(String::as_str))
             .collect()
     }
+}
+
+/// Writes the names of the columns of the scenario, of `axes`, and of `columns`.
+fn write_head(
+    out: &mut csv::Writer<impl Write>,
+    axes: &[&str],
+    columns: &[&str],
+) -> csv::Result<()> {
+    let taken = [&["id", "scenario"], columns].concat();
+    out.write_field("scenario")?;
+    for axis in axes {
+        out.write_field(column(axis, &taken))?;
+    }
+    columns.iter().try_for_each(|name| out.write_field(name))
 }
 
 impl Outcome {

@@ -390,6 +390,38 @@ fn a_cell_that_two_rows_share_is_in_the_table_of_each() {
     }
 }
 
+/// The axis of `flow.upload.count` is called as the number of repetitions is.
+#[test]
+fn columns_of_a_table_have_different_names() {
+    let home = directory();
+    let plan = ["plan", "small.toml", "--repetitions", "1"];
+    let axes = [
+        "--set",
+        "flow.upload.count=1,2",
+        "--set",
+        "seed:flow.upload.size=9kib,8kib",
+    ];
+    let points = good(&sweep(home.path(), &[&plan[..], &axes].concat(), ""));
+    good(&sweep(
+        home.path(),
+        &["run", "-", "--out", "results"],
+        &points,
+    ));
+    let head = |words: &[&str]| {
+        let table = good(&sweep(home.path(), words, ""));
+        table.lines().next().expect("a head").to_owned()
+    };
+    let few = ["--numbers", "goodput.total"];
+    assert_eq!(
+        head(&[&["merge", "results", "--cells"], &few[..]].concat()),
+        "scenario,cc,axis.count,seed,path,number,mean,lo,hi,count"
+    );
+    assert_eq!(
+        head(&[&["merge", "results"], &few[..]].concat()),
+        "id,scenario,cc,count,axis.seed,path,seed,goodput.total"
+    );
+}
+
 /// A good line.
 fn line() -> String {
     let home = directory();
