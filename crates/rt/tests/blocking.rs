@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::{scope, spawn};
 use std::time::Duration;
 
@@ -222,4 +223,32 @@ fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
     let read = reader.join().expect("no panic");
     assert_eq!(read.expect("an orderly end"), written);
     right.stop().expect("ran to its end");
+}
+
+/// As in Linux, whose `tcp_shutdown` wakes those who wait for space: they get a broken pipe.
+#[test]
+fn a_shutdown_ends_the_write_of_another_thread() {
+    with_stacks(|client, server| {
+        let listener = TcpListener::bind(server, PORT).expect("free");
+        let stream = TcpStream::connect(client, SERVER).expect("it listens");
+        let (_accepted, _) = listener.accept().expect("one");
+        let timeout = Some(Duration::from_secs(10));
+        stream.set_write_timeout(timeout).expect("not zero");
+        let (sender, ended) = channel();
+        scope(|threads| {
+            threads.spawn(|| {
+                let error = loop {
+                    if let Err(error) = (&stream).write(&[7; 10_000]) {
+                        break error.kind();
+                    }
+                };
+                sender.send(error).expect("it is awaited");
+            });
+            // Until the rings and buffers are full.
+            wait(Duration::from_millis(500));
+            stream.shutdown(Shutdown::Write).expect("supported");
+            let error = ended.recv_timeout(Duration::from_secs(5));
+            assert_eq!(error, Ok(ErrorKind::BrokenPipe));
+        });
+    });
 }

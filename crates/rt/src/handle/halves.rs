@@ -364,9 +364,10 @@ impl OwnedWriteHalf {
         self.socket.notify_host();
     }
 
-    /// Like [`finish`](Self::finish), for a shared handle.
+    /// Like [`finish`](Self::finish), for a shared handle. Other tasks may wait for room: they fail now.
     pub(crate) fn finish_shared(&self) {
         *lock(&self.ring) = None;
+        self.socket.writer.wake();
         self.socket.notify_host();
     }
 
