@@ -49,8 +49,8 @@ impl AcceptQueue for Accepted {
     fn push(&mut self, arrived: Arrived, stack: &StackHandle) -> bool {
         let waiting = match arrived {
             Arrived::Connection(end) => Waiting::Stream(Some(TcpStream::new(end, stack))),
-            Arrived::Request(id, local, peer) => {
-                Waiting::Request(Some(TcpRequest::new(id, local, peer, stack)))
+            Arrived::Request(id, local, peer, tcp) => {
+                Waiting::Request(Some(TcpRequest::new(id, local, peer, (stack, tcp))))
             }
         };
         self.0.push(waiting).is_ok()

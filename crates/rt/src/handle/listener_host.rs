@@ -16,8 +16,8 @@ use super::{Failure, StackHandle};
 #[derive(Debug)]
 pub(super) enum Arrived {
     Connection(AppEnd),
-    /// A SYN that waits for an answer, its local address and its peer.
-    Request(SocketId, SocketAddr, SocketAddr),
+    /// A SYN that waits for an answer, its local address, its peer and the listener's configuration.
+    Request(SocketId, SocketAddr, SocketAddr, Arc<TcpConfig>),
 }
 
 /// The connections that the application has not accepted yet.
@@ -106,9 +106,8 @@ impl HostEnd {
         local: SocketAddr,
         peer: SocketAddr,
     ) -> bool {
-        let is_queued = self
-            .queue
-            .push(Arrived::Request(request, local, peer), &self.stack);
+        let arrived = Arrived::Request(request, local, peer, Arc::clone(&self.tcp));
+        let is_queued = self.queue.push(arrived, &self.stack);
         self.shared.acceptor.wake();
         is_queued
     }

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tautline_base::SocketId;
-use tautline_stack::Rejection;
+use tautline_stack::{Rejection, TcpConfig};
 
 use super::command::Command;
 use super::connection::pair;
@@ -18,6 +19,8 @@ pub struct TcpRequest {
     local: SocketAddr,
     peer: SocketAddr,
     stack: StackHandle,
+    /// The listener's.
+    tcp: Arc<TcpConfig>,
     is_answered: bool,
 }
 
@@ -26,13 +29,14 @@ impl TcpRequest {
         id: SocketId,
         local: SocketAddr,
         peer: SocketAddr,
-        stack: &StackHandle,
+        (stack, tcp): (&StackHandle, Arc<TcpConfig>),
     ) -> Self {
         Self {
             id,
             local,
             peer,
             stack: stack.clone(),
+            tcp,
             is_answered: false,
         }
     }
@@ -54,8 +58,7 @@ impl TcpRequest {
     /// or the host is gone.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.is_answered = true;
-        // The listener's configuration decides; this one only names the options of the handle.
-        let (app, end) = pair(&self.stack, self.peer, &self.stack.0.tcp);
+        let (app, end) = pair(&self.stack, self.peer, &self.tcp);
         let stream = TcpStream::new(app, &self.stack);
         self.stack.command(Command::Accept(self.id, Box::new(end)));
         stream.opened().await?;

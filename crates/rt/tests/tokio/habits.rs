@@ -11,11 +11,11 @@ use std::time::Duration;
 use tautline_cc::{Algorithm, Factory};
 use tautline_rt::handle::{Config, Failure};
 use tautline_rt::{Interest, TcpListener, TcpStream};
-use tautline_stack::{CloseReason, Keepalive, SocketOption};
+use tautline_stack::{CloseReason, Keepalive, SocketOption, TcpConfig};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
 
-use super::world::{SERVER, World, config, noise};
+use super::world::{PORT, SERVER, World, config, noise};
 
 /// Both ends of a new connection.
 async fn pair(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
@@ -539,5 +539,32 @@ fn data_given_to_connect_arrives_with_the_syn() {
                 assert_eq!(info.syn_data_acked, in_syn);
             }
         }
+    });
+}
+
+/// Its listener's configuration is not that of the stack.
+#[test]
+fn the_options_of_a_requested_connection_are_those_of_its_listener() {
+    World::new().run(async |world| {
+        let tcp = TcpConfig {
+            deferred_accept: true,
+            nagle: false,
+            linger: Some(Duration::from_secs(3)),
+            keepalive: Some(Keepalive::default()),
+            ..TcpConfig::default()
+        };
+        let listener = TcpListener::bind_with(&world.server, PORT, tcp)
+            .await
+            .expect("free");
+        let accepted = async {
+            let request = listener.request().await.expect("one");
+            request.accept().await.expect("the client waits")
+        };
+        let (_client, server) = tokio::join!(world.connect(), accepted);
+        assert!(server.nodelay().expect("known"));
+        let linger = server.linger().expect("known");
+        assert_eq!(linger, Some(Duration::from_secs(3)));
+        let keepalive = server.keepalive().expect("known");
+        assert_eq!(keepalive, Some(Keepalive::default()));
     });
 }
