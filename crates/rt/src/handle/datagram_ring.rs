@@ -9,8 +9,7 @@ use tautline_base::Ecn;
 /// Addresses and ECN field of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// `None`: the address that the socket is connected to.
-    pub(super) remote: Option<SocketAddr>,
+    pub(super) remote: SocketAddr,
     /// `None`: the socket's address.
     pub(super) local: Option<SocketAddr>,
     pub(super) ecn: Ecn,

@@ -170,7 +170,12 @@ impl<B> Sockets<B> {
                 reply.send(replaced);
             }
             Command::ConnectUdp(id, remote, reply) => {
-                reply.send(host.udp().connect(id, remote).map_err(Failure::Send))
+                let connected = host.udp().connect(id, remote);
+                // Also for a caller that does not wait for the reply any more.
+                if let (Ok(()), Some(End::Udp(end))) = (&connected, self.end(id)) {
+                    end.connected(remote);
+                }
+                reply.send(connected.map_err(Failure::Send));
             }
             Command::UdpInfo(id, reply) => reply.send(host.udp().info(id).ok_or(Failure::NotOpen)),
             // Fails only if the connection is over.

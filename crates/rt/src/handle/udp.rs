@@ -106,13 +106,10 @@ impl UdpSocket {
     /// # Errors
     /// [`Failure::Send`], as a datagram to `remote` would.
     pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
-        let remote = remote.into();
         let (reply, receiver) = oneshot();
         self.socket
-            .command(Command::ConnectUdp(self.id()?, remote, reply));
-        receiver.received().await?;
-        *lock(&self.socket.remote) = Some(remote);
-        Ok(())
+            .command(Command::ConnectUdp(self.id()?, remote.into(), reply));
+        Ok(receiver.received().await?)
     }
 
     /// The local address.
@@ -422,7 +419,7 @@ impl UdpSocket {
             return end.map(|why| Err((*why).into()));
         };
         // The host names both ends of every datagram.
-        let (Some(from), Some(to)) = (first.ends.remote, first.ends.local) else {
+        let (from, Some(to)) = (first.ends.remote, first.ends.local) else {
             return end.map(|why| Err((*why).into()));
         };
         if pop {
@@ -453,27 +450,23 @@ impl UdpSocket {
         if let Some(why) = socket.end.get().copied().or_else(|| socket.take_error()) {
             return Some(Err(why.into()));
         }
-        let remote = options.to.or_else(|| *lock(&socket.remote));
-        let refused = match (remote, socket.bound.get()) {
-            (None, _) => Some(SendError::NotConnected),
-            (Some(remote), Some(bound)) => {
-                let most = if remote.ip().to_canonical().is_ipv4() {
-                    bound.longest_v4
-                } else {
-                    bound.longest_v6
-                };
-                (data.len() > most).then_some(SendError::TooLong {
-                    len: data.len(),
-                    most,
-                })
-            }
-            (_, None) => None,
+        // The connected address of now: the datagram may wait until the socket is connected to another.
+        let Some(remote) = options.to.or_else(|| *lock(&socket.remote)) else {
+            return Some(Err(Failure::Send(SendError::NotConnected).into()));
         };
-        if let Some(why) = refused {
-            return Some(Err(Failure::Send(why).into()));
+        let most = socket.bound.get().map_or(LONGEST, |bound| {
+            if remote.ip().to_canonical().is_ipv4() {
+                bound.longest_v4
+            } else {
+                bound.longest_v6
+            }
+        });
+        if data.len() > most {
+            let len = data.len();
+            return Some(Err(Failure::Send(SendError::TooLong { len, most }).into()));
         }
         let ends = Ends {
-            remote: options.to,
+            remote,
             local: options.from,
             ecn: options.ecn,
         };

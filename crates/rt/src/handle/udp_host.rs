@@ -24,6 +24,7 @@ pub(super) struct Shared {
     pub(super) reader: Waiters,
     pub(super) writer: Waiters,
     pub(super) bound: OnceLock<Bound>,
+    /// The address that the socket is connected to.
     pub(super) remote: Mutex<Option<SocketAddr>>,
     /// The host found the receive ring full: the reader notifies it once there is space.
     pub(super) full: AtomicBool,
@@ -113,6 +114,11 @@ impl HostEnd {
         self.shared.writer.wake();
     }
 
+    /// Publishes the address that the host has connected the socket to.
+    pub(super) fn connected(&self, remote: SocketAddr) {
+        *lock(&self.shared.remote) = Some(remote);
+    }
+
     /// Fails the request.
     pub(super) fn refuse(&self, why: Failure) {
         self.shared.end(why);
@@ -151,7 +157,7 @@ impl HostEnd {
         while let Some(First { ends, copied, .. }) = self.outgoing.peek(scratch) {
             let options = SendOptions {
                 from: ends.local,
-                to: ends.remote,
+                to: Some(ends.remote),
                 ecn: ends.ecn,
             };
             match host.udp().send_with(socket, &scratch[..copied], options) {
@@ -208,7 +214,7 @@ impl HostEnd {
             match host.udp().recv_from(socket, &mut scratch[..longest]) {
                 Ok(UdpRecv::Datagram(datagram)) => {
                     let ends = Ends {
-                        remote: Some(datagram.from),
+                        remote: datagram.from,
                         local: Some(datagram.to),
                         ecn: datagram.ecn,
                     };

@@ -1,8 +1,11 @@
 //! [`UdpSocket`] behaves as tokio's.
 
+use std::future::{Future, poll_fn};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tautline_base::Bytes;
@@ -246,5 +249,70 @@ fn a_fast_sender_waits() {
             server.send_to(b"x", SERVER).await.expect_err("gone").kind(),
             ErrorKind::ConnectionAborted
         );
+    });
+}
+
+/// The host takes one datagram at a time: most are in the ring when the socket gets another peer.
+#[test]
+fn a_datagram_goes_to_the_peer_of_its_send() {
+    World::new().run(async |world| {
+        let first = UdpSocket::bind(&world.server, SERVER).await.expect("free");
+        let other = SocketAddrV4::new(*SERVER.ip(), 9999);
+        let second = UdpSocket::bind(&world.server, other).await.expect("free");
+        let udp = UdpConfig {
+            send_buffer: Bytes::new(1),
+            ..UdpConfig::default()
+        };
+        let client = UdpSocket::bind_with(&world.client, ANY, udp)
+            .await
+            .expect("free");
+        client.connect(SERVER).await.expect("a good address");
+        let sent = (0..200).map_while(|_| client.try_send(b"first").ok());
+        assert_eq!(sent.count(), 200);
+        client.connect(other).await.expect("a good address");
+        client.send(b"second").await.expect("sent");
+        let mut out = [0; 10];
+        let (count, _) = second.recv_from(&mut out).await.expect("there");
+        assert_eq!(&out[..count], b"second");
+        let (count, _) = first.recv_from(&mut out).await.expect("there");
+        assert_eq!(&out[..count], b"first");
+    });
+}
+
+/// The host may have connected the socket already: both sides name the same peer.
+#[test]
+fn a_cancelled_connect_leaves_one_peer() {
+    World::new().run(async |world| {
+        let (client, server) = pair(world).await;
+        let other = SocketAddrV4::new(*SERVER.ip(), 9999);
+        let second = UdpSocket::bind(&world.server, other).await.expect("free");
+        loop {
+            client.connect(SERVER).await.expect("a good address");
+            let mut connecting = pin!(client.connect(other));
+            // The host may have answered already.
+            let once = poll_fn(|context| Poll::Ready(connecting.as_mut().poll(context)));
+            if once.await.is_pending() {
+                break;
+            }
+        }
+        client.info().await.expect("open");
+        let named = client.peer_addr().expect("connected");
+        client.send(b"taut").await.expect("sent");
+        let (mut out, mut another) = ([0; 10], [0; 10]);
+        let receiver = tokio::select! {
+            _ = server.recv_from(&mut out) => SERVER,
+            _ = second.recv_from(&mut another) => other,
+        };
+        assert_eq!(named, receiver.into());
+        let (receiving, from) = if receiver == other {
+            (second, other)
+        } else {
+            (server, SERVER)
+        };
+        let back = client.local_addr().expect("bound").port();
+        let back = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 1), back);
+        receiving.send_to(b"line", back).await.expect("sent");
+        let (_, answered) = client.recv_from(&mut [0; 10]).await.expect("there");
+        assert_eq!(answered, from.into());
     });
 }
