@@ -135,8 +135,10 @@ impl UdpSession {
     }
 
     fn restart_timer(&mut self) {
-        let at = Instant::now() + self.idle;
-        self.timer.as_mut().reset(at);
+        // A time beyond the clock's range never ends: the timer stays as `sleep` has set it.
+        if let Some(at) = Instant::now().checked_add(self.idle) {
+            self.timer.as_mut().reset(at);
+        }
     }
 }
 

@@ -329,3 +329,30 @@ async fn an_empty_datagram_does_not_end_a_session() {
     within(session.read_exact(&mut all)).await.expect("both");
     assert_eq!(&all, b"onetwo");
 }
+
+/// The standard library's way to say "never".
+#[tokio::test]
+async fn a_session_may_never_end() {
+    let [near, far] = link();
+    let mut config = ipstack::IpStackConfig::default();
+    config.udp_timeout(Duration::MAX);
+    let mut stack = ipstack::IpStack::new(config, far);
+    let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 53);
+    let packet = datagram((Ipv4Addr::new(10, 7, 0, 1), 99), to, b"data");
+    let accepted = async {
+        loop {
+            near.0.send(packet.clone()).expect("it runs");
+            let wait = Duration::from_millis(50);
+            if let Ok(stream) = timeout(wait, stack.accept()).await {
+                return stream.expect("it runs");
+            }
+        }
+    };
+    let ipstack::IpStackStream::Udp(mut session) = within(accepted).await else {
+        panic!("a session")
+    };
+    let mut data = [0; 4];
+    within(session.read_exact(&mut data)).await.expect("there");
+    assert_eq!(&data, b"data");
+    session.write_all(&data).await.expect("open");
+}
