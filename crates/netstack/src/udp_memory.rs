@@ -20,7 +20,7 @@ pub(crate) struct Queued {
 
 impl Memory {
     pub(crate) fn new(most: usize) -> Self {
-        Self(Arc::new(Semaphore::new(most)))
+        Self(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))))
     }
 
     /// A copy of `data`; `None` if the memory is used up.
@@ -53,5 +53,11 @@ mod tests {
         drop(held);
         let empty: Vec<_> = (0..).map_while(|_| memory.copy(&[])).collect();
         assert_eq!(empty.len(), 15);
+    }
+
+    #[test]
+    fn a_bound_beyond_all_memory_is_none() {
+        let memory = Memory::new(usize::MAX);
+        assert!(memory.copy(&[7; 100]).is_some());
     }
 }
