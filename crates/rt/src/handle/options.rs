@@ -18,6 +18,12 @@ use super::{Failure, TcpStream};
 impl SocketRef<Shared> {
     fn set(&self, option: SocketOption) -> io::Result<()> {
         let socket = self.id().ok_or(Failure::NotOpen)?;
+        match option {
+            SocketOption::Nodelay(nodelay) => self.settings.change(|own| own.nodelay = nodelay),
+            SocketOption::Linger(linger) => self.settings.change(|own| own.linger = linger),
+            SocketOption::Keepalive(times) => self.settings.change(|own| own.keepalive = times),
+            _ => {}
+        }
         self.command(Command::Set(socket, option));
         Ok(())
     }
@@ -29,10 +35,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        let socket = self.socket();
-        socket.set(SocketOption::Nodelay(nodelay))?;
-        socket.settings.change(|values| values.nodelay = nodelay);
-        Ok(())
+        self.socket().set(SocketOption::Nodelay(nodelay))
     }
 
     /// Whether Nagle's algorithm is off.
@@ -60,10 +63,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        let socket = self.socket();
-        socket.set(SocketOption::Linger(linger))?;
-        socket.settings.change(|values| values.linger = linger);
-        Ok(())
+        self.socket().set(SocketOption::Linger(linger))
     }
 
     /// Like [`set_linger`](Self::set_linger) with a time of zero.
@@ -88,12 +88,7 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`].
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
-        let socket = self.socket();
-        socket.set(SocketOption::Keepalive(keepalive))?;
-        socket
-            .settings
-            .change(|values| values.keepalive = keepalive);
-        Ok(())
+        self.socket().set(SocketOption::Keepalive(keepalive))
     }
 
     /// The keepalive times, `None` if off.

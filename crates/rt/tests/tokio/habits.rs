@@ -568,3 +568,25 @@ fn the_options_of_a_requested_connection_are_those_of_its_listener() {
         assert_eq!(keepalive, Some(Keepalive::default()));
     });
 }
+
+#[test]
+fn an_option_has_one_value_however_it_was_set() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, mut server) = pair(world, &listener).await;
+        let (linger, keepalive) = (Some(Duration::ZERO), Some(Keepalive::default()));
+        for option in [
+            SocketOption::Nodelay(true),
+            SocketOption::Keepalive(keepalive),
+            SocketOption::Linger(linger),
+        ] {
+            client.set_option(option).expect("open");
+        }
+        assert!(client.nodelay().expect("known"));
+        assert_eq!(client.keepalive().expect("known"), keepalive);
+        assert_eq!(client.linger().expect("known"), linger);
+        drop(client);
+        let reset = server.read(&mut [0; 1]).await.expect_err("no orderly end");
+        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
+    });
+}
