@@ -16,7 +16,7 @@ use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 const SMALLEST: usize = 512;
 /// Bytes of the largest chunk.
 const LARGEST: usize = 16 << 10;
-/// Bytes from which a chunk is lent: its memory stays until the last byte of it is dropped.
+/// Unread bytes from which a chunk is lent: its memory stays until the last byte of it is dropped.
 const LEAST_LENT: usize = LARGEST / 2;
 /// Most largest chunks kept for reuse: a bulk transfer then neither allocates nor touches fresh
 /// pages.
@@ -116,7 +116,10 @@ impl Chunk {
 
     /// The unread bytes, shared from now on; `None` if they are few.
     fn lend(&mut self) -> Option<&mut Bytes> {
-        if self.bytes.len() - self.start >= LEAST_LENT {
+        if self.unread().len() < LEAST_LENT {
+            return None;
+        }
+        if !self.bytes.is_empty() {
             let buffer = LentBuffer {
                 bytes: mem::take(&mut self.bytes),
                 budget: Arc::clone(&self.budget),
@@ -124,7 +127,7 @@ impl Chunk {
             self.lent = Bytes::from_owner(buffer).slice(self.start..);
             self.start = 0;
         }
-        (!self.lent.is_empty()).then_some(&mut self.lent)
+        Some(&mut self.lent)
     }
 }
 
@@ -522,6 +525,22 @@ mod tests {
         assert!(budget.spare().is_empty(), "a part is kept");
         drop(kept);
         assert_eq!(budget.spare().len(), 1);
+    }
+
+    /// A byte that the send buffer keeps would keep all of the chunk, which counts no more.
+    #[test]
+    fn the_rest_of_a_lent_chunk_is_copied_if_it_is_short() {
+        let budget = Arc::new(Budget::new(1 << 30));
+        let (mut sender, mut receiver) = byte_queue(1 << 20, &budget);
+        sender.push(&[7; LARGEST]);
+        assert_eq!(receiver.chunk().len(), LARGEST);
+        let taken = receiver.lend(|lent| lent.split_to(LARGEST - 1));
+        assert_eq!(taken.as_ref().map(Bytes::len), Some(LARGEST - 1));
+        assert!(receiver.lend(mem::take).is_none());
+        assert_eq!((receiver.chunk(), budget.held()), (&[7][..], 16_384));
+        receiver.consume(1);
+        drop(taken);
+        assert_eq!((budget.held(), budget.spare().len()), (0, 1));
     }
 
     #[test]
