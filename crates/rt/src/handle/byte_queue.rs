@@ -1,6 +1,7 @@
-//! [`ByteQueue`]: a bounded queue of bytes between two threads. Each end copies bytes into or out of a
-//! chunk of its own; only whole chunks pass through the lock between them. A large chunk can go on without
-//! a copy ([`ByteReceiver::lend`]). An empty queue has no chunk, and all queues of a host share a [`Budget`].
+//! [`ByteQueue`]: a bounded queue of bytes between two threads. New chunks are filled, and chunks are read,
+//! without the lock between the ends; it is held to pass a chunk, to fill the room of the last one, and to
+//! peek. A large chunk can go on without a copy ([`ByteReceiver::lend`]). An empty queue has no chunk, and
+//! all queues of a host share a [`Budget`].
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

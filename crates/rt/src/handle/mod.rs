@@ -8,8 +8,9 @@
 //!              ◀──────────────────────── waker ──
 //! ```
 //! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's
-//! thread is woken by a [`Waker`]. So the same code runs in virtual time. No byte passes through a
-//! lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
+//! thread is woken by a [`Waker`]. So the same code runs in virtual time. The host's thread
+//! waits for an application only while that adds to a chunk of 16 KiB at most, or peeks.
+//! [`tokio_net`](crate::tokio_net) adds tokio's traits.
 
 mod byte_queue;
 mod command;
