@@ -17,7 +17,8 @@ use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 const SMALLEST: usize = 512;
 /// Bytes of the largest chunk.
 const LARGEST: usize = 16 << 10;
-/// Unread bytes from which a chunk is lent: its memory stays until the last byte of it is dropped.
+/// Unread bytes from which a chunk is lent, if they also fill three quarters of it: its memory stays until
+/// the last byte is dropped, and only the bytes count then.
 const LEAST_LENT: usize = LARGEST / 2;
 /// Most largest chunks kept for reuse: a bulk transfer then neither allocates nor touches fresh
 /// pages.
@@ -117,7 +118,7 @@ impl Chunk {
 
     /// The unread bytes, shared from now on; `None` if they are few.
     fn lend(&mut self) -> Option<&mut Bytes> {
-        if self.unread().len() < LEAST_LENT {
+        if self.unread().len() < LEAST_LENT.max(self.capacity / 4 * 3) {
             return None;
         }
         if !self.bytes.is_empty() {
@@ -542,6 +543,16 @@ mod tests {
         receiver.consume(1);
         drop(taken);
         assert_eq!((budget.held(), budget.spare().len()), (0, 1));
+    }
+
+    #[test]
+    fn a_chunk_is_lent_only_if_its_bytes_fill_most_of_it() {
+        for (len, is_lent) in [(8192, true), (9000, false), (12_288, true), (4096, false)] {
+            let (mut sender, mut receiver) = queue(1 << 20);
+            sender.push(&vec![7; len]);
+            assert_eq!(receiver.chunk().len(), len);
+            assert_eq!(receiver.lend(mem::take).is_some(), is_lent, "{len}");
+        }
     }
 
     #[test]
