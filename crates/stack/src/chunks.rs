@@ -149,7 +149,15 @@ impl Chunks {
     /// Memory held, in bytes: what was copied, and what its owners keep for it.
     pub(crate) fn memory(&self) -> usize {
         let list = self.chunks.capacity() * size_of::<Chunk>();
-        self.len() - self.copied.len() + self.copied.capacity() + list
+        // Dropped from the first buffer, which is still held as a whole.
+        let dropped = match self.chunks.front() {
+            Some(Chunk {
+                end,
+                source: Source::Owned(bytes),
+            }) => bytes.len() - (end - self.span.start) as usize,
+            _ => 0,
+        };
+        self.len() + dropped - self.copied.len() + self.copied.capacity() + list
     }
 }
 
@@ -177,5 +185,18 @@ mod tests {
         (0..1000).for_each(|_| chunks.own(Bytes::from_static(b"own")));
         let owned = chunks.memory() - chunks.copied.capacity();
         assert!(owned >= 3000 + 1001 * size_of::<Chunk>(), "{owned}");
+    }
+
+    /// Its owner frees it as a whole.
+    #[test]
+    fn memory_counts_an_owned_buffer_until_all_of_it_is_dropped() {
+        let mut chunks = Chunks::default();
+        chunks.own(vec![7; 10_000].into());
+        let whole = chunks.memory();
+        chunks.drain(9_999);
+        assert_eq!(chunks.memory(), whole);
+        chunks.copy(&[7; 5]);
+        chunks.drain(1);
+        assert!(chunks.memory() < 1_000);
     }
 }

@@ -9,6 +9,9 @@ use crate::chunks::{Chunks, halves};
 use crate::config::TcpConfig;
 use crate::wire::Payload;
 
+/// Bytes from which a part of an owned buffer is kept without a copy.
+const LEAST_PART: usize = 4096;
+
 /// Bytes from the lowest unacknowledged offset upward. Holds memory only for data in it.
 #[derive(Debug)]
 pub(in crate::tcp) struct SendBuffer {
@@ -60,10 +63,14 @@ impl SendBuffer {
         taken
     }
 
-    /// Takes as much of `data` as fits, at most `most` bytes, without a copy. The rest stays.
+    /// Takes as much of `data` as fits, at most `most` bytes, without a copy. The rest stays. A small part is
+    /// copied: it would keep the memory of all of `data`.
     pub(in crate::tcp) fn write_owned(&mut self, data: &mut bytes::Bytes, most: usize) -> usize {
         let taken = data.split_to(data.len().min(most).min(self.room()));
         let len = taken.len();
+        if len < LEAST_PART && !data.is_empty() {
+            return self.write(&taken);
+        }
         let mut chunks = match std::mem::replace(&mut self.data, Data::EMPTY) {
             Data::Zeros(count) => Chunks::of_copied(std::iter::repeat_n(0, count).collect()).into(),
             Data::Bytes(bytes) => Chunks::of_copied(bytes).into(),
@@ -190,6 +197,22 @@ mod tests {
             }
             Payload::Zeros(count) => vec![0; count],
         }
+    }
+
+    /// An owner frees a buffer as a whole: a byte of it must not keep it.
+    #[test]
+    fn a_small_part_of_an_owned_buffer_is_copied() {
+        let mut buffer = SendBuffer::new(&TcpConfig::default());
+        let mut owned = bytes::Bytes::from(vec![7; 16_384]);
+        buffer.write_owned(&mut owned, 1);
+        assert!(owned.is_unique(), "none of it is kept");
+        buffer.write_owned(&mut owned, 8_000);
+        assert!(!owned.is_unique());
+        assert_eq!(contents(buffer.payload(1..8_002)), [7; 8_001]);
+        let mut small = bytes::Bytes::from(vec![7; 100]);
+        let kept = small.clone();
+        buffer.write_owned(&mut small, 100);
+        assert!(!kept.is_unique(), "all of it is kept");
     }
 
     proptest! {
