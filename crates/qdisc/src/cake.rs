@@ -151,7 +151,7 @@ impl<P> Cake<P> {
             filters: Filters::default(),
             config,
         };
-        cake.configure();
+        cake.configure(Instant::ZERO);
         cake.autorate = Autorate::new(cake.rate);
         Ok(cake)
     }
@@ -173,8 +173,9 @@ impl<P> Cake<P> {
         self.filters = filters;
     }
 
-    /// Sets everything that follows from the configuration and the rate.
-    fn configure(&mut self) {
+    /// Sets everything that follows from the configuration and the rate, as of `now`.
+    fn configure(&mut self, now: Instant) {
+        let was_limited = self.shaper.is_limited();
         self.rate = match self.config.bandwidth {
             Bandwidth::Unlimited => Rate::ZERO,
             Bandwidth::Shaped(rate) => rate,
@@ -183,6 +184,12 @@ impl<P> Cake<P> {
         self.shaper.set_rate(self.rate);
         for (number, tin) in self.tins.iter_mut().enumerate() {
             tin.configure(&self.config, number, self.rate);
+        }
+        // DIVERGES: in Linux the clocks of a link without a limit stand still while packets are
+        // queued, and the first limit lets through what it would have allowed since.
+        if !was_limited {
+            self.shaper.restart(now);
+            self.tins.iter_mut().for_each(|tin| tin.clock.restart(now));
         }
         self.memory.limit = self.config.memory_limit(self.rate);
     }
@@ -273,7 +280,7 @@ impl<P: Item> Cake<P> {
         }
         self.config = config;
         let displaced = self.change_tins();
-        self.configure();
+        self.configure(now);
         self.tins
             .iter_mut()
             .for_each(|tin| tin.isolate(self.config.isolation));
@@ -615,7 +622,7 @@ impl<P: Item> Cake<P> {
             self.autorate.idle(now);
         } else if let Some(rate) = self.autorate.packet(now, self.config.profile) {
             self.rate = rate;
-            self.configure();
+            self.configure(now);
         }
     }
 }

@@ -58,6 +58,43 @@ fn without_a_rate_nothing_waits() {
     assert_eq!((queue.inner().rate(), queue.inner().overlimits), (None, 0));
 }
 
+/// A link that was busy for a minute without a limit and gets one keeps to it from then on: the time
+/// before is no credit, neither of the link nor of a tin.
+#[test]
+fn a_limit_given_to_a_busy_link_holds_at_once() {
+    let limited = Config {
+        rtt: patient().rtt,
+        ..diffserv3(100)
+    };
+    let unlimited = Config {
+        bandwidth: Bandwidth::Unlimited,
+        ..limited.clone()
+    };
+    let (mut queue, mut drops) = (cake(unlimited), Drops::new());
+    let fill = |queue: &mut Ledger<Cake<Probe>>, now, drops: &mut Drops<Probe>| {
+        queue.enqueue(Probe::new(0), now, drops);
+        queue.enqueue(Probe::new(1).flow(1).tos(EF), now, drops);
+    };
+    fill(&mut queue, ms(0), &mut drops);
+    for second in 1..=60 {
+        fill(&mut queue, ms(1000 * second), &mut drops);
+        let left = [0; 2].map(|_| queue.dequeue(ms(1000 * second), &mut drops));
+        assert!(left.iter().all(Option::is_some), "it is never empty");
+    }
+    let now = ms(60_000);
+    let change = |cake: &mut Cake<Probe>, drops: &mut Drops<Probe>| {
+        cake.reconfigure(limited, now, drops)
+    };
+    let changed = queue.with_inner("reconfigure", now, &mut drops, change);
+    changed.expect("valid");
+    (0..500).for_each(|_| fill(&mut queue, now, &mut drops));
+    let left = departures(&mut queue, now, now + Duration::from_millis(10), &mut drops);
+    let urgent = left.iter().filter(|(_, packet)| packet.tos == EF).count();
+    // 82.6 frames in 10 ms; a quarter of the link is the share of Voice.
+    assert_eq!(left.len(), 83);
+    assert!((20..=23).contains(&urgent), "{urgent}");
+}
+
 /// Worked 1: 100 Mbit/s in three tins.
 #[test]
 fn tins_have_their_share() {
