@@ -285,7 +285,7 @@ impl<P: Item> Cake<P> {
             .iter_mut()
             .for_each(|tin| tin.isolate(self.config.isolation));
         for packet in displaced {
-            self.reinsert(packet);
+            self.reinsert(packet, now);
         }
         self.keep_memory(now, drops);
         Ok(())
@@ -310,8 +310,11 @@ impl<P: Item> Cake<P> {
     }
 
     /// Queues a packet of a removed tin. It keeps its time of arrival and is not counted again.
-    fn reinsert(&mut self, mut item: Weighed<P>) {
+    fn reinsert(&mut self, mut item: Weighed<P>, now: Instant) {
         let tin = self.tin_of(&mut item.packet);
+        if self.tins[tin].bytes == Bytes::ZERO {
+            self.tins[tin].clock.restart(now);
+        }
         let hashes = Hashes::of(&item.packet, self.config.isolation, self.key);
         let place = FlowPosition {
             tin,

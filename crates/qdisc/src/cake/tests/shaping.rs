@@ -82,9 +82,8 @@ fn a_limit_given_to_a_busy_link_holds_at_once() {
         assert!(left.iter().all(Option::is_some), "it is never empty");
     }
     let now = ms(60_000);
-    let change = |cake: &mut Cake<Probe>, drops: &mut Drops<Probe>| {
-        cake.reconfigure(limited, now, drops)
-    };
+    let change =
+        |cake: &mut Cake<Probe>, drops: &mut Drops<Probe>| cake.reconfigure(limited, now, drops);
     let changed = queue.with_inner("reconfigure", now, &mut drops, change);
     changed.expect("valid");
     (0..500).for_each(|_| fill(&mut queue, now, &mut drops));
@@ -93,6 +92,36 @@ fn a_limit_given_to_a_busy_link_holds_at_once() {
     // 82.6 frames in 10 ms; a quarter of the link is the share of Voice.
     assert_eq!(left.len(), 83);
     assert!((20..=23).contains(&urgent), "{urgent}");
+}
+
+/// Packets of a removed tin come into one that was idle: the time it was idle is no credit.
+#[test]
+fn a_tin_that_takes_the_packets_of_another_keeps_to_its_share() {
+    let eight = Config {
+        tins: Tins::Diffserv8,
+        rtt: patient().rtt,
+        ..diffserv3(100)
+    };
+    let four = Config {
+        tins: Tins::Diffserv4,
+        ..eight.clone()
+    };
+    let (mut queue, mut drops) = (cake(eight), Drops::new());
+    let now = ms(60_000);
+    for id in 0..500 {
+        queue.enqueue(Probe::new(id), now, &mut drops);
+        queue.enqueue(Probe::new(id).flow(1).tos(EF), now, &mut drops);
+    }
+    let change =
+        |cake: &mut Cake<Probe>, drops: &mut Drops<Probe>| cake.reconfigure(four, now, drops);
+    let changed = queue.with_inner("reconfigure", now, &mut drops, change);
+    changed.expect("valid");
+    let left = departures(&mut queue, now, now + Duration::from_millis(10), &mut drops);
+    let urgent = left.iter().filter(|(_, packet)| packet.tos == EF).count();
+    // A quarter of the link is the share of Voice, half of it that of Video, to which the others
+    // belong now.
+    assert_eq!(left.len(), 83);
+    assert!((20..=42).contains(&urgent), "{urgent}");
 }
 
 /// Worked 1: 100 Mbit/s in three tins.
