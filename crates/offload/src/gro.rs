@@ -25,6 +25,10 @@ const HEADERS: usize = 128;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
+const ECE: u8 = 0x40;
+const CWR: u8 = 0x80;
+/// Flag of AccECN in the byte before the others (RFC 9768 §3.1).
+const AE: u8 = 0x01;
 
 /// Offsets in the TCP header.
 const SEQ: usize = 4;
@@ -78,7 +82,7 @@ struct Layout {
     payload: usize,
     /// End of the IP packet; a short frame has padding behind it.
     end: usize,
-    /// It has payload, and no flags but ACK and PSH.
+    /// It has payload, and no flags but ACK, PSH and those of ECN.
     mergeable: bool,
 }
 
@@ -103,13 +107,13 @@ impl Layout {
             _ => return None,
         };
         let tcp = frame.get(transport..end)?;
-        let header = usize::from(*tcp.get(12)? >> 4) * 4;
+        let header = usize::from(*tcp.get(FLAGS - 1)? >> 4) * 4;
         (TCP_HEADER..=tcp.len()).contains(&header).then(|| Self {
             network,
             transport,
             payload: transport + header,
             end,
-            mergeable: header < tcp.len() && tcp[FLAGS] & !PSH == ACK,
+            mergeable: header < tcp.len() && may_merge(ip, [tcp[FLAGS - 1], tcp[FLAGS]]),
         })
     }
 
@@ -176,6 +180,21 @@ impl Layout {
             transport: transport + addresses + u64::from(TCP),
         }
     }
+}
+
+/// Whether the flags in the bytes `before` and `flags` let a segment behind the header `ip` be merged.
+///
+/// Flags of ECN need only be equal. With AccECN they are a count that is rarely zero; a receiver that
+/// sees each marked segment acknowledges before the three bits wrap (RFC 9768 §3.2.2.5.1), so those
+/// stay single.
+fn may_merge(ip: &[u8], [before, flags]: [u8; 2]) -> bool {
+    let counts = before & AE != 0 || flags & (CWR | ECE) != 0;
+    let is_marked = match ip {
+        [first, second, ..] if first >> 4 == 6 => second >> 4 & 3 == 3,
+        [_, tos, ..] => tos & 3 == 3,
+        _ => false,
+    };
+    flags & !(PSH | CWR | ECE) == ACK && !(counts && is_marked)
 }
 
 impl Constant {

@@ -390,6 +390,47 @@ fn psh_ends_the_packet() {
     assert!(device.receive(NOW).is_none());
 }
 
+/// Segments of a connection with AccECN carry a count of marks in three flags (RFC 9768 §3.2.2), those
+/// that echo a mark ECE: they are merged as others are. Marked ones with such a count are not: their
+/// receiver counts them one by one, and acknowledges before the count wraps.
+#[test]
+fn flags_of_ecn_that_agree_do_not_keep_segments_apart() {
+    const ECE: u16 = 0x40;
+    const CWR: u16 = 0x80;
+    const AE: u16 = 0x100;
+    let (not_marked, marked) = (2, 3);
+    for (flags, ecn, packets) in [
+        ([AE | ECE; 3], not_marked, 1),
+        ([AE | CWR | ECE; 3], not_marked, 1),
+        ([ECE; 3], not_marked, 1),
+        ([CWR, 0, 0], not_marked, 2),
+        ([0; 3], marked, 1),
+        ([AE; 3], marked, 3),
+        ([AE | ECE; 3], marked, 3),
+    ] {
+        for ipv6 in [false, true] {
+            let mut device = device(8);
+            for (place, flags) in (0..).zip(flags) {
+                let segment = segment(1, 1 + 100 * place, 100, ACK | flags);
+                let mut frame = ethernet(ipv6, &segment);
+                if ipv6 {
+                    frame[15] |= ecn << 4;
+                } else {
+                    frame[15] |= ecn;
+                    repair(&mut frame, 14, 34, ipv6);
+                }
+                device.inner_mut().arrived.push_back(frame);
+            }
+            let mut received = 0;
+            while let Some(packet) = device.receive(NOW) {
+                received += 1;
+                device.recycle(packet.frame);
+            }
+            assert_eq!(received, packets, "{flags:x?} {ecn} {ipv6}");
+        }
+    }
+}
+
 /// A flow that never pauses keeps the host from its first packet for 256 frames, not for 64 packets.
 #[test]
 fn a_call_reads_a_bounded_number_of_frames() {
