@@ -83,13 +83,15 @@ impl<F: Frame> Gso<F> {
         now: Instant,
     ) {
         self.cut = None;
-        let Some(whole) = &self.packets[number as usize] else {
+        let Some(Whole { packet, left }) = &mut self.packets[number as usize] else {
             return;
         };
-        let count = whole.packet.segments();
-        let bytes = whole.packet.bytes();
-        let (network, medium) = (whole.packet.network_offset(), whole.packet.medium());
-        let segmentation = Segmentation::new(bytes, network, count).filter(|_| count > 1);
+        let (bytes, segments) = (packet.bytes(), packet.segments());
+        let (network, medium) = (packet.network_offset(), packet.medium());
+        let segmentation = Segmentation::new(bytes, network, segments).filter(|_| segments > 1);
+        let count = if segmentation.is_some() { segments } else { 1 };
+        // A packet that cannot be cut, of fewer bytes than segments, leaves whole.
+        *left = (*left).min(count);
         for index in first..count {
             let frame = (device.room() > 0).then(|| self.frames.take()).flatten();
             let Some(mut frame) = frame else {

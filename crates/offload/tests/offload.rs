@@ -431,6 +431,21 @@ fn flags_of_ecn_that_agree_do_not_keep_segments_apart() {
     }
 }
 
+/// A packet that cannot be cut into as many segments as it says leaves whole, once.
+#[test]
+fn a_packet_of_fewer_bytes_than_segments_leaves_whole() {
+    let whole = ethernet(false, &segment(1, 1, 3, ACK | PSH));
+    let mut device = device(8);
+    let packet = packet_of(&whole, 5);
+    assert_eq!(packet.segments(), 5);
+    device.put(packet, NOW);
+    device.doorbell(NOW);
+    let mut done = Vec::new();
+    device.reap(NOW, &mut done);
+    assert_eq!((done.len(), device.in_flight()), (1, 0));
+    assert_eq!(device.inner_mut().sent, [whole]);
+}
+
 /// A flow that never pauses keeps the host from its first packet for 256 frames, not for 64 packets.
 #[test]
 fn a_call_reads_a_bounded_number_of_frames() {
