@@ -44,15 +44,15 @@ impl Run {
         self.of(quantity).find(|series| series.of == of)
     }
 
-    /// The points of `series` inside the measured time: after its beginning, for a point may stand
+    /// Whether a point at `at` is inside the measured time: after its beginning, for a point may stand
     /// for the interval before it.
-    pub fn measured<'a>(&self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
-        let (begin, end) = (self.begin, self.end);
-        series
-            .points
-            .iter()
-            .copied()
-            .filter(move |(at, _)| *at > begin && *at <= end)
+    pub fn is_measured(&self, at: f64) -> bool {
+        at > self.begin && at <= self.end
+    }
+
+    /// The points of `series` inside the measured time.
+    pub fn measured<'a>(&'a self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
+        (series.points.iter().copied()).filter(move |(at, _)| self.is_measured(*at))
     }
 }
 

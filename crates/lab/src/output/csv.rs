@@ -10,7 +10,7 @@
 //! | `quantity` | [`Quantity::name`](crate::Quantity::name): `goodput` |
 //! | `of` | flow with its number or port: `upload-1`, `router>server` |
 //! | `unit` | of the value: `Mbit/s` |
-//! | `measured` | 1 inside the measured time, 0 in the warm-up |
+//! | `measured` | 1 inside the measured time, 0 in the warm-up, whose end is part of it |
 //! | `time_s` | seconds from the start of the run |
 //! | `value` | the sample; empty if it is no number |
 
@@ -38,7 +38,7 @@ pub(crate) fn write(run: &Run, out: impl io::Write) -> csv::Result<()> {
     for series in &run.series {
         let quantity = series.quantity;
         for (at, value) in &series.points {
-            let measured = (run.begin..=run.end).contains(at);
+            let measured = run.is_measured(*at);
             out.write_field(&run.scenario)?;
             for value in run.cell.values() {
                 out.write_field(value)?;
@@ -88,10 +88,13 @@ mod tests {
             lines[1],
             "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,0,0.1,48"
         );
+        // It stands for the last interval of the warm-up.
         assert_eq!(
             lines[10],
-            "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,1,1,48"
+            "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,0,1,48"
         );
+        let measured = lines.iter().filter(|line| line.contains(",1,1.1,"));
+        assert_eq!(measured.count(), run.series.len());
         assert_eq!(
             lines.len(),
             1 + run

@@ -416,7 +416,7 @@ fn samples(cell: &CellRuns<'_>, shown: &Shown<'_>) -> Vec<f64> {
         if shown.quantity.adds_up() && matching.len() > 1 {
             let inside = sum(&matching)
                 .into_iter()
-                .filter(|(at, _)| (run.begin..=run.end).contains(at));
+                .filter(|(at, _)| run.is_measured(*at));
             samples.extend(inside.map(|(_, value)| value));
         } else {
             samples.extend(

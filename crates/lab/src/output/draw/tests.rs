@@ -101,6 +101,23 @@ fn counts_are_summed_up_from_the_beginning_and_states_are_not() {
     );
 }
 
+/// The point at its end stands for the interval before it, of one flow as of several.
+#[test]
+fn the_warm_up_is_in_no_distribution() {
+    let (row, runs) = (row(), runs());
+    let figure = figure("kind = 'cdf'\nshow = ['goodput']");
+    let facets = Facets::new(&figure, &row, &runs);
+    for named in ["goodput", "goodput.upload-1", "ping"] {
+        let shown = Shown::read(named).expect("a quantity");
+        let samples = samples(&facets.cells()[0], &shown);
+        assert_eq!(
+            samples.len(),
+            2 * 50,
+            "{named}: of two runs, from 1.1 s to 6 s"
+        );
+    }
+}
+
 #[test]
 fn a_distribution_names_its_median_and_a_trade_its_cells() {
     let svg = drawn("kind = 'cdf'\nshow = ['ping']\nwhere = { bottleneck = 'L100M' }");
