@@ -169,6 +169,8 @@ pub struct IpHeader {
     pub ports: Option<(u16, u16)>,
     /// Reserved bits and flags of a TCP header: the low twelve bits of its bytes 12 and 13.
     pub tcp_flags: Option<u16>,
+    /// True for each fragment of a datagram, the first one, which has the ports, included.
+    pub is_fragment: bool,
 }
 
 impl Headers {
@@ -226,7 +228,7 @@ impl IpHeader {
             return None;
         }
         let address = |from: usize| Ipv4Addr::from_bits(u32_at(header, from).unwrap_or(0)).into();
-        let later_fragment = u16_at(header, 6).is_some_and(|flags| flags & 0x1fff != 0);
+        let fragment = u16_at(header, 6).unwrap_or(0);
         let ip = Self {
             at,
             source: address(12),
@@ -235,8 +237,9 @@ impl IpHeader {
             protocol: Some(header[9]),
             ports: None,
             tcp_flags: None,
+            is_fragment: fragment & 0x3fff != 0,
         };
-        Some(if later_fragment {
+        Some(if fragment & 0x1fff != 0 {
             ip
         } else {
             ip.with_transport(bytes, at + length)
@@ -262,6 +265,7 @@ impl IpHeader {
             protocol: None,
             ports: None,
             tcp_flags: None,
+            is_fragment: false,
         };
         let (mut next, mut at) = (header[6], at + header.len());
         for _ in 0..EXTENSIONS {
@@ -275,10 +279,14 @@ impl IpHeader {
                     return Some(ip.with_transport(bytes, at));
                 }
             };
-            if next == FRAGMENT && u16_at(bytes, at + 2).is_none_or(|offset| offset & 0xfff8 != 0) {
-                // A later fragment names the protocol, but has no transport header.
-                ip.protocol = bytes.get(at).copied();
-                return Some(ip);
+            if next == FRAGMENT {
+                let fragment = u16_at(bytes, at + 2);
+                ip.is_fragment = fragment.is_none_or(|fragment| fragment & 0xfff9 != 0);
+                if fragment.is_none_or(|offset| offset & 0xfff8 != 0) {
+                    // A later fragment names the protocol, but has no transport header.
+                    ip.protocol = bytes.get(at).copied();
+                    return Some(ip);
+                }
             }
             let Some(&following) = bytes.get(at) else {
                 return Some(ip);

@@ -17,7 +17,8 @@ pub struct FlowKey(HashKey);
 /// The metadata of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowInfo {
-    /// Of the addresses, protocol and ports; of a frame that is not IP, of its addresses and type.
+    /// Of the addresses, protocol and ports, of fragments without the ports; of a frame that is not
+    /// IP, of its addresses and type.
     pub flow: u64,
     /// Of the source address.
     pub source: u32,
@@ -59,11 +60,12 @@ impl FlowKey {
             };
         };
         let tos = ip.tos(frame);
+        // All fragments of a datagram are of one flow, and only the first has the ports.
+        let ports = ip.ports.filter(|_| !ip.is_fragment);
         FlowInfo {
-            flow: self.0.hash((
-                Use::Flow,
-                (ip.source, ip.destination, ip.protocol, ip.ports),
-            )),
+            flow: self
+                .0
+                .hash((Use::Flow, (ip.source, ip.destination, ip.protocol, ports))),
             source: self.0.hash((Use::Host, ip.source)) as u32,
             destination: self.0.hash((Use::Host, ip.destination)) as u32,
             tos,
@@ -113,6 +115,36 @@ mod tests {
                 .parse(&udp(0x10, [192, 0, 2, 1], 1000))
                 .flow
         );
+    }
+
+    /// Only the first fragment has the ports: in a flow of its own it would be reordered with the
+    /// others (Linux `__skb_flow_dissect` without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`).
+    #[test]
+    fn all_fragments_of_a_datagram_are_of_one_flow() {
+        let key = FlowKey::from_seed(1);
+        let whole = udp(0, [192, 0, 2, 1], 1000);
+        let fragment = |more: u8, offset: u8| {
+            let mut frame = whole.clone();
+            (frame[20], frame[21]) = (more, offset);
+            key.parse(&frame)
+        };
+        let (more, none) = (0x20, 0);
+        assert_eq!(fragment(more, 0), fragment(more, 100));
+        assert_eq!(fragment(more, 0), fragment(none, 200));
+        assert_ne!(fragment(more, 0).flow, key.parse(&whole).flow);
+        let dont_fragment = 0x40;
+        assert_eq!(fragment(dont_fragment, 0), key.parse(&whole));
+
+        let fragment = |offset: u16| {
+            let mut frame = std::vec![0u8; 14 + 40 + 8 + 8];
+            frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+            (frame[14], frame[20]) = (0x60, 44);
+            frame[54] = 17;
+            frame[56..58].copy_from_slice(&(offset | 1).to_be_bytes());
+            frame[62..66].copy_from_slice(&[3, 232, 0, 53]);
+            key.parse(&frame)
+        };
+        assert_eq!(fragment(0), fragment(800));
     }
 
     #[test]
