@@ -302,10 +302,10 @@ impl Connection {
             .flight
             .note_application_limited(end, self.tsq.charged());
         let taken = self.send.write(data, self.host_memory.pressure);
-        let stream = &mut self.send.stream;
+        let (nxt, stream) = (self.send.flight.nxt(), &mut self.send.stream);
         stream.more = then == Boundary::More;
         if then == Boundary::Record && !stream.buffer.wants_room() {
-            stream.end_record();
+            stream.end_record(nxt);
         }
         if let Some(attribution) = &mut self.attribution {
             attribution.written(self.send.stream.buffer.end(), now);

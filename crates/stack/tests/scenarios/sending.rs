@@ -389,3 +389,20 @@ fn the_least_bound_on_unsent_data_makes_no_tiny_segments() {
     let info = pair.hosts[0].info(client).expect("open");
     assert_eq!((info.data_segments_out, info.unsent), (1, Bytes::ZERO));
 }
+
+/// An empty write ends the record before it, if anything of that waits; else it ends nothing, and what
+/// follows leaves as ever.
+#[test]
+fn an_empty_record_holds_nothing_back() {
+    for before in [0, 700] {
+        let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+        let [first, second] = [&data(before), &data(60_000)];
+        assert_eq!(pair.hosts[0].send(client, first), Ok(first.len()));
+        pair.run_for(DELAY * 4);
+        let mut socket = pair.hosts[0].tcp(client).expect("open");
+        assert_eq!(socket.send_record(&[]), Ok(0));
+        assert_eq!(pair.hosts[0].send(client, second), Ok(second.len()));
+        pair.run_for(Duration::from_secs(10));
+        assert_eq!(pair.read(1, server).0, [&first[..], second].concat());
+    }
+}

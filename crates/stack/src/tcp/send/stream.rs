@@ -59,8 +59,12 @@ impl Stream {
         self.fin.map(NonZeroU64::get)
     }
 
-    /// A record ends with the data that is written by now.
-    pub(in crate::tcp) fn end_record(&mut self) {
+    /// A record ends with the data that is written by now, all below `nxt` being sent. If that is all
+    /// of it, nothing ends: no segment leaves beyond the end of a record that is sent already.
+    pub(in crate::tcp) fn end_record(&mut self, nxt: u64) {
+        if self.unsent(nxt) == Bytes::ZERO {
+            return;
+        }
         let end = self.buffer.end();
         let records = &mut self.records.get_or_insert_default().0;
         if records.back() != Some(&end) {
