@@ -26,7 +26,7 @@ impl Connection {
                 if state.is_opening()
                     && (!self.fast_open.is_trusted() || self.send.flight.nxt() == 0) =>
             {
-                let written = self.send.stream.buffer.end() - 1;
+                let written = self.send.stream.record_end() - 1;
                 let syn = self.send.next_syn().ok_or(Blocked::Handshake);
                 syn.map(|syn| self.fast_open.fill(syn, written))
             }

@@ -163,3 +163,32 @@ fn the_window_begins_after_the_data_of_the_syn() {
         .max();
     assert_eq!(end, Some(peer.host_at(1060)));
 }
+
+/// `MSG_EOR`: no segment holds bytes of two records, nor does the SYN.
+#[test]
+fn the_syn_carries_no_more_than_the_first_record() {
+    let mut peer = with_cookie();
+    let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
+    let now = peer.pair.now;
+    let host = &mut peer.pair.hosts[HOST];
+    peer.socket = host
+        .connect(remote, on(), now)
+        .expect("the address is good");
+    let mut socket = host.tcp(peer.socket).expect("open");
+    for record in [&b"first"[..], b"second"] {
+        assert_eq!(socket.send_record(record), Ok(record.len()));
+    }
+    let sent = peer.run_for(Duration::from_millis(20));
+    let [syn] = &sent[..] else {
+        panic!("one SYN, not {sent:?}")
+    };
+    assert_eq!((syn.flags, &syn.payload[..]), (SYN, &b"first"[..]));
+    (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
+    let sent = peer.send(&syn_ack(&peer, 5, mss(1000)));
+    let data: Vec<_> = sent
+        .iter()
+        .map(|it| &it.payload[..])
+        .filter(|it| !it.is_empty())
+        .collect();
+    assert_eq!(data, [b"second"]);
+}
