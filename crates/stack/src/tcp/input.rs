@@ -118,6 +118,8 @@ impl Connection {
                 self.ecn
                     .on_crossing_syn(segment.ecn_flags, segment.codepoint);
                 self.state = State::SynReceived { listener: None };
+                // If our SYN has not left yet, its cookie and its data must not be in the SYN-ACK.
+                self.fast_open = FastOpen::default();
                 self.send.flight.lose_head(now);
                 Reply::None
             }

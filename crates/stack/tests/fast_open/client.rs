@@ -192,3 +192,40 @@ fn the_syn_carries_no_more_than_the_first_record() {
         .collect();
     assert_eq!(data, [b"second"]);
 }
+
+/// The peer's SYN crosses ours before it has left: the answer is a SYN-ACK like any other.
+#[test]
+fn a_syn_ack_to_a_crossing_syn_has_neither_cookie_nor_data() {
+    let mut peer = with_cookie();
+    let local = (address(HOST), 7_000);
+    let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
+    let now = peer.pair.now;
+    let host = &mut peer.pair.hosts[HOST];
+    let socket = host.connect_from(Some(local.into()), remote, on(), now);
+    peer.socket = socket.expect("the address is good");
+    assert_eq!(host.send(peer.socket, b"early"), Ok(5));
+    peer.port = 7_000;
+    let crossing = Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    };
+    let answers = peer.send(&crossing);
+    let [answer] = &answers[..] else {
+        panic!("one SYN-ACK, not {answers:?}")
+    };
+    assert_eq!(answer.flags, SYN | ACK);
+    assert_eq!(
+        (answer.option(FAST_OPEN), &answer.payload[..]),
+        (None, &[][..])
+    );
+    peer.host_isn = answer.seq;
+    let sent = peer.send(&peer.ack());
+    assert_eq!(
+        sent.iter().map(|it| &it.payload[..]).collect::<Vec<_>>(),
+        [b"early"]
+    );
+    peer.still_works_at(0);
+}
