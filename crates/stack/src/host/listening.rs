@@ -147,7 +147,12 @@ where
         let key = self.key;
         let clock = (now.as_millis() as u32).wrapping_add(key.timestamp_offset(tuple));
         let options = cookie_options(&listener.config, syn);
-        let receive_buffer = listener.config.receive_buffer.get();
+        // What the connection accepts once the cookie has come back.
+        let (start, most) = (
+            listener.config.receive_start,
+            listener.config.receive_buffer,
+        );
+        let window = start.min(most).get();
         let peer_mss = syn.mss.unwrap_or_else(|| tuple.default_mss());
         let header = TcpHeader {
             source_port: tuple.local_port,
@@ -155,7 +160,7 @@ where
             seq: cookies::issue(&key, tuple, syn.seq, peer_mss, now),
             ack: Some(syn.seq.wrapping_add(1)),
             flags: Flags::Syn,
-            window: receive_buffer.min(u64::from(u16::MAX)) as u16,
+            window: window.min(u64::from(u16::MAX)) as u16,
             window_scale: options.scale.map(|_| listener.config.window_scale()),
             mss: Some(tuple.own_mss(self.mtu.of(tuple.remote), &listener.config)),
             sack_permitted: options.sack,

@@ -538,3 +538,28 @@ fn resets_are_of_their_flows_and_all_cookies_of_one() {
     assert_eq!(flows(ACK, PORT + 1), u64::from(SEGMENTS));
     assert_eq!(flows(SYN, PORT), 1);
 }
+
+/// A window that was offered is not taken back: the cookie offers what the connection begins with.
+#[test]
+fn a_cookie_offers_the_window_that_its_connection_has() {
+    for syn_cookies in [SynCookies::Never, SynCookies::Always] {
+        let config = TcpConfig {
+            syn_cookies,
+            receive_start: Bytes::kib(4),
+            ..TcpConfig::default()
+        };
+        let mut peer = Peer::stranger(config);
+        let answers = peer.send(&syn(&peer, PEER_PORT, mss(1000)));
+        let [answer] = &answers[..] else {
+            panic!("one SYN-ACK, not {answers:?}")
+        };
+        peer.host_isn = answer.seq;
+        let window = usize::from(answer.window);
+        peer.send(&peer.ack());
+        peer.socket = peer.accepted().expect("the handshake is complete");
+        for at in (0..window).step_by(1000) {
+            peer.send(&peer.data(at as u32, &vec![7; 1000.min(window - at)]));
+        }
+        assert_eq!(peer.host_reads().0.len(), window, "{syn_cookies:?}");
+    }
+}
