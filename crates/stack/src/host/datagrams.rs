@@ -64,10 +64,18 @@ where
             }
             return false;
         };
-        let mac = match self.interface.addressing.next_hop(label.to.ip()) {
-            _ if label.broadcast => Some(Mac::BROADCAST),
-            Some(next_hop) => self.interface.resolve(next_hop, Some(id), now),
-            None => None,
+        let addressing = &self.interface.addressing;
+        let next_hop = addressing.next_hop(label.to.ip());
+        let has_way = label.broadcast || next_hop.is_some();
+        // Its source or its route may have ended while it waited.
+        if !has_way || !addressing.is_own(label.from.ip()) {
+            socket.discard();
+            self.transport.notify_udp(id);
+            return true;
+        }
+        let mac = match next_hop {
+            Some(next_hop) if !label.broadcast => self.interface.resolve(next_hop, Some(id), now),
+            _ => Some(Mac::BROADCAST),
         };
         self.settle_drops(DropStage::Later, now);
         let Some(mac) = mac else {

@@ -5,6 +5,7 @@ use tautline_bql::Limit;
 
 use super::Host;
 use super::transport::DropStage;
+use crate::addressing::Addressing;
 use crate::socket::{Rejection, SocketError};
 use crate::sockets::Request;
 use crate::tcp::Connection;
@@ -24,10 +25,12 @@ where
     /// reports the outcome, and data may be sent at once and waits.
     ///
     /// # Errors
-    /// [`SocketError::NoSuchSocket`]: the request was answered, it expired, or its listener was closed.
+    /// [`SocketError::NoSuchSocket`]: the request was answered, it expired, its listener was closed, or
+    /// its address is not the host's any more.
     pub fn accept(&mut self, request: SocketId, now: Instant) -> Result<SocketId, SocketError> {
         let now = self.advance_clock(now);
         let request = self.transport.take_request(request);
+        let request = request.filter(|request| request.is_ours(&self.interface.addressing));
         let request = request.ok_or(SocketError::NoSuchSocket)?;
         let next_hop = self.interface.addressing.next_hop(request.tuple.remote);
         let listener = self.transport.sockets.listener(request.listener);
@@ -58,6 +61,7 @@ where
     ) -> Result<(), SocketError> {
         let now = self.advance_clock(now);
         let request = self.transport.take_request(request);
+        let request = request.filter(|request| request.is_ours(&self.interface.addressing));
         let request = request.ok_or(SocketError::NoSuchSocket)?;
         let (ends, segment, packet) =
             request.read(self.interface.medium, self.interface.config.vlan)?;
@@ -80,6 +84,11 @@ where
 }
 
 impl Request {
+    /// Whether its address has not ended while it waited.
+    fn is_ours(&self, addressing: &Addressing) -> bool {
+        addressing.is_own(self.tuple.local)
+    }
+
     /// Its SYN, whose checksum was verified when it arrived, and the IP packet.
     fn read(
         &self,

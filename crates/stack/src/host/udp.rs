@@ -170,7 +170,9 @@ impl Paths<'_> {
         }
         let here = from.unwrap_or(socket.local);
         let local = here.ip().to_canonical();
-        if here.port() == 0 || from.is_some() && !self.addressing.is_own(local) {
+        // The address of a bound socket may have ended since.
+        let is_any = from.is_none() && local.is_unspecified();
+        if here.port() == 0 || !(is_any || self.addressing.is_own(local)) {
             return Err(SendError::BadSource(here));
         }
         let from = match local {

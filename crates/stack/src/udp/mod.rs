@@ -74,7 +74,7 @@ pub enum SendError {
     /// The address cannot be that of another host, or the port is 0.
     #[error("{0} cannot be sent to: it must be another host's address and a port from 1 to 65535")]
     BadAddress(SocketAddr),
-    /// The address to send from is not this host's, or its port is 0.
+    /// The address to send from is not this host's, or not any more, or its port is 0.
     #[error("{0} cannot be sent from: it must be this host's address and a port from 1 to 65535")]
     BadSource(SocketAddr),
     /// No route leads there, or no address of ours is of its family.
@@ -158,7 +158,8 @@ pub struct UdpInfo {
     pub overflowed: u64,
     /// Outgoing datagrams dropped inside this host.
     pub local_drops: u64,
-    /// Datagrams discarded because the next hop did not resolve, or too many waited for it.
+    /// Datagrams discarded because the next hop did not resolve, too many waited for it, or route or
+    /// source address ended meanwhile.
     pub unresolved: u64,
     /// Number of times the limit below the socket held a datagram back.
     pub throttles: u64,

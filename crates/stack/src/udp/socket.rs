@@ -258,9 +258,38 @@ impl UdpSocket {
             self.give_up_one_aside();
         }
         self.retry = 0;
+        self.note_unreachable();
+    }
+
+    /// Discards the datagram that [`next`](Self::next) returned: no way leads to its destination, or
+    /// its source is not this host's any more.
+    pub(crate) fn discard(&mut self) {
+        let from = if self.retry > 0 {
+            &mut self.aside
+        } else {
+            &mut self.outgoing
+        };
+        let Some((label, (front, back))) = from.front() else {
+            return;
+        };
+        let cost = cost(&label, front.len() + back.len());
+        from.pop();
+        self.retry = self.retry.saturating_sub(1);
+        self.on_discarded(cost);
+        self.note_unreachable();
+    }
+
+    /// The application learns of it if the socket has one peer only.
+    fn note_unreachable(&mut self) {
         if self.remote.is_some() {
             self.fail(PathError::HostUnreachable);
         }
+    }
+
+    fn on_discarded(&mut self, cost: u64) {
+        self.sending -= cost;
+        self.totals.unresolved += 1;
+        self.notice_room();
     }
 
     fn give_up_one_aside(&mut self) {
@@ -270,9 +299,7 @@ impl UdpSocket {
         let cost = cost(&label, front.len() + back.len());
         self.aside.pop();
         self.retry = self.retry.min(self.aside.len());
-        self.sending -= cost;
-        self.totals.unresolved += 1;
-        self.notice_room();
+        self.on_discarded(cost);
     }
 
     /// Settles a packet that left the host or was dropped in it. Returns true if the socket may

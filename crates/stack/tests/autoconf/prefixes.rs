@@ -3,13 +3,17 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tautline_stack::{Autoconfiguration, CloseReason, Event, HostConfig, Identifiers, TcpConfig};
-use tautline_testkit::Ip;
+use tautline_base::Bytes;
+use tautline_stack::socket::SocketError;
+use tautline_stack::{
+    Autoconfiguration, CloseReason, Event, HostConfig, Identifiers, SendError, TcpConfig, UdpConfig,
+};
+use tautline_testkit::{Ip, SYN, Segment, TCP};
 
 use crate::pair::{PORT, Pair};
 use crate::{
-    ALL_NODES, ALL_NODES_MAC, AUTONOMOUS, Advertisement, HOST, HOUR, ON_LINK, SETTLED, bare,
-    global, ip, listening, v6,
+    ALL_NODES, ALL_NODES_MAC, AUTONOMOUS, Advertisement, HOST, HOUR, ON_LINK, ROUTER_MAC, SETTLED,
+    bare, global, ip, listening, v6, watch,
 };
 
 const NETWORK: &str = "2001:db8:1::";
@@ -171,4 +175,75 @@ fn prefixes_that_cannot_be_are_not_taken() {
         pair.run_for(SETTLED);
         assert!(global(&pair).is_empty());
     }
+}
+
+/// RFC 4862 §5.5.4: an address whose lifetime is over is no source any more: not of bound sockets, nor
+/// of datagrams that wait for a neighbor, nor of connections that the application has yet to accept.
+#[test]
+fn nothing_leaves_from_an_address_that_is_over() {
+    let mut pair = listening(7);
+    let advertisement = Advertisement::new()
+        .prefix(NETWORK, ON_LINK, HOUR, HOUR)
+        .prefix(NETWORK, AUTONOMOUS, 20, 10);
+    pair.inject(HOST, &advertisement.frame());
+    pair.run_for(SETTLED);
+    let (own, peer) = (global(&pair)[0], v6("2001:db8:1::9"));
+    let here = SocketAddr::new(own.into(), PORT);
+    let there = Some(SocketAddr::new(peer.into(), PORT));
+    let host = &mut pair.hosts[HOST];
+    let bound = host.udp().bind(here, UdpConfig::default()).expect("ours");
+    let deferred = TcpConfig {
+        deferred_accept: true,
+        ..TcpConfig::default()
+    };
+    host.listen(PORT, deferred).expect("the port is free");
+    let syn = Segment {
+        source_port: 9,
+        destination_port: PORT,
+        flags: SYN,
+        ..Segment::default()
+    };
+    let frame = |ip: Ip, payload: &[u8]| ip.frame([2, 0, 0, 0, 0, 1], ROUTER_MAC, payload);
+    pair.inject(HOST, &frame(Ip::new(peer, own, TCP), &syn.to_bytes()));
+    pair.run_for(Duration::from_millis(14_500));
+    assert_eq!(
+        pair.hosts[HOST].udp().send_to(bound, b"waits", there),
+        Ok(())
+    );
+    pair.run_for(Duration::from_secs(2));
+    assert!(global(&pair).is_empty());
+    let sent = watch(&mut pair);
+    let (now, host) = (pair.now, &mut pair.hosts[HOST]);
+    let refused = host.udp().send_to(bound, b"no", there);
+    assert_eq!(refused, Err(SendError::BadSource(here)));
+    let requested = pair.events[HOST].iter().find_map(|event| match event {
+        Event::Requested { request, .. } => Some(*request),
+        _ => None,
+    });
+    let accepted = host.accept(requested.expect("a SYN"), now);
+    assert_eq!(accepted, Err(SocketError::NoSuchSocket));
+    let answer = [
+        &[136, 0, 0, 0, 0x20, 0, 0, 0][..],
+        &peer.octets(),
+        &[2, 1],
+        &ROUTER_MAC,
+    ]
+    .concat();
+    let ip = Ip {
+        hop_limit: 255,
+        ..Ip::new(peer, v6(ALL_NODES), 58)
+    };
+    pair.inject(HOST, &ip.frame(ALL_NODES_MAC, ROUTER_MAC, &answer));
+    pair.run_for(SETTLED);
+    let from_own = sent
+        .take()
+        .iter()
+        .filter(|frame| frame[22..38] == own.octets())
+        .count();
+    assert_eq!(from_own, 0);
+    let info = pair.hosts[HOST].udp().info(bound).expect("open");
+    assert_eq!(
+        (info.sent, info.unresolved, info.sending),
+        (0, 1, Bytes::ZERO)
+    );
 }

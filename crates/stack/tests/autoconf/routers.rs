@@ -3,7 +3,8 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tautline_stack::{Event, TcpConfig};
+use tautline_base::Bytes;
+use tautline_stack::{Event, TcpConfig, UdpConfig};
 
 use crate::pair::{PORT, Pair};
 use crate::{
@@ -244,4 +245,32 @@ fn a_router_that_does_not_answer_is_replaced() {
         pair.hosts[HOST].configuration().routers,
         [ip("fe80::2:2"), ip(ROUTER)]
     );
+}
+
+/// A datagram that waits for its router has no way when that one leaves: it is dropped, not kept.
+#[test]
+fn a_datagram_without_a_route_is_dropped() {
+    let mut pair = Pair::configured(8, automatic);
+    pair.run_for(SETTLED);
+    pair.inject(HOST, &Advertisement::new().frame());
+    let host = &mut pair.hosts[HOST];
+    let local = "[::]:0".parse::<SocketAddr>().expect("an address");
+    let socket = host.udp().bind(local, UdpConfig::default()).expect("free");
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    assert_eq!(host.udp().send_to(socket, b"far", Some(remote)), Ok(()));
+    pair.run_for(Duration::from_secs(1));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..Advertisement::new()
+    };
+    let named = leaves.option(&[&[1, 1][..], &ROUTER_MAC].concat());
+    pair.inject(HOST, &named.frame());
+    pair.run_for(Duration::from_secs(10));
+    let info = pair.hosts[HOST].udp().info(socket).expect("open");
+    assert_eq!(
+        (info.sent, info.unresolved, info.sending),
+        (0, 1, Bytes::ZERO)
+    );
+    pair.hosts[HOST].close(socket, pair.now);
+    assert_eq!(pair.hosts[HOST].socket_count(), 0);
 }
