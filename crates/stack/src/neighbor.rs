@@ -4,7 +4,9 @@
 //! The cache is bounded, and an unsolicited claim does not replace a trusted entry. A stale entry
 //! stays in use while it is verified, so a transfer does not pause. RFC 4861's states other than
 //! INCOMPLETE are one, [`Entry::Resolved`]: REACHABLE is fresh, STALE is not, in PROBE a new
-//! request has been sent. DELAY is not implemented: it would only postpone the request.
+//! request has been sent. DELAY is not implemented: it would only postpone the request. After
+//! [`ATTEMPTS`] requests without an answer, nor any other sign of the neighbor, the entry is
+//! resolved anew, and the router that it may be gives way to another one (§7.3.3).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -57,6 +59,8 @@ enum Entry {
         mac: Mac,
         since: Instant,
         asked: Option<Instant>,
+        /// Requests since the last answer or other sign.
+        unanswered: u32,
         /// Another host claimed the address: verify the entry.
         doubted: bool,
     },
@@ -116,12 +120,13 @@ impl NeighborCache {
     }
 
     /// Looks `address` up. If it is unknown, `socket` is woken once it resolves; with `None` the
-    /// caller looks up again itself.
+    /// caller looks up again itself. `heard`: the latest time at which a peer that is reached through
+    /// the neighbor was heard, which shows that the neighbor is there (RFC 4861 §7.3.1).
     pub(crate) fn lookup(
         &mut self,
         address: IpAddr,
         socket: Option<SocketId>,
-        now: Instant,
+        (heard, now): (Instant, Instant),
     ) -> Lookup {
         self.last = None;
         match self.entries.get_mut(&address) {
@@ -129,22 +134,31 @@ impl NeighborCache {
                 mac,
                 since,
                 asked,
+                unanswered,
                 doubted,
             }) => {
-                let stale = (*doubted || now - *since > FRESH)
-                    && asked.is_none_or(|at| now - at >= REQUEST_INTERVAL);
-                if stale {
-                    *asked = Some(now);
-                } else if !*doubted && now - *since <= FRESH {
+                let is_fresh = !*doubted && now - *since <= FRESH;
+                let ask = !is_fresh && asked.is_none_or(|at| now - at >= REQUEST_INTERVAL);
+                if asked.is_some_and(|at| heard > at) {
+                    *unanswered = 0;
+                }
+                let mac = *mac;
+                if ask && *unanswered >= ATTEMPTS {
+                    self.entries.remove(&address);
+                    return self.request(address, socket, now);
+                }
+                if ask {
+                    (*asked, *unanswered) = (Some(now), *unanswered + 1);
+                } else if is_fresh {
                     self.last = Some(FreshNeighbor {
                         address,
-                        mac: *mac,
+                        mac,
                         until: *since + FRESH,
                     });
                 }
                 Lookup {
-                    mac: Some(*mac),
-                    ask: stale,
+                    mac: Some(mac),
+                    ask,
                 }
             }
             Some(Entry::Incomplete { waiting, .. }) => {
@@ -154,10 +168,15 @@ impl NeighborCache {
                     ask: false,
                 }
             }
-            None => Lookup {
-                mac: None,
-                ask: self.insert_request(address, socket, now),
-            },
+            None => self.request(address, socket, now),
+        }
+    }
+
+    /// Begins to resolve `address` for `socket`.
+    fn request(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> Lookup {
+        Lookup {
+            mac: None,
+            ask: self.insert_request(address, socket, now),
         }
     }
 
@@ -206,6 +225,7 @@ impl NeighborCache {
             mac,
             since: now,
             asked: None,
+            unanswered: 0,
             doubted: false,
         };
         let room = self.entries.len() < CAPACITY;
@@ -332,18 +352,23 @@ mod tests {
     };
     const WAITS: Option<SocketId> = Some(SOCKET);
 
+    /// A lookup at that time; nobody behind the neighbor has been heard.
+    const fn at(now: Instant) -> (Instant, Instant) {
+        (Instant::ZERO, now)
+    }
+
     #[test]
     fn a_question_is_asked_three_times_a_second_apart() {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, at(Instant::ZERO)),
             Lookup {
                 mac: None,
                 ask: true
             }
         );
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, at(Instant::ZERO)),
             Lookup {
                 mac: None,
                 ask: false
@@ -378,7 +403,7 @@ mod tests {
         neighbors.learn(PEER, THIEF, Claim::Reply, Instant::ZERO);
         // The claim raises doubt. Asked for, the owner defends its address ...
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, at(Instant::ZERO)),
             Lookup {
                 mac: Some(MAC),
                 ask: true
@@ -386,7 +411,7 @@ mod tests {
         );
         neighbors.learn(PEER, MAC, Claim::Reply, Instant::ZERO);
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::ZERO),
+            neighbors.lookup(PEER, WAITS, at(Instant::ZERO)),
             Lookup {
                 mac: Some(MAC),
                 ask: false
@@ -394,10 +419,10 @@ mod tests {
         );
         // ... or a new owner answers, as after a change of NICs.
         neighbors.learn(PEER, THIEF, Claim::Reply, Instant::from_secs(9));
-        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).ask);
+        assert!(neighbors.lookup(PEER, WAITS, at(Instant::from_secs(9))).ask);
         neighbors.learn(PEER, THIEF, Claim::Reply, Instant::from_secs(9));
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::from_secs(9)).mac,
+            neighbors.lookup(PEER, WAITS, at(Instant::from_secs(9))).mac,
             Some(THIEF)
         );
     }
@@ -407,17 +432,27 @@ mod tests {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
         neighbors.learn(PEER, MAC, Claim::Request, Instant::ZERO);
-        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).ask);
+        assert!(
+            neighbors
+                .lookup(PEER, WAITS, at(Instant::from_secs(90)))
+                .ask
+        );
         for claim in [Claim::Request, Claim::Unsolicited] {
             neighbors.learn(PEER, THIEF, claim, Instant::from_secs(90));
             assert_eq!(
-                neighbors.lookup(PEER, WAITS, Instant::from_secs(90)).mac,
+                neighbors
+                    .lookup(PEER, WAITS, at(Instant::from_secs(90)))
+                    .mac,
                 Some(MAC)
             );
         }
         // Nor does an announcement make an old entry young.
         neighbors.learn(PEER, MAC, Claim::Unsolicited, Instant::from_secs(91));
-        assert!(neighbors.lookup(PEER, WAITS, Instant::from_secs(92)).ask);
+        assert!(
+            neighbors
+                .lookup(PEER, WAITS, at(Instant::from_secs(92)))
+                .ask
+        );
     }
 
     #[test]
@@ -428,38 +463,61 @@ mod tests {
         }
         assert!(neighbors.entries.is_empty());
         neighbors.learn(PEER, MAC, Claim::Request, Instant::ZERO);
-        assert_eq!(neighbors.lookup(PEER, WAITS, Instant::ZERO).mac, Some(MAC));
+        assert_eq!(
+            neighbors.lookup(PEER, WAITS, at(Instant::ZERO)).mac,
+            Some(MAC)
+        );
     }
 
     #[test]
     fn a_stale_answer_is_used_while_it_is_asked_again() {
         let mut neighbors = NeighborCache::new(Key::from_seed(1));
-        neighbors.lookup(PEER, WAITS, Instant::ZERO);
+        neighbors.lookup(PEER, WAITS, at(Instant::ZERO));
         assert_eq!(
             neighbors.learn(PEER, MAC, Claim::Reply, Instant::ZERO),
             [SOCKET]
         );
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::from_secs(9)),
+            neighbors.lookup(PEER, WAITS, at(Instant::from_secs(9))),
             Lookup {
                 mac: Some(MAC),
                 ask: false
             }
         );
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::from_secs(90)),
+            neighbors.lookup(PEER, WAITS, at(Instant::from_secs(90))),
             Lookup {
                 mac: Some(MAC),
                 ask: true
             }
         );
         assert_eq!(
-            neighbors.lookup(PEER, WAITS, Instant::from_secs(90)),
+            neighbors.lookup(PEER, WAITS, at(Instant::from_secs(90))),
             Lookup {
                 mac: Some(MAC),
                 ask: false
             }
         );
+    }
+
+    /// RFC 4861 §7.3.3: an old answer is not used for ever. Three requests without one, and the address
+    /// is resolved anew; a peer that is heard through the neighbor puts it off (§7.3.1).
+    #[test]
+    fn a_neighbor_that_answers_no_more_is_resolved_anew() {
+        for is_heard in [false, true] {
+            let mut neighbors = NeighborCache::new(Key::from_seed(1));
+            neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
+            let mut asked = |second| {
+                let now = Instant::from_secs(second);
+                let heard = if is_heard { now } else { Instant::ZERO };
+                let Lookup { mac, ask } = neighbors.lookup(PEER, WAITS, (heard, now));
+                (mac, ask)
+            };
+            assert_eq!(asked(61), (Some(MAC), false));
+            assert_eq!([62, 63, 64].map(&mut asked), [(Some(MAC), true); 3]);
+            assert_eq!(asked(65), (is_heard.then_some(MAC), true));
+            assert_eq!(neighbors.next_deadline().is_none(), is_heard);
+        }
     }
 
     /// The shortcut agrees with a lookup: never stale, doubted, or of another address.
@@ -473,7 +531,7 @@ mod tests {
             "nobody has looked"
         );
         let look = |neighbors: &mut NeighborCache, second| {
-            neighbors.lookup(PEER, WAITS, Instant::from_secs(second));
+            neighbors.lookup(PEER, WAITS, at(Instant::from_secs(second)));
             neighbors.last(&PEER, Instant::from_secs(second))
         };
         assert_eq!(look(&mut neighbors, 1), Some(MAC));
@@ -508,7 +566,7 @@ mod tests {
             neighbors.lookup(
                 Ipv4Addr::from(0x0a07_0000 + i).into(),
                 WAITS,
-                Instant::from_nanos(u64::from(i)),
+                at(Instant::from_nanos(u64::from(i))),
             );
         }
         assert_eq!(

@@ -74,7 +74,10 @@ where
             return true;
         }
         let mac = match next_hop {
-            Some(next_hop) if !label.broadcast => self.interface.resolve(next_hop, Some(id), now),
+            Some(next_hop) if !label.broadcast => {
+                self.interface
+                    .resolve(next_hop, Some(id), (Instant::ZERO, now))
+            }
             _ => Some(Mac::BROADCAST),
         };
         self.settle_drops(DropStage::Later, now);

@@ -77,7 +77,11 @@ where
             sent: None,
         });
         // Asks for the hardware address, if it is unknown.
-        if self.interface.resolve(next_hop, None, now).is_some() {
+        if self
+            .interface
+            .resolve(next_hop, None, (Instant::ZERO, now))
+            .is_some()
+        {
             self.interface.send_pings(now);
         }
         self.settle_drops(DropStage::Later, now);

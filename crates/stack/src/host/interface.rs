@@ -390,17 +390,18 @@ where
         self.port.enqueue(packet, now, &mut self.drops);
     }
 
-    /// The hardware address of `next_hop`. If it is unknown, requests it and queues `waiter`.
+    /// The hardware address of `next_hop`. If it is unknown, requests it and queues `waiter`, whose peer
+    /// was `heard` then; zero if it has none.
     pub(super) fn resolve(
         &mut self,
         next_hop: IpAddr,
         waiter: Option<SocketId>,
-        now: Instant,
+        (heard, now): (Instant, Instant),
     ) -> Option<Mac> {
         if self.medium == Medium::Ip {
             return Some(NO_MAC);
         }
-        let lookup = self.neighbors.lookup(next_hop, waiter, now);
+        let lookup = self.neighbors.lookup(next_hop, waiter, (heard, now));
         if lookup.ask {
             self.ask_for(next_hop, now);
         }
@@ -502,7 +503,7 @@ where
             self.pings
                 .take_waiting(|ping| medium == Medium::Ip || neighbors.knows(ping.next_hop))
         } {
-            let Some(mac) = self.resolve(ping.next_hop, None, now) else {
+            let Some(mac) = self.resolve(ping.next_hop, None, (Instant::ZERO, now)) else {
                 return;
             };
             let addresses = Addresses {

@@ -124,7 +124,10 @@ where
         let next_hop = connection.next_hop;
         let mac = match self.interface.neighbors.last(&next_hop, now) {
             Some(mac) => Some(mac),
-            None => self.interface.resolve(next_hop, Some(id), now),
+            None => {
+                let heard = connection.liveness.heard();
+                self.interface.resolve(next_hop, Some(id), (heard, now))
+            }
         };
         self.settle_drops(DropStage::Later, now);
         let Some(mac) = mac else {

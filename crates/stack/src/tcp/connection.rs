@@ -142,7 +142,7 @@ pub(crate) struct Connection {
     pub(super) send: SendHalf,
     pub(super) receiver: Receiver,
     pub(super) ecn: Ecn,
-    pub(super) liveness: Liveness,
+    pub(crate) liveness: Liveness,
     /// The latest ICMP error about a segment in flight.
     pub(super) path_error: Option<PathError>,
     pub(crate) fast_open: FastOpen,

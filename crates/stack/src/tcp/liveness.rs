@@ -17,7 +17,7 @@ const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Signs of the peer's presence.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub(crate) struct Liveness {
     /// Time of the last segment from the peer.
     heard: Instant,
     /// Since when something waits for the peer without progress: sent and not acknowledged, or held
@@ -60,7 +60,7 @@ impl Liveness {
     }
 
     /// Time of the last segment from the peer.
-    pub(super) fn heard(&self) -> Instant {
+    pub(crate) fn heard(&self) -> Instant {
         self.heard
     }
 

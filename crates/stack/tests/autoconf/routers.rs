@@ -247,6 +247,36 @@ fn a_router_that_does_not_answer_is_replaced() {
     );
 }
 
+/// RFC 4861 §7.3.3: also one that did answer, and has gone silent.
+#[test]
+fn a_router_that_answers_no_more_is_replaced() {
+    let mut pair = Pair::configured(7, automatic);
+    pair.run_for(SETTLED);
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    let other_mac = [2, 0, 0, 0, 2, 2];
+    for (router, mac) in [(Advertisement::new(), ROUTER_MAC), (other, other_mac)] {
+        let named = router.option(&[&[1, 1][..], &mac].concat());
+        pair.inject(HOST, &named.frame());
+    }
+    let sent = watch(&mut pair);
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    let patient = TcpConfig {
+        syn_retries: 200,
+        ..TcpConfig::default()
+    };
+    let socket = pair.hosts[HOST].connect(remote, patient, pair.now);
+    socket.expect("a route");
+    pair.run_for(Duration::from_secs(1700));
+    let frames = sent.take();
+    let is_syn = |frame: &&Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[20] == 6;
+    let mut ways: Vec<_> = frames.iter().filter(is_syn).map(|syn| &syn[..6]).collect();
+    ways.dedup();
+    assert_eq!(ways, [ROUTER_MAC, other_mac]);
+}
+
 /// A datagram that waits for its router has no way when that one leaves: it is dropped, not kept.
 #[test]
 fn a_datagram_without_a_route_is_dropped() {
