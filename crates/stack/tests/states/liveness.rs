@@ -238,6 +238,27 @@ fn a_window_held_closed_ends_with_the_user_timeout_although_the_peer_answers() {
     }
 }
 
+/// The window closes while what does not fill a segment waits for more: its time counts as well.
+#[test]
+fn a_window_that_closes_over_corked_data_ends_with_the_user_timeout() {
+    let config = TcpConfig {
+        user_timeout: Some(Duration::from_secs(30)),
+        ..TcpConfig::default()
+    };
+    let mut peer = Peer::connected(config, mss(1000));
+    let cork = SocketOption::Cork(true);
+    let corked = peer.pair.hosts[HOST].set_option(peer.socket, cork);
+    corked.expect("open");
+    assert_eq!(peer.host_writes(100).len(), 0);
+    peer.send(&Segment {
+        window: 0,
+        ..peer.ack()
+    });
+    // Nobody answers the probes.
+    peer.run_for(Duration::from_secs(40));
+    assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
+}
+
 #[test]
 fn switching_nagle_off_lets_go_what_waits() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));

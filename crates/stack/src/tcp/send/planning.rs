@@ -198,7 +198,7 @@ impl SendHalf {
         }
     }
 
-    /// Notes that nothing may leave. True if the peer's closed window is to be probed from now on.
+    /// Notes that nothing may leave. True if the peer's closed window is probed.
     pub(in crate::tcp) fn on_blocked(&mut self, blocked: Blocked, context: &SendContext) -> bool {
         if self.next_tail_probe(context.open).is_none() {
             self.flight.recovery.cancel_tail_probe();
@@ -213,9 +213,11 @@ impl SendHalf {
             }
             Blocked::PeerWindow => {
                 self.peer_limited = true;
-                // With nothing in flight, only probing can show that the window opened.
+                // With nothing in flight, only probing can show that the window opened. Its timer may
+                // run already, for what a cork held back.
                 if self.flight.segments.is_empty() {
-                    return self.begin_to_probe(context.now);
+                    self.begin_to_probe(context.now);
+                    return true;
                 }
             }
             // Until something is in flight nothing else ends the wait.
@@ -228,10 +230,9 @@ impl SendHalf {
     }
 
     /// Starts the timer of the window probe, or of the override if the window is only small, unless
-    /// it runs. True if it did not.
-    fn begin_to_probe(&mut self, now: Instant) -> bool {
+    /// it runs.
+    fn begin_to_probe(&mut self, now: Instant) {
         let rto = self.flight.rtt.rto();
-        let begins = self.persist.is_none();
         let persist = self.persist.get_or_insert_with(|| Persist::new(now, rto));
         if self.flight.nxt() < self.stream.sendable_end() {
             let longest = if self.stream.corked || self.stream.more {
@@ -241,7 +242,6 @@ impl SendHalf {
             };
             persist.expire_by(now + rto.min(longest));
         }
-        begins
     }
 
     /// Accounts for a packet that leaves.
