@@ -386,14 +386,15 @@ impl Connection {
 
     /// The connection is over.
     pub(crate) fn end(&mut self, why: CloseReason) {
+        // Also of a connection that was over before.
+        if why == CloseReason::OutOfMemory {
+            self.receiver.clear();
+        }
         if self.state != State::Closed {
             self.state = State::Closed;
             self.send.stop_timers();
             // Nobody will have it; the application may keep the socket for long.
             self.send.stream.buffer.clear();
-            if why == CloseReason::OutOfMemory {
-                self.receiver.clear();
-            }
             if why == CloseReason::AddressLost {
                 // Nothing leaves from an address that may be another host's.
                 self.send.reset_due = false;

@@ -514,8 +514,12 @@ impl Receiver {
         self.bytes.memory() + ahead.unwrap_or(0)
     }
 
-    /// Discards all unread data.
+    /// Discards all unread data. The application must not take that for the end of the stream,
+    /// although the peer's FIN may have arrived.
     pub(super) fn clear(&mut self) {
+        if self.readable() > 0 {
+            self.fin = None;
+        }
         self.bytes.release_all();
         self.ahead = None;
         self.read = self.data_end();

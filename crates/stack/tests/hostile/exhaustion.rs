@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SocketId};
-use tautline_stack::{CloseReason, ConnectError, Event, Limits, TcpConfig};
+use tautline_stack::socket::SocketError;
+use tautline_stack::{CloseReason, ConnectError, Event, Limits, Recv, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair, address};
 use crate::peer::*;
@@ -267,6 +268,81 @@ fn when_memory_overflows_applications_that_do_not_read_lose_their_connections() 
     assert!(!reset.is_empty() && !reset.contains(&reader));
     assert!(!reset.contains(&waiting), "nobody could read there");
     assert!(!reset.contains(&open[0].2), "it took little memory");
+}
+
+/// Connections whose application leaves 20 kB unread each, and that the peer has ended with `flags`,
+/// after memory has overflowed for long.
+fn unread_and_over(flags: u16) -> (Peer, Vec<SocketId>) {
+    let mut peer = Peer::stranger(TcpConfig::default());
+    let limits = |kib| Limits {
+        memory: Bytes::kib(kib),
+        ..Limits::default()
+    };
+    peer.pair.hosts[HOST].set_limits(limits(500));
+    let open = connections(&mut peer, 20);
+    for (port, isn, _) in &open {
+        let data = (0..20u32).map(|number| peer.data(number * 1000, &[1; 1000]));
+        let end = Segment {
+            flags,
+            ..peer.data(20_000, &[])
+        };
+        for segment in data.chain([end]).collect::<Vec<_>>() {
+            let segment = Segment {
+                source_port: *port,
+                ack: isn.wrapping_add(1),
+                ..segment
+            };
+            peer.pair.inject(HOST, &segment.to_frame());
+        }
+        peer.run_for(Duration::from_millis(1));
+    }
+    peer.pair.hosts[HOST].set_limits(limits(240));
+    for _ in 0..40 {
+        peer.run_for(Duration::from_millis(10));
+        // Something happens, so that the host examines them.
+        peer.pair.inject(HOST, &peer.data(20_000, &[1]).to_frame());
+    }
+    assert!(peer.pair.hosts[HOST].stats().out_of_memory > 0);
+    (peer, open.into_iter().map(|(.., socket)| socket).collect())
+}
+
+/// The data of a connection that is over takes memory, too, until the application has read it: what
+/// is discarded is discarded, and what is not is counted.
+#[test]
+fn unread_data_of_connections_that_are_over_is_counted_as_long_as_it_is_held() {
+    let (peer, sockets) = unread_and_over(RST);
+    let host = &peer.pair.hosts[HOST];
+    let infos = sockets.iter().filter_map(|socket| host.info(*socket));
+    let (mut unread, mut lost) = (0, 0);
+    for info in infos {
+        unread += info.unread.get();
+        lost += u64::from(info.unread == Bytes::ZERO);
+    }
+    assert!(
+        unread <= host.buffer_memory(),
+        "{unread} of {}",
+        host.buffer_memory()
+    );
+    assert!(host.buffer_memory() <= 240 * 1024 * 5 / 4);
+    assert_eq!(lost, host.stats().out_of_memory);
+}
+
+/// A stream whose data was discarded does not seem to end there, although its end has arrived.
+#[test]
+fn discarded_data_is_no_end_of_the_stream() {
+    let (mut peer, sockets) = unread_and_over(FIN | ACK);
+    let (mut lost, mut buffer) = (0, vec![0; 30_000]);
+    for socket in sockets {
+        let host = &mut peer.pair.hosts[HOST];
+        match host.recv(socket, &mut buffer) {
+            Ok(read) => assert_eq!(read, Recv::Data(20_000)),
+            Err(why) => {
+                assert_eq!(why, SocketError::Closed);
+                lost += 1;
+            }
+        }
+    }
+    assert_eq!(lost, peer.pair.hosts[HOST].stats().out_of_memory);
 }
 
 /// Six peers could fill three times the memory. Their windows close as it fills, so nothing is
