@@ -157,10 +157,13 @@ impl TimeWaits {
             self.records.remove(tuple);
             return Some(Answer::Open { isn });
         }
-        if segment.ack.is_none() && !old {
+        // A SYN is challenged (RFC 5961 §4.2). It may be a new one with a low number, for which the
+        // time must not begin anew.
+        if segment.ack.is_some() || old {
+            record.remains.until = now + lasts;
+        } else if !segment.syn {
             return Some(Answer::Nothing);
         }
-        record.remains.until = now + lasts;
         let empty = segment.payload.is_empty() && !segment.syn && !segment.fin;
         if !old && empty && segment.seq == expected {
             return Some(Answer::Nothing);

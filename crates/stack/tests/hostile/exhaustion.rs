@@ -580,6 +580,30 @@ fn a_new_syn_follows_time_wait_only_if_it_is_newer() {
     }
 }
 
+/// RFC 9293 §3.10.7.4, RFC 5961 §4.2: a SYN that opens nothing is challenged, at the rate of other
+/// segments that do not fit. It does not prolong TIME-WAIT.
+#[test]
+fn a_syn_that_follows_nothing_is_challenged_in_time_wait() {
+    let mut peer = in_time_wait(Vec::new());
+    let syn = Segment {
+        flags: SYN,
+        seq: peer.at(0),
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    };
+    let answers: Vec<_> = (0..100).flat_map(|_| peer.send(&syn)).collect();
+    let [answer] = &answers[..] else {
+        panic!("one challenge, not {answers:?}")
+    };
+    let expected = (ACK, peer.host_at(1), peer.at(1));
+    assert_eq!((answer.flags, answer.seq, answer.ack), expected);
+    peer.run_for(Duration::from_secs(50));
+    peer.send(&syn);
+    peer.run_for(Duration::from_secs(11));
+    assert_eq!(peer.pair.hosts[HOST].socket_count(), 1);
+}
+
 #[test]
 fn time_waits_are_bounded_in_number() {
     let mut pair = Pair::new(9);
