@@ -144,7 +144,10 @@ where
     host.settle_drops(DropStage::Later, now);
     for id in failed {
         if let Some(connection) = host.transport.sockets.connection_mut(id) {
-            connection.on_unresolved_next_hop();
+            // Its route may have changed while it waited.
+            if lost.contains(&connection.next_hop) {
+                connection.on_unresolved_next_hop();
+            }
             host.transport.mark_runnable(id);
         } else if let Some(socket) = host.transport.sockets.udp_mut(id) {
             socket.drop_aside();

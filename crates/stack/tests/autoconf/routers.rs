@@ -304,3 +304,41 @@ fn a_datagram_without_a_route_is_dropped() {
     pair.hosts[HOST].close(socket, pair.now);
     assert_eq!(pair.hosts[HOST].socket_count(), 0);
 }
+
+/// A connection that waits for a router which leaves does not wait for that one to time out.
+#[test]
+fn a_connection_that_waits_for_a_router_takes_another_once_it_leaves() {
+    let mut pair = Pair::configured(9, automatic);
+    pair.run_for(SETTLED);
+    let leaving = Advertisement::new();
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    let named = other.option(&[1, 1, 2, 0, 0, 0, 2, 2]);
+    pair.inject(HOST, &leaving.frame());
+    pair.inject(HOST, &named.frame());
+    pair.run_for(Duration::from_secs(2));
+    let sent = watch(&mut pair);
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    let socket = pair.hosts[HOST].connect(remote, TcpConfig::default(), pair.now);
+    let socket = socket.expect("a route");
+    pair.run_for(Duration::from_millis(100));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..leaving
+    };
+    pair.inject(HOST, &leaves.frame());
+    pair.run_for(Duration::from_millis(10));
+    let is_syn = |frame: &Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[20] == 6;
+    let ways: Vec<_> = sent
+        .take()
+        .into_iter()
+        .filter(is_syn)
+        .map(|syn| syn[5])
+        .collect();
+    assert_eq!(ways, [2]);
+    pair.run_for(Duration::from_secs(4));
+    let info = pair.hosts[HOST].info(socket).expect("open");
+    assert_eq!(info.path_error, None, "the other router is there");
+}

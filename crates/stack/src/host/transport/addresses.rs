@@ -21,11 +21,18 @@ pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
     }
 }
 
-/// Open connections look up their next hop again.
+/// Open connections look up their next hop again. Those that waited for the one before may send.
 pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressing) {
-    for connection in transport.sockets.connections_mut() {
-        if let Some(next_hop) = addressing.next_hop(connection.tuple.remote) {
+    let Transport {
+        sockets, runnable, ..
+    } = transport;
+    for connection in sockets.connections_mut() {
+        if let Some(next_hop) = addressing.next_hop(connection.tuple.remote)
+            && next_hop != connection.next_hop
+        {
             connection.next_hop = next_hop;
+            connection.links.unresolved = 0;
+            runnable.push(connection);
         }
     }
 }
