@@ -145,6 +145,8 @@ struct Attempt {
     transaction: u32,
     since: Instant,
     sent: u32,
+    /// When the latest message was sent.
+    asked: Instant,
     next: Instant,
 }
 
@@ -156,6 +158,8 @@ struct LeaseInUse {
     timers: Option<Timers>,
     /// When renewal began, and its transaction, once it has.
     renewal: Option<(Instant, u32)>,
+    /// When the latest request was sent.
+    asked: Instant,
     /// The next request.
     next: Option<Instant>,
 }
@@ -168,13 +172,15 @@ fn router_of(packet: &DhcpPacket<&[u8]>) -> Option<Ipv4Addr> {
 }
 
 impl LeaseInUse {
-    fn new(lease: Lease, now: Instant) -> Self {
-        let timers = lease.timers(now);
+    /// A lease counts from the request for it (RFC 2131 §4.4.1).
+    fn new(lease: Lease, asked: Instant) -> Self {
+        let timers = lease.timers(asked);
         Self {
             next: timers.map(|timers| timers.renew),
             timers,
             lease,
             renewal: None,
+            asked,
         }
     }
 }
@@ -240,6 +246,7 @@ impl Client {
                     return None;
                 }
                 attempt.sent += 1;
+                attempt.asked = now;
                 attempt.next = now + delay_after(attempt.sent, &mut self.rng);
                 Some(Action::Send(self.message(now)))
             }
@@ -259,6 +266,7 @@ impl Client {
                 };
                 let half = (limit - now) / 2;
                 held.next = Some((now + half.max(LEAST_BETWEEN_RENEWALS)).min(limit));
+                held.asked = now;
                 held.renewal
                     .get_or_insert_with(|| (now, self.rng.next_u64() as u32));
                 Some(Action::Send(self.message(now)))
@@ -300,7 +308,7 @@ impl Client {
                     |lease: &Lease| (lease.address, lease.server) == (offer.address, offer.server);
                 if let Some(lease) = lease.filter(is_same) {
                     self.change = Some(Action::Bound(lease.clone()));
-                    self.state = State::Bound(LeaseInUse::new(lease, now));
+                    self.state = State::Bound(LeaseInUse::new(lease, attempt.asked));
                 }
             }
             (State::Requesting(offer, attempt), DhcpMessageType::Nak)
@@ -315,7 +323,7 @@ impl Client {
                 DhcpMessageType::Ack => {
                     let is_same = |lease: &Lease| lease.address == held.lease.address;
                     if let Some(lease) = lease.filter(is_same) {
-                        *held = LeaseInUse::new(lease, now);
+                        *held = LeaseInUse::new(lease, held.asked);
                     }
                 }
                 DhcpMessageType::Nak => {
@@ -389,6 +397,7 @@ impl Attempt {
             transaction: rng.next_u64() as u32,
             since: now,
             sent: 0,
+            asked: now,
             next: now,
         }
     }

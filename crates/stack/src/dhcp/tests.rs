@@ -171,6 +171,33 @@ fn four_messages_make_a_lease() {
     assert_eq!((renewal.own, renewal.to), (OWN, SERVER));
 }
 
+/// RFC 2131 §4.4.1: a lease counts from its request, however late the acknowledgment comes: the server
+/// may give the address to another host when it is over.
+#[test]
+fn a_lease_begins_with_its_request() {
+    let mut client = Client::new(MAC, 1, at(0));
+    let discover = sent(&mut client, at(0)).expect("a message");
+    let answer_to = |transaction, kind| answer(transaction, kind, |_| {});
+    client.receive(
+        &answer_to(discover.transaction, DhcpMessageType::Offer),
+        at(3),
+    );
+    let request = sent(&mut client, at(10)).expect("a message");
+    client.receive(
+        &answer_to(request.transaction, DhcpMessageType::Ack),
+        at(12),
+    );
+    assert!(matches!(client.poll(at(12)), Some(Action::Bound(_))));
+    let half = 1800;
+    assert_eq!(client.deadline(), Some(at(10 + half)));
+    let renewal = sent(&mut client, at(2000)).expect("a renewal");
+    client.receive(
+        &answer_to(renewal.transaction, DhcpMessageType::Ack),
+        at(2030),
+    );
+    assert_eq!(client.deadline(), Some(at(2000 + half)));
+}
+
 /// RFC 2131 §4.1: 4, 8, 16, 32, 64 s, each up to a second more or less; then an offer's request four
 /// times.
 #[test]
@@ -243,7 +270,7 @@ fn a_lease_is_renewed_then_rebound_then_lost() {
 }
 
 #[test]
-fn a_renewed_lease_runs_from_the_answer_and_is_no_change() {
+fn a_renewed_lease_runs_from_the_request_and_is_no_change() {
     let mut client = bound();
     let request = sent(&mut client, at(1800)).expect("a renewal");
     // Only the server that was asked may answer before T2.
@@ -258,10 +285,10 @@ fn a_renewed_lease_runs_from_the_answer_and_is_no_change() {
     );
     assert_eq!(
         (client.poll(at(1801)), client.deadline()),
-        (None, Some(at(1801 + 1800)))
+        (None, Some(at(1800 + 1800)))
     );
     // At T2 any server may.
-    let request = (1801 + 1800..).find_map(|second| {
+    let request = (1800 + 1800..).find_map(|second| {
         let asked = sent(&mut client, at(second))?;
         asked.to.is_broadcast().then_some((asked, second))
     });
