@@ -12,6 +12,7 @@
 
 pub mod address;
 mod addressing;
+mod armed;
 pub mod attribution;
 mod autoconf;
 mod chunks;

@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tautline_base::{Instant, SocketId};
 
+use crate::armed::Armed;
 use crate::tcp::Connection;
 
 /// Sockets that may have something to send, each at most once.
@@ -68,6 +69,13 @@ impl TimeQueue {
         self.heap.push(Reverse((at, id)));
     }
 
+    /// Makes `at` the deadline of connection `id`, unless one of its entries comes up before.
+    pub(crate) fn arm(&mut self, armed: &mut Armed, at: Instant, id: SocketId) {
+        if armed.set(at) {
+            self.push(at, id);
+        }
+    }
+
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
@@ -105,6 +113,35 @@ mod tests {
         let capacity = queue.heap.capacity();
         (0..200).for_each(|at| queue.push(Instant::from_millis(at), ID));
         assert_eq!(queue.heap.capacity(), capacity);
+    }
+
+    /// Deadlines soon, soon after, and far away, of which the last moves with each segment: none is
+    /// missed, and those before the last leave few entries for it.
+    #[test]
+    fn each_deadline_comes_up_and_leaves_few_entries() {
+        let (mut queue, mut armed) = (TimeQueue::default(), Armed::default());
+        let mut random = tautline_base::SplitMix64::new(1);
+        let mut deadlines = [None; 3];
+        for now in 0..100_000 {
+            while let Some((at, _)) = queue.pop_due(Instant::from_nanos(now)) {
+                armed.take(at);
+            }
+            for (deadline, scale) in deadlines.iter_mut().zip([3, 40]) {
+                match random.next_u64() % 8 {
+                    0 => *deadline = Some(now + 1 + random.next_u64() % scale),
+                    1 => *deadline = None,
+                    _ => *deadline = deadline.filter(|at| *at > now),
+                }
+            }
+            deadlines[2] = Some(now + 50_000);
+            if let Some(at) = deadlines.iter().flatten().min() {
+                queue.arm(&mut armed, Instant::from_nanos(*at), ID);
+                let next = queue.next().expect("armed");
+                assert!(next <= Instant::from_nanos(*at), "{now}: {deadlines:?}");
+            }
+            let entries = queue.heap.len();
+            assert!(entries < 40, "{entries} at {now}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use allocation_counter::measure;
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, Keepalive, NoTrace, Recv, TcpConfig};
 
 /// The budget for one connection.
 const BUDGET: f64 = 2048.0;
@@ -237,4 +237,38 @@ fn stays_within_its_budget(connections: usize) {
         });
         assert!(alive);
     }
+}
+
+/// Every delayed acknowledgment is a deadline before the one of a keepalive probe, which is hours away:
+/// not each of them may leave an entry for that one behind.
+#[test]
+fn deadlines_far_away_take_no_memory_for_each_one_before_them() {
+    let mut rig = Rig {
+        hosts: [host(0), host(1)],
+        now: Instant::from_secs(1),
+        accepted: Vec::new(),
+    };
+    let config = Arc::new(TcpConfig {
+        keepalive: Some(Keepalive::default()),
+        ..TcpConfig::default()
+    });
+    rig.on(1, |host, _| host.listen(5000, config.clone()))
+        .expect("the port is free");
+    let remote = SocketAddr::from((address(1), 5000));
+    let client = rig.on(0, |host, now| host.connect(remote, config, now));
+    let client = client.expect("a port is free");
+    rig.run_for(Duration::from_millis(1));
+    let mut before = 0;
+    for number in 0..20_000 {
+        if number == 1_000 {
+            before = held(1);
+        }
+        assert_eq!(rig.on(0, |host, _| host.send(client, &[7])), Ok(1));
+        rig.run_for(Duration::from_millis(100));
+        let server = rig.accepted[0];
+        let read = rig.on(1, |host, _| host.recv(server, &mut [0; 10]));
+        assert_eq!(read, Ok(Recv::Data(1)));
+    }
+    let more = held(1) - before;
+    assert!(more < 1_000, "{more} bytes more");
 }

@@ -419,10 +419,9 @@ impl Transport {
             let Some(connection) = self.sockets.connection_mut(id) else {
                 continue;
             };
-            if connection.links.armed != Some(at) {
+            if !connection.links.armed.take(at) {
                 continue;
             }
-            connection.links.armed = None;
             if connection.next_deadline().is_some_and(|at| at <= now) {
                 connection.on_deadline(now);
             }
@@ -486,13 +485,8 @@ impl Transport {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        // A saturated deadline would fire on every poll; do not arm it.
-        if let Some(at) = connection.next_deadline()
-            && at < END_OF_TIME
-            && connection.links.armed.is_none_or(|armed| at < armed)
-        {
-            connection.links.armed = Some(at);
-            self.deadlines.push(at, id);
+        if let Some(at) = connection.next_deadline() {
+            self.deadlines.arm(&mut connection.links.armed, at, id);
         }
         if !connection.links.idling {
             self.arm_memory_release(id);

@@ -17,6 +17,7 @@ use super::receiver::{ReceiveShare, Receiver};
 use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
+use crate::armed::Armed;
 use crate::attribution::Attribution;
 use crate::config::{Pacing, TcpConfig};
 use crate::socket::{CloseReason, PathError, Recv, SocketError, SocketOption};
@@ -72,8 +73,8 @@ pub(crate) struct QueueLinks {
     pub(crate) idling: bool,
     /// Among those that wait for a free frame.
     pub(crate) starved: bool,
-    /// The earliest of its entries in the timer queue.
-    pub(crate) armed: Option<Instant>,
+    /// Its entries in the timer queue.
+    pub(crate) armed: Armed,
     /// Counted among its peer's connections to this listener.
     pub(crate) counted_at: Option<SocketId>,
     /// Where that listener counts it until the handshake is complete.
