@@ -531,12 +531,14 @@ impl Receiver {
         (self.readable() == 0 && self.is_without_holes() && holds).then_some(self.keep_until)
     }
 
-    /// Gives the memory back if its time has come.
+    /// Gives the memory back if its time has come, else what was not needed since the last call.
     pub(super) fn release_memory(&mut self, now: Instant) {
         if self.release_at().is_some_and(|at| at <= now) {
             self.bytes.release_all();
             self.window.sizing = None;
             self.ahead = None;
+        } else {
+            self.bytes.trim();
         }
     }
 

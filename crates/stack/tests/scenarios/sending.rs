@@ -406,3 +406,33 @@ fn an_empty_record_holds_nothing_back() {
         assert_eq!(pair.read(1, server).0, [&first[..], second].concat());
     }
 }
+
+/// A reader that lags once leaves a large buffer behind. It goes although bytes keep coming.
+#[test]
+fn a_trickle_does_not_hold_the_memory_of_a_burst() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let payload = data(1_000_000);
+    assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()));
+    for _ in 0..100 {
+        pair.run_for(DELAY * 4);
+        pair.hosts[1]
+            .tcp(server)
+            .expect("open")
+            .peek(&mut [0])
+            .expect("open");
+    }
+    let burst = pair.hosts[1].buffer_memory();
+    assert!(burst > 60_000, "{burst}");
+    let mut read = pair.read(1, server).0;
+    while read.len() < payload.len() {
+        pair.run_for(DELAY * 4);
+        read.extend(pair.read(1, server).0);
+    }
+    for _ in 0..50 {
+        assert_eq!(pair.hosts[0].send(client, b"more"), Ok(4));
+        pair.run_for(Duration::from_millis(200));
+        assert_eq!(pair.read(1, server).0, b"more");
+    }
+    let trickle = pair.hosts[1].buffer_memory();
+    assert!(trickle < 20_000, "{trickle} of {burst}");
+}

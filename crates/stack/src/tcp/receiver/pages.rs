@@ -26,6 +26,8 @@ struct Storage {
     /// Pages from the first number on; `None` where nothing was written.
     pages: VecDeque<Option<Page>>,
     spare: Vec<Page>,
+    /// Spare pages that no byte has needed since the last [`trim`](Pages::trim).
+    unneeded: usize,
     /// Number of pages, including spare ones.
     count: usize,
 }
@@ -78,6 +80,15 @@ impl Pages {
         }
     }
 
+    /// Frees the spare pages that nothing has needed since the last call: a burst may never come
+    /// again.
+    pub(super) fn trim(&mut self) {
+        let Some(held) = &mut self.held else { return };
+        held.spare.truncate(held.spare.len() - held.unneeded);
+        held.count -= held.unneeded;
+        held.unneeded = held.spare.len();
+    }
+
     /// Nothing at all is needed: gives all memory back.
     pub(super) fn release_all(&mut self) {
         self.held = None;
@@ -101,13 +112,16 @@ impl Pages {
         let Storage {
             pages,
             spare,
+            unneeded,
             count,
         } = &mut **self.held.get_or_insert_default();
         if at >= pages.len() {
             pages.resize_with(at + 1, || None);
         }
         pages[at].get_or_insert_with(|| {
-            spare.pop().unwrap_or_else(|| {
+            let page = spare.pop();
+            *unneeded = spare.len().min(*unneeded);
+            page.unwrap_or_else(|| {
                 *count += 1;
                 Box::new([0; PAGE as usize])
             })
