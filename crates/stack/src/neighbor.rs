@@ -86,8 +86,9 @@ pub(crate) enum Claim {
     Request,
     /// A solicited reply.
     Reply,
-    /// An unsolicited message, or one that does not override other entries. It does not prove
-    /// that the neighbor is reachable.
+    /// A solicited reply that does not override other entries: it confirms the same address.
+    Confirmation,
+    /// An unsolicited message. It does not prove that the neighbor is reachable.
     Unsolicited,
 }
 

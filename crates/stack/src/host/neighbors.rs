@@ -91,10 +91,10 @@ where
             } if (addressing.is_listed(ends.destination) || ends.destination == ALL_NODES)
                 && is_to(ALL_NODES) =>
             {
-                let claim = if solicited && replace {
-                    Claim::Reply
-                } else {
-                    Claim::Unsolicited
+                let claim = match (solicited, replace) {
+                    (true, true) => Claim::Reply,
+                    (true, false) => Claim::Confirmation,
+                    (false, _) => Claim::Unsolicited,
                 };
                 self.learn(target.into(), mac, claim, now);
             }

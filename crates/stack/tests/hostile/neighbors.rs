@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tautline_stack::{Event, TcpConfig};
+use tautline_stack::{Event, SendError, TcpConfig, UdpConfig};
 use tautline_testkit::Ip;
 
 use crate::pair::{PORT, Pair, address_v6};
@@ -98,6 +98,40 @@ fn answers(message: &Message) -> Vec<Vec<u8>> {
     pair.inject(HOST, &message.frame());
     pair.run_for(Duration::from_millis(1));
     sent.take()
+}
+
+/// RFC 4861 §7.2.5: an answer from the same hardware address shows that the neighbor is there, although
+/// it overrides no other entry, as those of proxies do not (§7.2.8).
+#[test]
+fn an_answer_that_overrides_nothing_confirms_what_is_known() {
+    let (mut pair, sent) = watched();
+    pair.mangle = Box::new(|side, frame| {
+        if side == PEER
+            && frame[12..14] == [0x86, 0xdd]
+            && frame[20] == 58
+            && frame[54] == ADVERTISEMENT
+        {
+            frame[58] &= !OVERRIDE;
+            // The checksum grows by what the message has lost.
+            let sum = u16::from_be_bytes([frame[56], frame[57]]);
+            let (sum, carries) = sum.overflowing_add(u16::from(OVERRIDE) << 8);
+            frame[56..58].copy_from_slice(&(sum + u16::from(carries)).to_be_bytes());
+        }
+    });
+    let local = SocketAddr::new(address_v6(HOST).into(), 9);
+    let remote = SocketAddr::new(address_v6(PEER).into(), 9);
+    let socket = pair.hosts[HOST].udp().bind(local, UdpConfig::default());
+    let socket = socket.expect("the port is free");
+    for _ in 0..200 {
+        let taken = pair.hosts[HOST]
+            .udp()
+            .send_to(socket, b"data", Some(remote));
+        assert!(!matches!(taken, Err(SendError::Full)));
+        pair.run_for(Duration::from_secs(1));
+    }
+    let is_question = |frame: &Vec<u8>| frame[20] == 58 && frame[54] == SOLICITATION;
+    let questions = sent.take().into_iter().filter(is_question).count();
+    assert!((2..=5).contains(&questions), "{questions} in 200 s");
 }
 
 #[test]
