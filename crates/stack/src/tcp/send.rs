@@ -214,8 +214,9 @@ impl SendHalf {
         self.flight.segments.is_empty() && self.persist.is_none()
     }
 
-    /// The peer's window is closed and probed.
+    /// Data waits beyond the peer's window, which is probed. The timer of the probes runs for what a
+    /// cork holds back, too.
     pub(super) fn is_probing_window(&self) -> bool {
-        self.persist.is_some()
+        self.persist.is_some() && self.stream.window.edge() < self.stream.buffer.end()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Algorithm;
-use tautline_stack::{CloseReason, Event, Pacing, Recv, SocketOption, TcpConfig};
+use tautline_stack::{CloseReason, Event, Limits, Pacing, Recv, SocketOption, TcpConfig};
 
 use crate::pair::{DELAY, Pair};
 use crate::{data, nothing_left, tcp};
@@ -435,4 +435,23 @@ fn a_trickle_does_not_hold_the_memory_of_a_burst() {
     }
     let trickle = pair.hosts[1].buffer_memory();
     assert!(trickle < 20_000, "{trickle} of {burst}");
+}
+
+/// Corked data waits for the application, not for a peer that keeps its window closed: when memory is
+/// short, its connection is not among the first to be reset.
+#[test]
+fn corked_data_is_not_suspect_when_memory_is_short() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let mut socket = pair.hosts[0].tcp(client).expect("open");
+    assert_eq!(socket.send_more(b"head"), Ok(4));
+    pair.run_for(Duration::from_millis(1));
+    let memory = Bytes::new(1);
+    pair.hosts[0].set_limits(Limits {
+        memory,
+        ..Limits::default()
+    });
+    assert_eq!(pair.hosts[0].send(client, b"and body"), Ok(8));
+    pair.run_for(DELAY * 4);
+    assert_eq!(pair.read(1, server).0, b"headand body");
+    assert_eq!(pair.hosts[0].stats().out_of_memory, 0);
 }
