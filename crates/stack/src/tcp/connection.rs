@@ -197,7 +197,8 @@ impl Connection {
             state,
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get())
-                .charging(config.receive_charge),
+                .charging(config.receive_charge)
+                .offering(config.window_scale()),
             ecn: Ecn::new(config.ecn, send.flight.congestion.controller().ecn()),
             liveness: Liveness::new(send.flight.numbers().seed()),
             send,
@@ -209,7 +210,7 @@ impl Connection {
 
     /// Takes over what the peer's SYN agrees to, and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
-        let negotiated = Negotiated::new(syn, &self.config, now);
+        let negotiated = Negotiated::new(syn, &self.config, self.receiver.offered_scale, now);
         let sack = negotiated.sack;
         let timestamps = negotiated.timestamps.recent.is_some();
         self.negotiated = Some(negotiated);
@@ -263,6 +264,10 @@ impl Connection {
             SocketOption::ReceiveBuffer(size) => {
                 (config.receive_buffer, config.receive_start) = (size, size);
                 self.receiver.set_capacity(size.get());
+                // Our SYN has told the peer what its windows mean.
+                if self.send.flight.nxt() == 0 {
+                    self.receiver.offered_scale = config.window_scale();
+                }
             }
             SocketOption::SendBuffer(size) => {
                 (config.send_buffer, config.send_start) = (size, None);

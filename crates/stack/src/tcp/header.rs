@@ -25,7 +25,7 @@ impl Connection {
         let own_scale = self
             .negotiated
             .as_ref()
-            .map_or_else(|| self.config.window_scale(), |agreed| agreed.own_scale);
+            .map_or(self.receiver.offered_scale, |agreed| agreed.own_scale);
         // Windows in SYNs are never scaled (RFC 7323 §2.2).
         let scale = if plan.syn() { 0 } else { own_scale };
         let window = self.receiver.advertise(scale, self.host_memory.share);

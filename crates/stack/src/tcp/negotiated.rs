@@ -50,8 +50,8 @@ pub(super) enum Age {
 }
 
 impl Negotiated {
-    /// The peer's SYN is `syn`; ours has the options of `config`.
-    pub(super) fn new(syn: &Segment<'_>, config: &TcpConfig, now: Instant) -> Self {
+    /// The peer's SYN is `syn`; ours has the options of `config`, and the scale `own_scale`.
+    pub(super) fn new(syn: &Segment<'_>, config: &TcpConfig, own_scale: u8, now: Instant) -> Self {
         let ours = config.negotiation;
         let peer_scale = syn.window_scale.filter(|_| ours.window_scaling);
         let timestamp = syn.timestamp.filter(|_| ours.timestamps);
@@ -59,7 +59,7 @@ impl Negotiated {
         Self {
             irs: syn.seq,
             peer_scale: peer_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
-            own_scale: if scaling { config.window_scale() } else { 0 },
+            own_scale: if scaling { own_scale } else { 0 },
             scaling,
             sack: syn.sack_permitted && ours.sack,
             timestamps: Timestamps {

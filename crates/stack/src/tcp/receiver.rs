@@ -65,6 +65,8 @@ pub(super) struct Receiver {
     reader: Reader,
     /// [`TcpConfig::receive_charge`](crate::TcpConfig::receive_charge).
     charge: u8,
+    /// Shift of the windows after our SYN, if the peer agrees.
+    pub(super) offered_scale: u8,
     /// In the host's queue of receivers to examine when memory overflows.
     pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
@@ -126,6 +128,7 @@ impl Receiver {
             is_listed: false,
             reader: Reader::Waits,
             charge: 0,
+            offered_scale: 0,
             totals: ReceiveTotals::default(),
         }
     }
@@ -134,6 +137,14 @@ impl Receiver {
     pub(super) fn charging(self, percent: u8) -> Self {
         Self {
             charge: percent,
+            ..self
+        }
+    }
+
+    /// Offers the peer windows in units of `1 << scale` bytes.
+    pub(super) fn offering(self, scale: u8) -> Self {
+        Self {
+            offered_scale: scale,
             ..self
         }
     }

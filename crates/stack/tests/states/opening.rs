@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
+use tautline_base::Bytes;
+use tautline_stack::{CloseReason, Event, Recv, SocketOption, TcpConfig};
 
 use crate::pair::address;
 use crate::peer::*;
@@ -250,5 +251,32 @@ fn a_syn_ack_lost_once_costs_nothing_of_the_initial_window() {
         assert_eq!(host.send(socket, &[7; 30_000]), Ok(30_000));
         let sent = peer.run_for(Duration::from_millis(100));
         assert_eq!(sent.len(), window);
+    }
+}
+
+/// The scale that our SYN names is that of the windows after it, whatever the size of the buffer
+/// becomes meanwhile.
+#[test]
+fn a_buffer_that_changes_after_the_syn_does_not_change_the_scale() {
+    for size in [5_000, 20_000, 60_000_000] {
+        let (mut peer, syn) = connecting(TcpConfig::default());
+        let scale = syn.option(3).expect("windows are scaled")[0];
+        let resize = SocketOption::ReceiveBuffer(Bytes::new(size));
+        let resized = peer.pair.hosts[HOST].set_option(peer.socket, resize);
+        resized.expect("open");
+        let again = peer.run_for(Duration::from_millis(1100));
+        assert_eq!(again[0].option(3), Some(&[scale][..]), "the SYN again");
+        let options = [mss(1000), crate::peer::scale(0)].concat();
+        let answers = peer.send(&Segment {
+            flags: SYN | ACK,
+            seq: ISN,
+            options,
+            ..peer.ack()
+        });
+        let window = u64::from(answers[0].window) << scale;
+        // The SYN has offered 64 KiB.
+        let most = size.max(1 << 16) + (1 << scale);
+        assert!((5_000..=most).contains(&window), "{window} of {size}");
+        peer.still_works_at(0);
     }
 }
