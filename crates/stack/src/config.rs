@@ -206,6 +206,10 @@ pub struct TcpConfig {
     /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
+    /// The segments that are acknowledged at once at the start of a connection are counted from the
+    /// first data, and again after a silence longer than the retransmission timeout, as in Linux
+    /// (`tcp_event_data_recv`). Default false: from the SYN, once.
+    pub quick_acks_from_data: bool,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`].
     pub ack_compression: Option<AckCompression>,
@@ -319,6 +323,7 @@ impl Default for TcpConfig {
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             delayed_ack_max: Duration::from_millis(40),
+            quick_acks_from_data: false,
             ack_compression: None,
             retries: 15,
             syn_retries: 6,

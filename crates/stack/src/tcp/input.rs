@@ -459,10 +459,10 @@ impl Connection {
             self.receiver.acks.owe_now();
             return;
         }
-        if carries_data {
-            self.receiver.note_payload(segment.count(), now);
-        }
         let bounds = Bounds::new(&self.config, &self.send.flight.rtt);
+        if carries_data {
+            self.receiver.note_payload(segment.count(), bounds, now);
+        }
         let delay = self
             .receiver
             .acks
@@ -475,9 +475,8 @@ impl Connection {
         let srtt = self.send.flight.rtt.srtt();
         let compression = rule.map(|rule| self.receiver.compression(rule, srtt, now));
         let payload = (segment.payload, segment.size as u64);
-        let accepted =
-            self.receiver
-                .accept(offset, payload, segment.fin, (now + delay, compression));
+        let by = (now + delay, compression);
+        let accepted = self.receiver.accept(offset, payload, segment.fin, by);
         self.pending.readable |= accepted.wakes_reader;
         if accepted.finished {
             self.on_peer_fin(now);

@@ -69,8 +69,10 @@ impl<'a, 'b> NextData<'a, 'b> {
         connection.liveness.hear(now);
         let una = connection.send.flight.una();
         connection.send.on_nothing_new(offset, una, window);
-        connection.receiver.note_payload(segment.count(), now);
         let bounds = Bounds::new(&connection.config, &connection.send.flight.rtt);
+        connection
+            .receiver
+            .note_payload(segment.count(), bounds, now);
         let delay = (connection.receiver.acks).delay_of_arrival(true, bounds, now);
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;

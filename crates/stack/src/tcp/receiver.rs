@@ -169,7 +169,13 @@ impl Receiver {
     }
 
     /// A packet of `segments` segments arrived with payload.
-    pub(super) fn note_payload(&mut self, segments: u64, now: Instant) {
+    pub(super) fn note_payload(&mut self, segments: u64, bounds: Bounds, now: Instant) {
+        let totals = &self.totals;
+        if bounds.silence.is_some_and(|silence| {
+            totals.data_segments_in == 0 || now - totals.data_received_at > silence
+        }) {
+            self.acks.acknowledge_quickly(QUICK_ACKS);
+        }
         self.totals.data_segments_in += segments;
         self.totals.data_received_at = now;
     }

@@ -23,12 +23,15 @@ pub(in crate::tcp) struct Bounds {
     pub(in crate::tcp) srtt: Duration,
     /// Retransmission timeout: bounds the estimate, which is then cut to the other bounds.
     pub(in crate::tcp) rto: Duration,
+    /// Data after more than that, and the first, is acknowledged at once again; `None`: never.
+    pub(in crate::tcp) silence: Option<Duration>,
 }
 
 impl Bounds {
     /// The bounds that `config` sets on a path with these round trips.
     pub(in crate::tcp) fn new(config: &TcpConfig, rtt: &RttEstimator) -> Self {
         let (least, most) = (config.delayed_ack, config.delayed_ack_max);
+        let silence = config.quick_acks_from_data.then(|| rtt.rto());
         // Round trips do not matter to a fixed delay, and are not worth their computation.
         let rtt = Some(rtt).filter(|_| most > least);
         Self {
@@ -36,6 +39,7 @@ impl Bounds {
             most,
             srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
             rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
+            silence,
         }
     }
 
@@ -108,6 +112,7 @@ mod tests {
             most: ms(200),
             srtt,
             rto: ms(400),
+            silence: None,
         }
     }
 

@@ -10,6 +10,7 @@ const BOUNDS: Bounds = Bounds {
     most: Duration::ZERO,
     srtt: Duration::ZERO,
     rto: Duration::ZERO,
+    silence: None,
 };
 
 impl Receiver {
@@ -98,6 +99,31 @@ fn the_first_acknowledgments_beyond_the_next_hole_leave_at_once() {
     assert_eq!(filled, Acknowledgment::Now);
     let next_hole = owed_after(&mut receiver, 50_001, &[7; 1000]);
     assert_eq!(next_hole, Acknowledgment::Now);
+}
+
+/// Linux `tcp_event_data_recv`: sixteen segments from the first data on are acknowledged at once,
+/// and again after a silence; else the SYN-ACK is one of the sixteen.
+#[test]
+fn quick_acknowledgments_are_counted_from_the_data() {
+    let at = Instant::from_millis;
+    for (silence, first, again) in [(None, 15, 0), (Some(Duration::from_millis(300)), 16, 16)] {
+        let mut receiver = receiver(1 << 20);
+        receiver.acknowledged();
+        let bounds = Bounds { silence, ..BOUNDS };
+        let mut quick = |begin: u64| {
+            let segments = (begin..).take_while(|number| {
+                receiver.note_payload(1, bounds, at(number * 10));
+                receiver.window.size = 1 << 20;
+                receiver.accept(receiver.next(), whole(&[7; 500]), false, (LATER, None));
+                let owed = receiver.acks.owed();
+                receiver.acknowledged();
+                owed == Acknowledgment::Now
+            });
+            segments.count()
+        };
+        assert_eq!(quick(0), first, "{silence:?}");
+        assert_eq!(quick(1000), again, "{silence:?}");
+    }
 }
 
 /// Text of one segment.
