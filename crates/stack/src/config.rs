@@ -206,6 +206,10 @@ pub struct TcpConfig {
     /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
+    /// Granularity of the timer that sends delayed acknowledgments: it expires with the first tick
+    /// after the delay, for all connections at once. Default 0: when the delay is over. In Linux a
+    /// tick is a jiffy (`calc_index`, `kernel/time/timer.c`), 1 to 10 ms.
+    pub delayed_ack_tick: Duration,
     /// The segments that are acknowledged at once at the start of a connection are counted from the
     /// first data, and again after a silence longer than the retransmission timeout, as in Linux
     /// (`tcp_event_data_recv`). Default false: from the SYN, once.
@@ -323,6 +327,7 @@ impl Default for TcpConfig {
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             delayed_ack_max: Duration::from_millis(40),
+            delayed_ack_tick: Duration::ZERO,
             quick_acks_from_data: false,
             ack_compression: None,
             retries: 15,

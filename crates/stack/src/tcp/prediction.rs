@@ -78,7 +78,7 @@ impl<'a, 'b> NextData<'a, 'b> {
         let receiver = &mut connection.receiver;
         let before = (receiver.memory(), receiver.acks.owed());
         let payload = (segment.payload, segment.size as u64);
-        connection.pending.readable |= receiver.accept_next(payload, now + delay);
+        connection.pending.readable |= receiver.accept_next(payload, bounds.deadline(now, delay));
         reply(connection, before)
     }
 }

@@ -23,6 +23,8 @@ pub(in crate::tcp) struct Bounds {
     pub(in crate::tcp) srtt: Duration,
     /// Retransmission timeout: bounds the estimate, which is then cut to the other bounds.
     pub(in crate::tcp) rto: Duration,
+    /// Granularity of the timer; zero: none.
+    pub(in crate::tcp) tick: Duration,
     /// Data after more than that, and the first, is acknowledged at once again; `None`: never.
     pub(in crate::tcp) silence: Option<Duration>,
 }
@@ -39,8 +41,21 @@ impl Bounds {
             most,
             srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
             rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
+            tick: config.delayed_ack_tick,
             silence,
         }
+    }
+
+    /// When an acknowledgment leaves that may be delayed by `delay` from `now` on: then, or with the
+    /// first tick after it. Both are cut to whole ticks before, as a count of jiffies is.
+    #[inline]
+    pub(in crate::tcp) fn deadline(&self, now: Instant, delay: Duration) -> Instant {
+        let tick = self.tick.as_nanos() as u64;
+        if tick == 0 {
+            return now + delay;
+        }
+        let ticks = now.as_nanos() / tick + delay.as_nanos() as u64 / tick;
+        Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
     }
 
     fn are_fixed(&self) -> bool {
@@ -112,8 +127,31 @@ mod tests {
             most: ms(200),
             srtt,
             rto: ms(400),
+            tick: Duration::ZERO,
             silence: None,
         }
+    }
+
+    /// Linux with 100 jiffies a second: a delay of 40 ms lasts 40 to 50.
+    #[test]
+    fn a_timer_expires_with_the_first_tick_after_the_delay() {
+        let on = Bounds {
+            tick: ms(10),
+            ..bounds(ms(300))
+        };
+        for (now, delay, deadline) in [
+            (0, 40, 50),
+            (1, 40, 50),
+            (9, 40, 50),
+            (10, 40, 60),
+            (19, 49, 60),
+        ] {
+            let at = on.deadline(Instant::from_millis(now), ms(delay));
+            assert_eq!(at, Instant::from_millis(deadline), "{delay} ms from {now}");
+        }
+        let exact = bounds(ms(300)).deadline(Instant::from_millis(19), ms(40));
+        assert_eq!(exact, Instant::from_millis(59));
+        on.deadline(Instant::from_nanos(u64::MAX), ms(40));
     }
 
     /// Linux `tcp_event_data_recv`: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, gaps

@@ -10,6 +10,7 @@ const BOUNDS: Bounds = Bounds {
     most: Duration::ZERO,
     srtt: Duration::ZERO,
     rto: Duration::ZERO,
+    tick: Duration::ZERO,
     silence: None,
 };
 
