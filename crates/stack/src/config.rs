@@ -169,6 +169,10 @@ pub struct TcpConfig {
     /// full Ethernet segment sent alone (`truesize` 2728), and joins selectively acknowledged
     /// segments.
     pub send_overhead: Bytes,
+    /// A write that finds any of that buffer free may exceed it by what completes its last segment,
+    /// as in Linux (`sk_stream_memory_free`, asked once for each segment), so that a full buffer ends
+    /// with a full segment. Default false: the buffer is never exceeded.
+    pub send_whole_segments: bool,
     /// The receive window is sized when the application reads, as in Linux (`tcp_rcv_space_adjust`),
     /// so that no round trip ends while a hole keeps data from it. Default false: sized when data
     /// arrives, behind a hole too.
@@ -317,6 +321,7 @@ impl Default for TcpConfig {
             send_headroom: Bytes::new(640),
             notsent_lowat: None,
             send_overhead: Bytes::ZERO,
+            send_whole_segments: false,
             receive_buffer: Bytes::mib(6),
             size_on_read: false,
             receive_start: Bytes::kib(64),

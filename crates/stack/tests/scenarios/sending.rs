@@ -296,6 +296,30 @@ fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() 
     );
 }
 
+/// Linux `sk_stream_memory_free`: what fits of a segment is not written alone, the whole segment is.
+#[test]
+fn a_full_buffer_ends_with_a_full_segment_where_whole_ones_are_written() {
+    for send_whole_segments in [false, true] {
+        let config = TcpConfig {
+            send_buffer: Bytes::kib(100),
+            send_overhead: Bytes::new(1280),
+            send_whole_segments,
+            ..TcpConfig::default()
+        };
+        let (mut pair, client, _server) = Pair::connected(5, config);
+        let mut written = 0;
+        while let Ok(taken @ 1..) = pair.hosts[0].send(client, &data(1000)) {
+            written += taken;
+        }
+        let fits = (100 << 10) * 1448 / 2728;
+        if send_whole_segments {
+            assert_eq!(written, (100_usize << 10).div_ceil(2728) * 1448);
+        } else {
+            assert!((fits - 1448..=fits).contains(&written), "{written}");
+        }
+    }
+}
+
 /// A window that the application leaves unused for longer than a timeout goes half way to what is
 /// used, and so on to the initial one; three quarters are remembered as threshold. Without
 /// validation (`slow_start_after_idle` off) it stays.

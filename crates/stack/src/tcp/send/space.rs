@@ -43,12 +43,7 @@ impl SendHalf {
             AppData::Owned(bytes) => bytes.len(),
             AppData::Zeros(count) => *count,
         };
-        let (segment, overhead) = (
-            u128::from(self.flight.mss().max(1)),
-            u128::from(self.flight.config().send_overhead.get()),
-        );
-        let room = u128::from(self.room().get()) * segment / (segment + overhead);
-        let mut most = wanted.min(usize::try_from(room).unwrap_or(usize::MAX));
+        let mut most = wanted.min(self.writable_bytes());
         if let Some(allowed) = self.unsent_allowed() {
             most = most.min(
                 allowed
@@ -59,13 +54,32 @@ impl SendHalf {
         if memory_pressure {
             most = most.min(LEAST_SEND.saturating_sub(self.stream.buffer.len()));
         }
-        let taken = match data {
-            AppData::Bytes(bytes) => self.stream.buffer.write(&bytes[..most]),
-            AppData::Owned(bytes) => self.stream.buffer.write_owned(bytes, most),
-            AppData::Zeros(_) => self.stream.buffer.write_zeros(most),
+        let buffer = &mut self.stream.buffer;
+        match data {
+            AppData::Bytes(bytes) => buffer.write(&bytes[..most]),
+            AppData::Owned(bytes) => buffer.write_owned(bytes, most),
+            AppData::Zeros(_) => buffer.write_zeros(most),
+        }
+        buffer.wants_room = most < wanted;
+        most
+    }
+
+    /// Bytes that fit the send buffer with the overhead of their segments; with
+    /// [`send_whole_segments`](crate::TcpConfig::send_whole_segments), those that complete the
+    /// segment at its end, and one for which anything was free.
+    fn writable_bytes(&self) -> usize {
+        let config = self.flight.config();
+        let segment = u128::from(self.flight.mss().max(1));
+        let charge = segment + u128::from(config.send_overhead.get());
+        let free = u128::from(self.room().get());
+        let bytes = if config.send_whole_segments {
+            let unsent = u128::from(self.stream.unsent(self.flight.nxt()).get());
+            let partial = unsent.next_multiple_of(segment) - unsent;
+            partial + free.saturating_sub(partial).div_ceil(charge) * segment
+        } else {
+            free * segment / charge
         };
-        self.stream.buffer.wants_room = taken < wanted;
-        taken
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// Most unsent bytes the application wants; at least a segment, or its writes would make shorter
