@@ -5,6 +5,7 @@
 use tautline_base::Bytes;
 
 use super::SendHalf;
+use crate::config::Pacing;
 
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux
 /// guarantees a page).
@@ -108,7 +109,7 @@ impl SendHalf {
         if !self.stream.buffer.wants_room {
             return false;
         }
-        if self.flight.segments.in_flight() < self.flight.cwnd().get() {
+        if !self.fills_window() {
             self.expand_buffer(memory_pressure);
         }
         let little = self
@@ -117,6 +118,17 @@ impl SendHalf {
         let room = little && self.room() >= Bytes::new(self.stream.buffer.capacity() as u64 / 3);
         self.stream.buffer.wants_room = !room;
         room
+    }
+
+    /// The segments in flight fill the congestion window, with the first that leaves now: Linux asks
+    /// with each that it sends (`tcp_check_space` in `tcp_event_new_data_sent`, and after the last).
+    /// None leaves at once where a pacer decides.
+    fn fills_window(&self) -> bool {
+        let segment = self.flight.mss();
+        let unsent = self.stream.sendable_end().saturating_sub(self.flight.nxt());
+        let leaves = self.flight.config().pacing != Pacing::Internal && unsent >= segment;
+        let leaving = if leaves { segment } else { 0 };
+        self.flight.segments.in_flight() + leaving >= self.flight.cwnd().get()
     }
 
     /// The same after a transmission: without a bound on unsent data only acknowledgments free
