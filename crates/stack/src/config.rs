@@ -218,6 +218,11 @@ pub struct TcpConfig {
     /// first data, and again after a silence longer than the retransmission timeout, as in Linux
     /// (`tcp_event_data_recv`). Default false: from the SYN, once.
     pub quick_acks_from_data: bool,
+    /// Data that the application has not read yet delays acknowledgments where it narrows the window:
+    /// then the second segment is not acknowledged at once, and reading acknowledges more than one
+    /// (Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`). Has an effect with `receive_charge`. Default
+    /// false: every second segment is acknowledged when it arrives.
+    pub acks_follow_reads: bool,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`].
     pub ack_compression: Option<AckCompression>,
@@ -334,6 +339,7 @@ impl Default for TcpConfig {
             delayed_ack_max: Duration::from_millis(40),
             delayed_ack_tick: Duration::ZERO,
             quick_acks_from_data: false,
+            acks_follow_reads: false,
             ack_compression: None,
             retries: 15,
             syn_retries: 6,

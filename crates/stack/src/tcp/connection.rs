@@ -198,7 +198,8 @@ impl Connection {
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get())
                 .charging(config.receive_charge)
-                .offering(config.window_scale()),
+                .offering(config.window_scale())
+                .following_reads(config.acks_follow_reads),
             ecn: Ecn::new(config.ecn, send.flight.congestion.controller().ecn()),
             liveness: Liveness::new(send.flight.numbers().seed()),
             send,

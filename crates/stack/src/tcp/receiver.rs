@@ -67,6 +67,8 @@ pub(super) struct Receiver {
     charge: u8,
     /// Shift of the windows after our SYN, if the peer agrees.
     pub(super) offered_scale: u8,
+    /// [`TcpConfig::acks_follow_reads`](crate::TcpConfig::acks_follow_reads).
+    acks_follow_reads: bool,
     /// In the host's queue of receivers to examine when memory overflows.
     pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
@@ -129,6 +131,7 @@ impl Receiver {
             reader: Reader::Waits,
             charge: 0,
             offered_scale: 0,
+            acks_follow_reads: false,
             totals: ReceiveTotals::default(),
         }
     }
@@ -146,6 +149,28 @@ impl Receiver {
         Self {
             offered_scale: scale,
             ..self
+        }
+    }
+
+    /// Delays acknowledgments while unread data narrows the window.
+    pub(super) fn following_reads(self, acks_follow_reads: bool) -> Self {
+        Self {
+            acks_follow_reads,
+            ..self
+        }
+    }
+
+    /// Enough has arrived since the last acknowledgment that the next one leaves at once: two
+    /// segments (RFC 5681 §4.2), or more than one that lets the window stay as wide as it was offered.
+    #[inline]
+    fn owes_at_once(&self) -> bool {
+        let unacknowledged = self.next - self.acknowledged.min(self.next);
+        if self.acks_follow_reads {
+            let offered = self.window.edge().saturating_sub(self.acknowledged);
+            unacknowledged > self.window.peer_segment
+                && self.window.offer(None, self.charged()) >= offered
+        } else {
+            unacknowledged >= 2 * self.window.peer_segment
         }
     }
 
@@ -354,9 +379,7 @@ impl Receiver {
         {
             // At once for anything but plain in-order data, else every second segment.
             let plain = in_order && !filled_gap && !fin && !payload.is_empty();
-            let unacknowledged = self.next - self.acknowledged.min(self.next);
-            let enough = unacknowledged >= 2 * self.window.peer_segment;
-            self.acks.owe(!plain || enough, deadline);
+            self.acks.owe(!plain || self.owes_at_once(), deadline);
         }
         self.totals.bytes_received += self.next - next;
         let finished = self.finished();
@@ -389,9 +412,7 @@ impl Receiver {
         self.bytes.write(self.next, payload);
         self.next += payload.len() as u64;
         self.acks.on_progress();
-        let unacknowledged = self.next - self.acknowledged.min(self.next);
-        let enough = unacknowledged >= 2 * self.window.peer_segment;
-        self.acks.owe(enough, deadline);
+        self.acks.owe(self.owes_at_once(), deadline);
         self.totals.bytes_received += payload.len() as u64;
         self.wake_reader()
     }
@@ -559,14 +580,19 @@ impl Receiver {
         }
     }
 
-    /// The application has read: an acknowledgment tells the peer if that opened the window far.
+    /// The application has read: an acknowledgment tells the peer if that opened the window far, or if
+    /// it waited for that.
     pub(super) fn announce_window(&mut self, scale: u8, share: Option<ReceiveShare>) {
         let unread = match self.charge {
             0 => self.readable() as u64,
             _ => 0,
         };
         let bounds = (share, self.charged());
-        if self.window.has_reopened((unread, self.next), scale, bounds) && !self.finished() {
+        let waits = self.acks_follow_reads
+            && matches!(self.acks.owed(), Acknowledgment::By(_))
+            && self.next.saturating_sub(self.acknowledged) > self.window.peer_segment;
+        let reopened = self.window.has_reopened((unread, self.next), scale, bounds);
+        if (waits || reopened) && !self.finished() {
             self.acks.allow_answers();
             self.acks.owe_now();
         }

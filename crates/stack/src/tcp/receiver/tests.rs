@@ -127,6 +127,36 @@ fn quick_acknowledgments_are_counted_from_the_data() {
     }
 }
 
+/// Linux `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`: four segments that arrive before the application
+/// reads are acknowledged when it does, where they narrow the window; else every second one.
+#[test]
+fn unread_data_delays_acknowledgments_until_it_is_read() {
+    for (follows, sent, read) in [
+        (true, 0, Acknowledgment::Now),
+        (false, 2, Acknowledgment::None),
+    ] {
+        let mut receiver = Receiver::new(10_000, 10_000)
+            .charging(50)
+            .following_reads(follows);
+        receiver.synchronized();
+        receiver.acks.quick = 0;
+        receiver.advertise(0, None);
+        let mut acknowledgments = 0;
+        for _ in 0..4 {
+            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+            if receiver.acks.owed() == Acknowledgment::Now {
+                acknowledgments += 1;
+                receiver.acknowledged();
+                receiver.advertise(0, None);
+            }
+        }
+        assert_eq!(acknowledgments, sent, "{follows}");
+        receiver.consume(4000);
+        receiver.announce_window(0, None);
+        assert_eq!(receiver.acks.owed(), read, "{follows}");
+    }
+}
+
 /// Text of one segment.
 fn whole(payload: &[u8]) -> (&[u8], u64) {
     (payload, payload.len() as u64)

@@ -77,7 +77,7 @@ impl ReceiveWindow {
 
     /// Bytes that may be offered now: no more than `share`, if the host's memory is scarce, nor than
     /// what `charged` bytes leave of the buffer.
-    fn offer(&self, share: Option<ReceiveShare>, charged: u64) -> u64 {
+    pub(super) fn offer(&self, share: Option<ReceiveShare>, charged: u64) -> u64 {
         let free = match charged {
             0 => self.size,
             charged => self.size.min(self.capacity.saturating_sub(charged)),
