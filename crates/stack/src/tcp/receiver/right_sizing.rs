@@ -16,8 +16,9 @@ pub(super) struct RightSizing {
     /// The present round trip began then, when the application had read up to that offset.
     since: Instant,
     read: u64,
-    /// How far it had read when data last arrived.
+    /// How far it had read when data last arrived, and when that was.
     seen: u64,
+    arrived: Instant,
     /// Most bytes it took in one.
     space: u64,
     /// Time at which a window was offered, and its right edge.
@@ -34,6 +35,7 @@ impl RightSizing {
             since: Instant::ZERO,
             read,
             seen: read,
+            arrived: Instant::ZERO,
             space: space.max(1),
             offered: None,
         }
@@ -82,6 +84,9 @@ impl RightSizing {
     ) -> Option<u64> {
         let rtt = self.rtt?;
         let has_read = core::mem::replace(&mut self.seen, read) != read;
+        let last = core::mem::replace(&mut self.arrived, now);
+        // A reader that waits for data has read when it arrived.
+        let now = if on_read { last } else { now };
         if now - self.since < rtt || on_read && !has_read {
             return None;
         }
@@ -140,15 +145,32 @@ mod tests {
         let mut sizing = RightSizing::new(1, 14_480);
         sizing.sample(1, MS * 20);
         let at = |millis| Instant::from_millis(millis);
+        assert_eq!(sizing.on_arrival(at(999), 1, 0, 1448, true), None);
         assert!(sizing.on_arrival(at(1000), 28_961, 0, 1448, true).is_some());
         for millis in 1001..1100 {
             assert_eq!(sizing.on_arrival(at(millis), 28_961, 0, 1448, true), None);
         }
-        // 57 920 bytes in one round trip, the one that began at 1000.
+        // 57 920 bytes in one round trip, the one that began at 999.
         assert_eq!(
             sizing.on_arrival(at(1100), 86_881, 0, 1448, true),
             Some(57_920 * 2 + 23_168 + 2 * (57_920 * 2 + 23_168))
         );
+    }
+
+    /// A reader that waits has read when data last arrived: a round trip that ends in a pause ends
+    /// then, not with the data behind it.
+    #[test]
+    fn a_round_trip_is_over_when_the_application_reads() {
+        let at = |millis| Instant::from_millis(millis);
+        for (on_read, grows) in [(true, false), (false, true)] {
+            let mut sizing = RightSizing::new(1, 14_480);
+            sizing.sample(1, MS * 20);
+            sizing.on_arrival(at(1000), 2, 0, 1448, on_read);
+            sizing.on_arrival(at(1001), 3, 0, 1448, on_read);
+            sizing.on_arrival(at(1010), 28_961, 0, 1448, on_read);
+            let window = sizing.on_arrival(at(1021), 28_962, 0, 1448, on_read);
+            assert_eq!(window.is_some(), grows, "{on_read}");
+        }
     }
 
     #[test]
