@@ -301,10 +301,15 @@ impl Bbr {
 
     fn grown(&self, cwnd: Bytes, ack: &Ack) -> Bytes {
         let target = self.target();
+        let acked = match self.params.count_packets {
+            true if ack.delivered <= Bytes::new(1) => Bytes::ZERO,
+            true => ack.acked.max(self.mss),
+            false => ack.acked,
+        };
         let grown = if self.pipe.reached() {
-            (cwnd + ack.acked).min(target)
+            (cwnd + acked).min(target)
         } else if cwnd < target || ack.delivered < self.initial_window {
-            cwnd + ack.acked
+            cwnd + acked
         } else {
             cwnd
         };

@@ -57,6 +57,10 @@ pub struct Params {
     /// Distance of the pacing rate below the estimate in percent: 1. Keeps the queue from growing
     /// while the estimate is exact.
     pub pacing_margin: u32,
+    /// The window grows by a whole segment for one that is shorter, and by none for the SYN: Linux
+    /// counts packets, and sets the window anew when the connection opens (`tcp_init_transfer`).
+    /// False: it grows by the bytes delivered.
+    pub count_packets: bool,
     /// Detection of token-bucket policers.
     pub policer: PolicerParams,
     /// Room for aggregated acknowledgments.
@@ -136,6 +140,7 @@ impl Default for Params {
             min_burst_rate: Rate::kbit(1_200),
             pacing_shift: 10,
             pacing_margin: 1,
+            count_packets: false,
             policer: PolicerParams::default(),
             aggregation: AggregationParams::default(),
         }

@@ -86,6 +86,28 @@ fn the_first_rate_is_the_window_over_a_round_trip_or_a_millisecond() {
     assert_eq!(bbr.verdict().cwnd, Bytes::new(14_480));
 }
 
+/// Linux `bbr_set_cwnd` counts packets: a message of 37 bytes makes room for another segment, and
+/// the SYN before it for none. Else the window grows by what was delivered.
+#[test]
+fn a_short_segment_counts_as_a_packet_in_linux() {
+    for (count_packets, segments, bytes) in [(true, 11, 0), (false, 10, 38)] {
+        let params = Params {
+            count_packets,
+            ..Params::default()
+        };
+        let mut bbr = Bbr::with(params, &config()).expect("parameters in range");
+        for (acked, delivered) in [(1, 1), (37, 38)] {
+            bbr.on_ack(&Ack {
+                acked: Bytes::new(acked),
+                delivered: Bytes::new(delivered),
+                ..ack(Instant::from_millis(delivered), 40 * MS)
+            });
+        }
+        let expected = MSS * segments + Bytes::new(bytes);
+        assert_eq!(bbr.verdict().cwnd, expected, "{count_packets}");
+    }
+}
+
 /// Two windows' worth of segments leave per round trip and twice as much is measured in each.
 #[test]
 fn startup_doubles_the_bandwidth_in_every_round_until_the_pipe_is_full() {
