@@ -1,4 +1,4 @@
-//! [`Iperf`]: the client of `iperf3`, as far as it matters to TCP.
+//! [`Iperf`] and [`Server`]: the client and the server of `iperf3`, as far as they matter to TCP.
 //!
 //! The streams are opened one after the other; each says who it is in [`COOKIE`] bytes. When the
 //! server has all of them, its message to begin takes a round trip; then all send at once. The
@@ -19,6 +19,9 @@ const COOKIE: usize = 37;
 /// acknowledgment comes first, while nothing is in flight, or the sender's rounds would be counted
 /// from the end of its first flight.
 const WAKING: Duration = Duration::from_micros(1);
+/// How long after its TCP wakes it an end runs: the kernel processes packets that arrive together
+/// first, as those do which a bucket of tokens let through at once.
+const SWITCHING: Duration = Duration::from_micros(1);
 /// Data of one write.
 static CHUNK: [u8; 128 << 10] = [0; 128 << 10];
 
@@ -31,6 +34,10 @@ pub(crate) struct Iperf {
     streams: Vec<SocketId>,
     begin: Option<Instant>,
     began: bool,
+    /// Streams to write to.
+    writable: Vec<SocketId>,
+    /// When the client runs again.
+    runs_at: Option<Instant>,
 }
 
 impl Iperf {
@@ -44,6 +51,8 @@ impl Iperf {
             streams: Vec::new(),
             begin: None,
             began: false,
+            writable: Vec::new(),
+            runs_at: None,
         }
     }
 
@@ -89,22 +98,33 @@ impl Application for Iperf {
                 self.begin = Some(Self::begin(cx.now, self.rtt));
                 Ok(())
             }
-            Event::Writable(socket) if self.began => fill(cx, socket),
+            Event::Writable(socket) if self.began => {
+                self.writable.push(socket);
+                self.runs_at = self.runs_at.or(Some(cx.now + SWITCHING));
+                Ok(())
+            }
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             _ => Ok(()),
         }
     }
 
     fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        if self.began || self.begin.is_none_or(|begin| begin > cx.now) {
+        if self.deadline().is_none_or(|at| at > cx.now) {
             return Ok(());
+        }
+        if self.began {
+            self.runs_at = None;
+            return self
+                .writable
+                .drain(..)
+                .try_for_each(|socket| fill(cx, socket));
         }
         self.began = true;
         self.streams.iter().try_for_each(|socket| fill(cx, *socket))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.begin.filter(|_| !self.began)
+        if self.began { self.runs_at } else { self.begin }
     }
 
     fn is_done(&self) -> bool {
@@ -113,5 +133,73 @@ impl Application for Iperf {
 
     fn connections(&self) -> &[SocketId] {
         &self.streams
+    }
+}
+
+/// Reads everything that arrives at `port`.
+pub(crate) struct Server {
+    port: u16,
+    tcp: Arc<TcpConfig>,
+    readable: Vec<SocketId>,
+    runs_at: Option<Instant>,
+}
+
+impl Server {
+    pub(crate) fn new(port: u16, tcp: TcpConfig) -> Self {
+        Self {
+            port,
+            tcp: tcp.into(),
+            readable: Vec::new(),
+            runs_at: None,
+        }
+    }
+}
+
+impl Application for Server {
+    fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        cx.listen(self.port, Arc::clone(&self.tcp), 0).map(|_| ())
+    }
+
+    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
+        Ok(())
+    }
+
+    fn on_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
+        match event {
+            Event::Accepted { socket, .. } => {
+                cx.measured.connections += 1;
+                cx.own(socket, 0);
+                self.readable.push(socket);
+            }
+            Event::Readable(socket) => self.readable.push(socket),
+            Event::Closed { why, .. } => return Err(AppError::Closed(why)),
+            _ => {}
+        }
+        self.runs_at = self.runs_at.or(Some(cx.now + SWITCHING));
+        Ok(())
+    }
+
+    fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        if self.runs_at.is_none_or(|at| at > cx.now) {
+            return Ok(());
+        }
+        self.runs_at = None;
+        for socket in self.readable.drain(..) {
+            cx.recv_all(socket)?;
+        }
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.runs_at
+    }
+
+    fn is_done(&self) -> bool {
+        true
     }
 }

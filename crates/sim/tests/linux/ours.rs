@@ -8,15 +8,15 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Algorithm, Config, Factory};
-use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, SinkConfig, When};
+use tautline_cc::{Algorithm, Bbr, Config, Factory, bbr};
+use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
 use tautline_sim::topology::HostNode;
-use tautline_sim::{Applications, LinkConfig, Network, NicConfig};
+use tautline_sim::{Applications, Coalesce, LinkConfig, Network, NicConfig};
 use tautline_stack::{AckCompression, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, mean_window, share};
-use crate::iperf::Iperf;
+use crate::iperf::{Iperf, Server};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const PORT: u16 = 5201;
@@ -33,6 +33,9 @@ const SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Send buffer of a new connection and memory around a segment of that kernel (`tb` in `ss -m`).
 const SEND_START: Bytes = Bytes::new(46_080);
 const SEND_HEADROOM: Bytes = Bytes::new(480);
+/// Half of that kernel's `tcp_rmem[2]`, as with `tcp_adv_win_scale` 1. It is a 128th of its free
+/// memory (`tcp_init`), a little less than 6 MiB: its largest windows are 23 817 units of 128 bytes.
+const RECEIVE_BUFFER: Bytes = Bytes::new(3_048_576);
 /// Looks between echo messages.
 const ECHO: u32 = 2;
 /// Time between the beginnings of successive seeds, as in `validation/linux/tcp.py`: without it
@@ -66,6 +69,7 @@ pub(crate) fn run_with(
         rate: Rate::MAX,
         tx_ring: 4096,
         rx_ring: 4096,
+        coalesce: Coalesce::OFF,
         ..NicConfig::default()
     };
     let node = |name| HostNode {
@@ -89,11 +93,10 @@ pub(crate) fn run_with(
     programs[0]
         .add("iperf".into(), late, client)
         .expect("room for it");
-    let sink = SinkConfig {
-        tcp: tcp(cell, &|same| same).into(),
-        ..SinkConfig::new("iperf", PORT)
-    };
-    programs[1].sink(sink).expect("room for it");
+    let server = Server::new(PORT, tcp(cell, &|same| same));
+    programs[1]
+        .add("iperf".into(), When::default(), server)
+        .expect("room for it");
     programs[1]
         .responder(ResponderConfig::new("echo", ECHO_PORT))
         .expect("room for it");
@@ -176,29 +179,45 @@ pub(crate) fn run_with(
     (figures, series)
 }
 
+fn cubic() -> Factory {
+    Factory::new(|config| {
+        Algorithm::CubicLinux.build(&Config {
+            tick: TICK,
+            ..*config
+        })
+    })
+}
+
+fn bbr() -> Factory {
+    let params = bbr::Params {
+        count_packets: true,
+        ..bbr::Params::default()
+    };
+    Factory::new(move |config| Box::new(Bbr::with(params, config).expect("parameters in range")))
+}
+
 fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
-    let (algorithm, pacing) = match cell.congestion.as_str() {
-        "cubic" => (Algorithm::CubicLinux, Pacing::Off),
-        "bbr" => (Algorithm::Bbr, Pacing::Internal),
+    let (congestion, pacing) = match cell.congestion.as_str() {
+        "cubic" => (cubic(), Pacing::Off),
+        "bbr" => (bbr(), Pacing::Internal),
         other => panic!("{other} has no counterpart"),
     };
     TcpConfig {
-        congestion: wrap(Factory::new(move |config| {
-            algorithm.build(&Config {
-                tick: TICK,
-                ..*config
-            })
-        })),
+        congestion: wrap(congestion),
         pacing,
         pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,
         send_start: Some(SEND_START),
         send_headroom: SEND_HEADROOM,
         send_overhead: SEND_OVERHEAD,
-        // Half of `tcp_rmem[2]`, as with `tcp_adv_win_scale` 1.
-        receive_buffer: Bytes::mib(3),
+        send_whole_segments: true,
+        receive_buffer: RECEIVE_BUFFER,
         receive_charge: TcpConfig::LINUX_RECEIVE_CHARGE,
         size_on_read: true,
+        delayed_ack_max: TcpConfig::LINUX_DELAYED_ACK_MAX,
+        delayed_ack_tick: TICK,
+        quick_acks_from_data: true,
+        acks_follow_reads: true,
         loss_recovery: LossRecovery::linux(),
         ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()
