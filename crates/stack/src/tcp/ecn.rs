@@ -27,8 +27,8 @@ use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
 /// SYNs that request classic ECN, and AccECN: later ones do not, in case a middlebox on the way
 /// throws such SYNs away (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
-const CLASSIC_REQUESTS: u32 = 1;
-const ACCURATE_REQUESTS: u32 = 2;
+const CLASSIC_REQUESTS: u8 = 1;
+const ACCURATE_REQUESTS: u8 = 2;
 
 /// Kind of ECN feedback that the SYNs negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -119,7 +119,7 @@ pub(super) struct Ecn {
     /// Our data may be marked as capable.
     capable: bool,
     /// SYNs or SYN-ACKs sent.
-    opened: u32,
+    opened: u8,
     /// Codepoint of the peer's latest SYN.
     syn: Codepoint,
     pub(super) totals: Totals,
