@@ -29,7 +29,15 @@ where
     ) {
         let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
         let addressing = &self.interface.addressing;
-        if !addressing.is_listed(target) || !addressing.is_peer(sender) {
+        if !addressing.is_listed(target) {
+            self.interface.stats.not_for_us += 1;
+            // A known neighbor may have moved, as redundant routers announce it (RFC 826's merge).
+            self.learn(sender, sender_mac, Claim::Unsolicited, now);
+            return;
+        }
+        // A probe has no sender yet: it asks whether the address is free (RFC 5227 §2.1.1).
+        let is_probe = is_request && sender.is_unspecified();
+        if !is_probe && !addressing.is_peer(sender) {
             self.interface.stats.not_for_us += 1;
             return;
         }

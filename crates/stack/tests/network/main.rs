@@ -7,6 +7,7 @@
 )]
 mod pair;
 
+mod arp;
 mod families;
 mod frames;
 mod listening;
