@@ -24,7 +24,7 @@ use self::solicitation::Solicitation;
 use crate::addressing::Addressing;
 use crate::config::HostConfig;
 use crate::keyed::Key;
-use crate::wire::mld::{Query, Record};
+use crate::wire::mld::{self, Query, Record};
 use crate::wire::ndisc::{self, Nonce};
 use crate::wire::router::{Advertisement, RouterOption};
 use crate::wire::{HOP_LIMIT, IPV6_MIN_MTU};
@@ -129,7 +129,9 @@ impl Autoconf {
             self.groups.join(group, now);
         }
         if let Some(records) = self.groups.on_deadline(&mut self.random, now) {
-            self.messages.push(Message::Report(records));
+            let reports = records.chunks(mld::MOST_RECORDS);
+            self.messages
+                .extend(reports.map(|records| Message::Report(records.to_vec())));
         }
         let random = &mut self.random;
         let outcome = self.addresses.on_deadline(addressing, random, now);

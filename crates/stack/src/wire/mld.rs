@@ -10,7 +10,7 @@ use smoltcp::wire::IpProtocol;
 use tautline_base::Ecn;
 
 use super::icmp_checksum::fill_checksum;
-use super::{Addresses, Ends, Malformed, as_ipv6, write_ip};
+use super::{Addresses, Ends, IPV6_HEADER, IPV6_MIN_MTU, Malformed, as_ipv6, write_ip};
 
 /// Types of messages.
 pub(super) const QUERY: u8 = 130;
@@ -19,6 +19,10 @@ const REPORT: u8 = 143;
 const QUERY_LEN: usize = 28;
 const REPORT_HEADER: usize = 8;
 const RECORD: usize = 20;
+/// Most records of a report: so many fit into a packet that every link carries (RFC 3810 §5.2.15 asks
+/// for several reports if one does not hold them).
+pub(crate) const MOST_RECORDS: usize =
+    (IPV6_MIN_MTU - IPV6_HEADER - ROUTER_ALERT.len() - REPORT_HEADER) / RECORD;
 /// Hop-by-hop options: ICMPv6 follows; Router Alert for MLD (RFC 2711 §2.1); padding.
 const ROUTER_ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
 /// All routers that understand version 2 (RFC 3810 §5.2.14).

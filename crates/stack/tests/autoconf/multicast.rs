@@ -1,5 +1,6 @@
 //! Reports of multicast groups (RFC 3810 §5.2, §6).
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use tautline_testkit::Ip;
@@ -119,4 +120,28 @@ fn a_query_is_answered_once_and_a_forged_one_is_not() {
     }
     pair.run_for(Duration::from_secs(2));
     assert_eq!(messages(&sent.take(), REPORT).len(), 1);
+}
+
+/// RFC 3810 §5.2.15: records that do not fit into one packet go into several.
+#[test]
+fn many_groups_are_reported_in_several_packets() {
+    let mut pair = Pair::configured(1, |config| {
+        let many = (0..100u16).map(|last| Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 1, last));
+        let config = many.fold(automatic(config), |config, own| {
+            config.address(tautline_stack::Cidr::new(own, 64))
+        });
+        automatic(config)
+    });
+    let sent = watch(&mut pair);
+    pair.run_for(SETTLED);
+    let frames = sent.take();
+    assert!(frames.iter().all(|frame| frame.len() <= 1514));
+    let reports = messages(&frames, REPORT);
+    let mut joined: Vec<_> = reports
+        .iter()
+        .flat_map(|(.., message)| records(message))
+        .collect();
+    joined.sort_unstable();
+    joined.dedup();
+    assert_eq!(joined.len(), 101);
 }
