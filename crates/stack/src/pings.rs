@@ -124,6 +124,13 @@ impl Pings {
         Some(self.remove(index)?.failed(error.problem.into()))
     }
 
+    /// Fails a request from `address`, which is not the host's any more: none leaves from it, and no
+    /// reply to it is accepted.
+    pub(crate) fn on_address_lost(&mut self, address: IpAddr) -> Option<Event> {
+        let index = self.pings.iter().position(|ping| ping.from == address)?;
+        Some(self.remove(index)?.failed(PathError::HostUnreachable))
+    }
+
     /// Fails a request that waits for the hardware address of `next_hop`.
     pub(crate) fn on_unresolved(&mut self, next_hop: IpAddr) -> Option<Event> {
         let ping = self.take_waiting(|ping| ping.next_hop == next_hop)?;

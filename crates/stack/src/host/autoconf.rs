@@ -75,6 +75,9 @@ where
     host.settle_drops(DropStage::Later, now);
     for address in changes.lost {
         addresses::abandon(&mut host.transport, address);
+        while let Some(event) = host.interface.pings.on_address_lost(address) {
+            host.transport.events.push_back(event);
+        }
     }
     if changes.reroute {
         addresses::reroute(&mut host.transport, &host.interface.addressing);

@@ -247,3 +247,39 @@ fn nothing_leaves_from_an_address_that_is_over() {
         (0, 1, Bytes::ZERO)
     );
 }
+
+/// An echo request that waits for a neighbor does not leave from an address that is over meanwhile: it
+/// fails.
+#[test]
+fn no_echo_request_leaves_from_an_address_that_is_over() {
+    let mut pair = listening(7);
+    let advertisement = Advertisement::new()
+        .prefix(NETWORK, ON_LINK, HOUR, HOUR)
+        .prefix(NETWORK, AUTONOMOUS, 20, 10);
+    pair.inject(HOST, &advertisement.frame());
+    pair.run_for(Duration::from_millis(18_500));
+    let (own, peer) = (global(&pair)[0], v6("2001:db8:1::9"));
+    let (now, host) = (pair.now, &mut pair.hosts[HOST]);
+    host.ping(peer, (1, 1), b"waits", now)
+        .expect("a good address");
+    pair.run_for(Duration::from_secs(2));
+    assert!(global(&pair).is_empty());
+    let failed = |event: &Event| matches!(event, Event::PingFailed { sequence: 1, .. });
+    assert!(pair.events[HOST].iter().any(failed));
+    let sent = watch(&mut pair);
+    let answer = [
+        &[136, 0, 0, 0, 0x20, 0, 0, 0][..],
+        &peer.octets(),
+        &[2, 1],
+        &ROUTER_MAC,
+    ]
+    .concat();
+    let ip = Ip {
+        hop_limit: 255,
+        ..Ip::new(peer, v6(ALL_NODES), 58)
+    };
+    pair.inject(HOST, &ip.frame(ALL_NODES_MAC, ROUTER_MAC, &answer));
+    pair.run_for(SETTLED);
+    let from_own = |frame: &&Vec<u8>| frame[22..38] == own.octets();
+    assert_eq!(sent.take().iter().filter(from_own).count(), 0);
+}
