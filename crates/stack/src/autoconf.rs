@@ -59,7 +59,9 @@ pub(crate) struct LinkParameters {
 pub(crate) struct Changes {
     /// The application is to be notified.
     pub(crate) any: bool,
-    /// Open connections look up their next hop again.
+    /// The link's MTU.
+    mtu: bool,
+    /// Open connections look up their next hop and the link's MTU again.
     pub(crate) reroute: bool,
     /// Addresses that the host no longer has.
     pub(crate) lost: Vec<IpAddr>,
@@ -213,7 +215,9 @@ impl Autoconf {
             match option {
                 RouterOption::Source(_) => {}
                 RouterOption::Mtu(mtu) => {
-                    self.link.mtu = routers.accept_mtu(mtu).or(self.link.mtu);
+                    let before = self.link.mtu;
+                    self.link.mtu = routers.accept_mtu(mtu).or(before);
+                    self.changes.mtu |= self.link.mtu != before;
                 }
                 RouterOption::Prefix(prefix) => {
                     match routers.hear_prefix(&prefix, addressing, now) {
@@ -267,12 +271,12 @@ impl Autoconf {
         let can_reroute = self
             .rerouted
             .is_none_or(|last| now >= last + REROUTE_INTERVAL);
-        if changes.any && can_reroute {
+        if can_reroute && (changes.any || changes.mtu) {
             self.rerouted = Some(now);
             changes.reroute = true;
-        } else if changes.any {
-            // The rest waits for its turn.
-            self.changes.any = true;
+        } else {
+            // They wait for their turn.
+            (self.changes.any, self.changes.mtu) = (changes.any, changes.mtu);
         }
         changes.any &= changes.reroute;
         changes
@@ -286,7 +290,7 @@ impl Autoconf {
             self.routers.as_ref().and_then(Routers::next_deadline),
             self.solicitation
                 .next_deadline(self.addresses.has_link_local()),
-            changes.filter(|_| self.changes.any),
+            changes.filter(|_| self.changes.any || self.changes.mtu),
         ];
         let next = deadlines.into_iter().flatten().min();
         self.next = next.map(|at| at.max(now));

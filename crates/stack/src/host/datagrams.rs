@@ -7,8 +7,10 @@ use tautline_bql::Limit;
 
 use super::Host;
 use super::transport::DropStage;
+use crate::socket::PathError;
 use crate::trace::Tracer;
-use crate::wire::{Ends, Mac, udp};
+use crate::wire::udp::{self, UDP_HEADER};
+use crate::wire::{Ends, Mac, ip_header_len};
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -58,7 +60,7 @@ where
         let Some(socket) = self.transport.sockets.udp_mut(id) else {
             return false;
         };
-        let Some((label, _)) = socket.next() else {
+        let Some((label, (front, back))) = socket.next() else {
             if socket.finished() {
                 self.transport.sockets.remove(id);
             }
@@ -67,9 +69,15 @@ where
         let addressing = &self.interface.addressing;
         let next_hop = addressing.next_hop(label.to.ip());
         let has_way = label.broadcast || next_hop.is_some();
-        // Its source or its route may have ended while it waited.
-        if !has_way || !addressing.is_own(label.from.ip()) {
-            socket.discard();
+        let len = ip_header_len(label.to.ip()) + UDP_HEADER + front.len() + back.len();
+        // Its source or its route may have ended while it waited, and the MTU may have fallen.
+        let refused = if !has_way || !addressing.is_own(label.from.ip()) {
+            Some(PathError::HostUnreachable)
+        } else {
+            (len > self.interface.mtu.of(label.to.ip())).then_some(PathError::TooBig)
+        };
+        if let Some(why) = refused {
+            socket.discard(why);
             self.transport.notify_udp(id);
             return true;
         }

@@ -2,9 +2,15 @@
 //! about a segment in flight is forged or late, and none of them ends an established connection.
 
 use super::connection::Connection;
+use super::send;
 use super::state::State;
 use crate::socket::{CloseReason, PathError};
 use crate::wire::icmp::Problem;
+
+/// Packets of `connection` are `mtu` bytes long at most: this host's link carries no more.
+pub(crate) fn on_link_mtu(connection: &mut Connection, mtu: usize) {
+    send::on_link_mtu(&mut connection.send.flight, mtu);
+}
 
 impl Connection {
     /// An ICMP error quotes the segment that began at `wire_seq`. False unless that segment is in

@@ -6,7 +6,7 @@ mod deadlines;
 pub(crate) mod ecn;
 pub(crate) mod fast_open;
 mod header;
-mod icmp_errors;
+pub(crate) mod icmp_errors;
 pub(crate) mod info;
 mod input;
 mod liveness;

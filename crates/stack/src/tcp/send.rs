@@ -20,7 +20,7 @@ use self::ack::Offer;
 pub(super) use self::ack::{AckInput, AckSummary};
 use self::flight::Flight;
 pub use self::flight::recovery::Reduction;
-pub(super) use self::flight::{MAX_RTO, Numbers, RttEstimator, SendOptions, sooner};
+pub(super) use self::flight::{MAX_RTO, Numbers, RttEstimator, SendOptions, on_link_mtu, sooner};
 use self::persist::Persist;
 pub(super) use self::plan::Kind;
 pub(crate) use self::plan::{Blocked, Plan};

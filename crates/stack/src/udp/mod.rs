@@ -158,8 +158,8 @@ pub struct UdpInfo {
     pub overflowed: u64,
     /// Outgoing datagrams dropped inside this host.
     pub local_drops: u64,
-    /// Datagrams discarded because the next hop did not resolve, too many waited for it, or route or
-    /// source address ended meanwhile.
+    /// Datagrams discarded because the next hop did not resolve, too many waited for it, route or
+    /// source address ended meanwhile, or the link's MTU fell below their length.
     pub unresolved: u64,
     /// Number of times the limit below the socket held a datagram back.
     pub throttles: u64,

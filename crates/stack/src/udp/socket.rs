@@ -258,12 +258,13 @@ impl UdpSocket {
             self.give_up_one_aside();
         }
         self.retry = 0;
-        self.note_unreachable();
+        self.note(PathError::HostUnreachable);
     }
 
-    /// Discards the datagram that [`next`](Self::next) returned: no way leads to its destination, or
-    /// its source is not this host's any more.
-    pub(crate) fn discard(&mut self) {
+    /// Discards the datagram that [`next`](Self::next) returned: no way leads to its destination, its
+    /// source is not this host's any more, or the link carries less than before. The application
+    /// learns `why` if the socket has one peer only.
+    pub(crate) fn discard(&mut self, why: PathError) {
         let from = if self.retry > 0 {
             &mut self.aside
         } else {
@@ -276,13 +277,12 @@ impl UdpSocket {
         from.pop();
         self.retry = self.retry.saturating_sub(1);
         self.on_discarded(cost);
-        self.note_unreachable();
+        self.note(why);
     }
 
-    /// The application learns of it if the socket has one peer only.
-    fn note_unreachable(&mut self) {
+    fn note(&mut self, why: PathError) {
         if self.remote.is_some() {
-            self.fail(PathError::HostUnreachable);
+            self.fail(why);
         }
     }
 

@@ -342,3 +342,42 @@ fn a_connection_that_waits_for_a_router_takes_another_once_it_leaves() {
     let info = pair.hosts[HOST].info(socket).expect("open");
     assert_eq!(info.path_error, None, "the other router is there");
 }
+
+/// RFC 4861 §6.3.4: the MTU of an advertisement is that of the link. It holds for open connections
+/// and for datagrams that wait, too.
+#[test]
+fn nothing_that_leaves_is_longer_than_an_advertised_mtu() {
+    let mut pair = Pair::configured(4, automatic);
+    pair.run_for(SETTLED);
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
+    let remote = SocketAddr::new(crate::pair::address_v6(1).into(), PORT);
+    let client = pair.hosts[HOST]
+        .connect(remote, TcpConfig::default(), pair.now)
+        .expect("the address is good");
+    pair.run_for(Duration::from_millis(40));
+    let sent = watch(&mut pair);
+    let host = &mut pair.hosts[HOST];
+    let local = "[::]:0".parse::<SocketAddr>().expect("an address");
+    let socket = host.udp().bind(local, UdpConfig::default()).expect("free");
+    let waits = SocketAddr::new(ip("fd07::77"), PORT);
+    assert_eq!(host.udp().send_to(socket, &[7; 1400], Some(waits)), Ok(()));
+    assert_eq!(host.udp().send_to(socket, &[7; 1400], Some(remote)), Ok(()));
+    let option = [&[5, 1, 0, 0][..], &u32::to_be_bytes(1280)].concat();
+    pair.inject(HOST, &Advertisement::new().option(&option).frame());
+    let (mut taken, mut received) = (0, 0);
+    while received < 100_000 {
+        taken += pair.hosts[HOST]
+            .send(client, &vec![7; 100_000 - taken])
+            .expect("open");
+        pair.run_for(Duration::from_millis(5));
+        let server = pair.events[1].iter().find_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        });
+        received += pair.read(1, server.expect("accepted")).0.len();
+    }
+    let longest = sent.take().iter().map(|frame| frame.len() - 14).max();
+    assert_eq!(longest, Some(1280));
+}

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::Transport;
 use crate::addressing::Addressing;
 use crate::socket::{CloseReason, Event};
+use crate::tcp::icmp_errors::on_link_mtu;
 
 /// The host no longer has `address`: its connections end, without a segment from it.
 pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
@@ -21,12 +22,17 @@ pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
     }
 }
 
-/// Open connections look up their next hop again. Those that waited for the one before may send.
+/// Open connections look up their next hop and the link's MTU again. Those that waited for the hop
+/// before may send.
 pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressing) {
     let Transport {
-        sockets, runnable, ..
+        sockets,
+        runnable,
+        mtu,
+        ..
     } = transport;
     for connection in sockets.connections_mut() {
+        on_link_mtu(connection, mtu.of(connection.tuple.remote));
         if let Some(next_hop) = addressing.next_hop(connection.tuple.remote)
             && next_hop != connection.next_hop
         {

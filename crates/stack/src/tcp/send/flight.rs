@@ -21,6 +21,7 @@ use tautline_base::{Bytes, Instant, Rate};
 
 use self::congestion::Congestion;
 use self::path_mtu::PathMtu;
+pub(in crate::tcp) use self::path_mtu::on_link_mtu;
 use self::recovery::{Phase, Recovery};
 pub(in crate::tcp) use self::rtt::MAX_RTO;
 pub(in crate::tcp) use self::rtt::RttEstimator;

@@ -146,6 +146,25 @@ impl PathMtu {
         self.probing.get_or_insert_default()
     }
 
+    /// The link carries `mtu` bytes from now on.
+    fn set_link(&mut self, mtu: u32) {
+        // No router has reported less than the link carried.
+        self.reported = if self.reported == self.link {
+            mtu
+        } else {
+            self.reported.min(mtu)
+        };
+        self.link = mtu;
+        let longest = mtu as usize;
+        if let Some(probing) = &mut self.probing {
+            probing.probe.take_if(|probe| probe.length > longest);
+            if let Some(search) = &mut probing.search {
+                search.proven = search.proven.min(longest);
+                search.unfit = search.unfit.min(longest + 1);
+            }
+        }
+    }
+
     /// Begins the search where almost every path carries the packets.
     pub(super) fn begin(&mut self) {
         let (Some(most), headers) = (self.most, self.headers()) else {
@@ -298,6 +317,15 @@ impl PathMtu {
         self.take_probe();
         self.on_probe_lost(probe.length);
         Some(Bytes::new(probe.end - probe.start))
+    }
+}
+
+/// A router advertises `mtu` for this host's link (RFC 4861 §6.3.4).
+pub(in crate::tcp) fn on_link_mtu(flight: &mut Flight, mtu: usize) {
+    let mtu = u32::try_from(mtu).unwrap_or(u32::MAX);
+    if flight.path.link != mtu {
+        flight.path.set_link(mtu);
+        flight.use_path_mtu();
     }
 }
 
