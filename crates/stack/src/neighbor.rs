@@ -8,7 +8,7 @@
 //! [`ATTEMPTS`] requests without an answer, nor any other sign of the neighbor, the entry is
 //! resolved anew, and the router that it may be gives way to another one (§7.3.3).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) struct NeighborCache {
     /// Entries without an answer; zero in steady state, which spares the scan for deadlines.
     pending: usize,
     /// Connections whose request was not sent because the cache is full of unanswered ones.
-    crowded: Vec<SocketId>,
+    crowded: BTreeSet<SocketId>,
     /// The neighbor of the latest lookup, if its entry is fresh: most hosts send nearly all packets
     /// to one. Cleared by any change.
     last: Option<FreshNeighbor>,
@@ -49,11 +49,12 @@ struct FreshNeighbor {
 
 #[derive(Debug)]
 enum Entry {
-    /// Requested, not answered yet; these connections wait.
+    /// Requested, not answered yet; these connections wait. A set: all connections of a host may
+    /// wait for one router.
     Incomplete {
         attempts: u32,
         at: Instant,
-        waiting: Vec<SocketId>,
+        waiting: BTreeSet<SocketId>,
     },
     Resolved {
         mac: Mac,
@@ -106,7 +107,7 @@ impl NeighborCache {
         Self {
             entries: HashMap::with_hasher(key),
             pending: 0,
-            crowded: Vec::new(),
+            crowded: BTreeSet::new(),
             last: None,
         }
     }
@@ -163,7 +164,7 @@ impl NeighborCache {
                 }
             }
             Some(Entry::Incomplete { waiting, .. }) => {
-                waiting.extend(socket.filter(|socket| !waiting.contains(socket)));
+                waiting.extend(socket);
                 Lookup {
                     mac: None,
                     ask: false,
@@ -185,8 +186,7 @@ impl NeighborCache {
     /// up again later.
     fn insert_request(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> bool {
         if self.entries.len() >= CAPACITY && !self.evict_oldest_answer() {
-            self.crowded
-                .extend(socket.filter(|socket| !self.crowded.contains(socket)));
+            self.crowded.extend(socket);
             return false;
         }
         self.pending += 1;
@@ -236,7 +236,8 @@ impl NeighborCache {
                     return Vec::new();
                 };
                 self.pending -= 1;
-                return [waiting, std::mem::take(&mut self.crowded)].concat();
+                let crowded = std::mem::take(&mut self.crowded);
+                return waiting.into_iter().chain(crowded).collect();
             }
             Some(entry @ Entry::Resolved { .. }) => {
                 let Entry::Resolved {
@@ -295,7 +296,7 @@ impl NeighborCache {
                 return true;
             }
             if *attempts >= ATTEMPTS {
-                failed.append(waiting);
+                failed.extend(std::mem::take(waiting));
                 lost.push(*address);
                 *pending -= 1;
                 return false;
@@ -309,7 +310,7 @@ impl NeighborCache {
         failed.sort_unstable();
         lost.sort_unstable();
         let retry = if self.entries.len() < CAPACITY {
-            std::mem::take(&mut self.crowded)
+            std::mem::take(&mut self.crowded).into_iter().collect()
         } else {
             Vec::new()
         };
@@ -394,6 +395,19 @@ mod tests {
             }
         );
         assert_eq!(neighbors.next_deadline(), None);
+    }
+
+    /// One by one they would be searched among all that wait: minutes for so many.
+    #[test]
+    fn many_connections_wait_for_one_neighbor() {
+        const COUNT: u32 = 200_000;
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        for index in (0..COUNT).chain(0..COUNT) {
+            let socket = Some(SocketId { index, ..SOCKET });
+            neighbors.lookup(PEER, socket, at(Instant::ZERO));
+        }
+        let woken = neighbors.learn(PEER, MAC, Claim::Reply, Instant::ZERO);
+        assert_eq!(woken.len(), COUNT as usize, "each once");
     }
 
     #[test]
@@ -575,7 +589,7 @@ mod tests {
             (CAPACITY, CAPACITY)
         );
         // Connections that could not ask are notified when an entry is free.
-        assert_eq!(neighbors.crowded, [SOCKET]);
+        assert_eq!(neighbors.crowded, BTreeSet::from([SOCKET]));
         for second in 2..4 {
             assert!(
                 neighbors
