@@ -106,7 +106,9 @@ impl Bins {
     /// Bytes sent until `parts` of a bin before the end of `bin`, not the first.
     fn sent_before(&self, bin: u64, parts: u64) -> u64 {
         let (from, to) = (self.sent_at(bin - 1), self.sent_at(bin));
-        to - (to - from) * parts / PARTS
+        // In 128 bits no amount overflows.
+        let later = u128::from(to - from) * u128::from(parts) / u128::from(PARTS);
+        to - later as u64
     }
 
     /// Bytes acknowledged in the last three bins, 1.05 initial round trips.
@@ -129,7 +131,7 @@ impl Bins {
         let sent = self.sent_before(until, parts) - self.sent_before(until - WINDOW_BINS, parts);
         let delivered = self.acked_at(self.last) - self.acked_at(self.last - WINDOW_BINS);
         let missing = sent.saturating_sub(delivered);
-        sent > 0 && missing * 100 >= THRESHOLD * sent
+        sent > 0 && u128::from(missing) * 100 >= u128::from(THRESHOLD) * u128::from(sent)
     }
 }
 
@@ -142,8 +144,8 @@ impl SlowStart for Search {
     const CUBIC: &'static str = "cubic-search";
 
     fn on_ack(&mut self, ack: &Ack, _before: impl FnOnce() -> Verdict) -> Step {
-        self.acked += ack.acked.get();
-        let sent = self.acked + ack.in_flight.get();
+        self.acked = self.acked.saturating_add(ack.acked.get());
+        let sent = self.acked.saturating_add(ack.in_flight.get());
         let rtt = ack.rtt.unwrap_or(ack.srtt);
         let begun = match &mut self.bins {
             Some(bins) if ack.now < bins.end => return Step::Grow(ack.acked),
@@ -168,6 +170,23 @@ mod tests {
     use alloc::vec;
 
     const MSS: u64 = 1000;
+
+    /// Totals stay at the most that can be counted.
+    #[test]
+    fn absurd_amounts_do_not_overflow() {
+        let mut search = Search::new();
+        let rtt = Duration::from_millis(20);
+        for millis in 0..200 {
+            let amount = Bytes::MAX / (1 + millis % 3);
+            let ack = Ack {
+                rtt: Some(rtt * 2),
+                srtt: rtt,
+                ..Ack::new(Instant::from_millis(1000 + millis), amount, amount)
+            };
+            let step = search.on_ack(&ack, || unreachable!("it asks for nothing"));
+            assert!(matches!(step, Step::Grow(_) | Step::LeaveAt(_)));
+        }
+    }
 
     /// Slow start over a FIFO that carries `most` bytes in each `rtt`, with an acknowledgment each
     /// `rtt / 20` and round trips of which every other is longer by `jitter`. The window at which
