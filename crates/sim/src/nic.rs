@@ -415,6 +415,9 @@ impl Device for SimNic {
         self.announced = 0;
         self.moderation = Moderation::Quiet;
         self.ring_bytes = Bytes::ZERO;
+        // Discarded frames keep the wire no longer.
+        self.wire_free_at = Instant::ZERO;
+        self.line.reset();
     }
 }
 

@@ -85,8 +85,13 @@ impl LineRate {
         }
     }
 
+    /// Discards the frames whose departure was computed: they are not sent.
+    pub(crate) fn reset(&mut self) {
+        self.opportunity = trace::Opportunity::default();
+    }
+
     /// When the last bit of a frame of `len` leaves whose first may leave at `start`. Starts must
-    /// not decrease.
+    /// not decrease, except after a reset.
     #[inline]
     pub fn departure(&mut self, start: Instant, len: Bytes) -> Instant {
         match &self.schedule {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Rate, Tso};
 
 use super::{Coalesce, NicConfig, NicStats, SimNic};
-use crate::ConfigError;
+use crate::{ConfigError, Schedule};
 
 fn nic(coalesce: Coalesce) -> SimNic {
     // 1 Gbit/s without framing: 1250 bytes take exactly 10 µs.
@@ -59,6 +59,32 @@ fn packets_leave_at_line_rate_and_never_before_the_doorbell() {
         (nic.outstanding(), pool.outstanding(), nic.ring_bytes()),
         (0, 0, Bytes::ZERO)
     );
+}
+
+/// Discarded frames keep neither the wire nor the opportunities of a trace after a reset.
+#[test]
+fn after_a_reset_the_wire_is_free() {
+    let trace = "1\n2\n3\n4\n5\n".parse().expect("a trace");
+    for schedule in [Schedule::Constant, Schedule::Trace(trace)] {
+        let mut nic = SimNic::new(NicConfig {
+            schedule,
+            coalesce: Coalesce::OFF,
+            rate: Rate::mbit(12),
+            ..NicConfig::default()
+        })
+        .expect("valid");
+        let mut pool = pool(200);
+        put(&mut nic, &mut pool, 100, Instant::ZERO);
+        let now = Instant::from_millis(10);
+        departures(&mut nic, now);
+        let mut lost = Vec::new();
+        nic.reset(&mut lost);
+        lost.into_iter()
+            .for_each(|packet| drop(pool.settle(packet)));
+        put(&mut nic, &mut pool, 1, now);
+        let departs = nic.next_event().expect("it is being sent");
+        assert!(departs <= now + Duration::from_millis(2), "{departs:?}");
+    }
 }
 
 #[test]
