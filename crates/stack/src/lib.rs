@@ -12,7 +12,6 @@
 
 pub mod address;
 mod addressing;
-mod armed;
 pub mod attribution;
 mod autoconf;
 mod chunks;

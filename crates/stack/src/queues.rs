@@ -6,7 +6,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tautline_base::{Instant, SocketId};
 
-use crate::armed::Armed;
 use crate::tcp::Connection;
 
 /// Sockets that may have something to send, each at most once.
@@ -69,16 +68,18 @@ impl TimeQueue {
         self.heap.push(Reverse((at, id)));
     }
 
-    /// Makes `at` the deadline of connection `id`, unless one of its entries comes up before.
-    pub(crate) fn arm(&mut self, armed: &mut Armed, at: Instant, id: SocketId) {
-        if armed.set(at) {
-            self.push(at, id);
-        }
-    }
-
     /// The earliest deadline.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Drops the entries that do not count, once there are many: each timer that displaced a far deadline
+    /// has left one. What is dropped has been added since the last time, so that an entry costs no more than a
+    /// second look.
+    pub(crate) fn sweep(&mut self, sockets: usize, counts: impl Fn(Instant, SocketId) -> bool) {
+        if self.heap.len() > INITIAL_CAPACITY + 4 * sockets {
+            self.heap.retain(|Reverse((at, id))| counts(*at, *id));
+        }
     }
 
     /// Removes an entry whose deadline has passed.
@@ -115,33 +116,16 @@ mod tests {
         assert_eq!(queue.heap.capacity(), capacity);
     }
 
-    /// Deadlines soon, soon after, and far away, of which the last moves with each segment: none is
-    /// missed, and those before the last leave few entries for it.
     #[test]
-    fn each_deadline_comes_up_and_leaves_few_entries() {
-        let (mut queue, mut armed) = (TimeQueue::default(), Armed::default());
-        let mut random = tautline_base::SplitMix64::new(1);
-        let mut deadlines = [None; 3];
-        for now in 0..100_000 {
-            while let Some((at, _)) = queue.pop_due(Instant::from_nanos(now)) {
-                armed.take(at);
-            }
-            for (deadline, scale) in deadlines.iter_mut().zip([3, 40]) {
-                match random.next_u64() % 8 {
-                    0 => *deadline = Some(now + 1 + random.next_u64() % scale),
-                    1 => *deadline = None,
-                    _ => *deadline = deadline.filter(|at| *at > now),
-                }
-            }
-            deadlines[2] = Some(now + 50_000);
-            if let Some(at) = deadlines.iter().flatten().min() {
-                queue.arm(&mut armed, Instant::from_nanos(*at), ID);
-                let next = queue.next().expect("armed");
-                assert!(next <= Instant::from_nanos(*at), "{now}: {deadlines:?}");
-            }
-            let entries = queue.heap.len();
-            assert!(entries < 40, "{entries} at {now}");
+    fn entries_that_do_not_count_are_dropped_once_they_are_many() {
+        let mut queue = TimeQueue::default();
+        for at in 0..100_000 {
+            queue.push(Instant::from_nanos(at), ID);
+            queue.sweep(1, |entry, _| entry == Instant::from_nanos(at));
+            assert!(queue.heap.len() <= INITIAL_CAPACITY + 4);
         }
+        let last = std::iter::from_fn(|| queue.pop_due(Instant::from_secs(1))).last();
+        assert_eq!(last, Some((Instant::from_nanos(99_999), ID)));
     }
 
     #[test]

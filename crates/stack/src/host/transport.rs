@@ -419,9 +419,10 @@ impl Transport {
             let Some(connection) = self.sockets.connection_mut(id) else {
                 continue;
             };
-            if !connection.links.armed.take(at) {
+            if connection.links.armed != Some(at) {
                 continue;
             }
+            connection.links.armed = None;
             if connection.next_deadline().is_some_and(|at| at <= now) {
                 connection.on_deadline(now);
             }
@@ -485,10 +486,21 @@ impl Transport {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        if let Some(at) = connection.next_deadline() {
-            self.deadlines.arm(&mut connection.links.armed, at, id);
+        let is_idling = connection.links.idling;
+        // A saturated deadline would fire on every poll; do not arm it.
+        if let Some(at) = connection.next_deadline()
+            && at < END_OF_TIME
+            && connection.links.armed.is_none_or(|armed| at < armed)
+        {
+            connection.links.armed = Some(at);
+            self.deadlines.push(at, id);
+            let sockets = &self.sockets;
+            self.deadlines.sweep(sockets.len(), |at, id| {
+                let connection = sockets.connection(id);
+                connection.is_some_and(|connection| connection.links.armed == Some(at))
+            });
         }
-        if !connection.links.idling {
+        if !is_idling {
             self.arm_memory_release(id);
         }
     }

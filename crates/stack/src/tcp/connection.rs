@@ -17,7 +17,6 @@ use super::receiver::{ReceiveShare, Receiver};
 use super::send::{AppData, Boundary, Numbers, SendHalf, SendOptions};
 use super::state::State;
 use super::tuple::Tuple;
-use crate::armed::Armed;
 use crate::attribution::Attribution;
 use crate::config::{Pacing, TcpConfig};
 use crate::socket::{CloseReason, PathError, Recv, SocketError, SocketOption};
@@ -73,8 +72,8 @@ pub(crate) struct QueueLinks {
     pub(crate) idling: bool,
     /// Among those that wait for a free frame.
     pub(crate) starved: bool,
-    /// Its entries in the timer queue.
-    pub(crate) armed: Armed,
+    /// The earliest of its entries in the timer queue.
+    pub(crate) armed: Option<Instant>,
     /// Counted among its peer's connections to this listener.
     pub(crate) counted_at: Option<SocketId>,
     /// Where that listener counts it until the handshake is complete.
