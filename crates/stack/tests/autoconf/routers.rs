@@ -381,3 +381,37 @@ fn nothing_that_leaves_is_longer_than_an_advertised_mtu() {
     let longest = sent.take().iter().map(|frame| frame.len() - 14).max();
     assert_eq!(longest, Some(1280));
 }
+
+/// Each gives way to the other when it does not answer; the connection ends all the same.
+#[test]
+fn a_connection_behind_two_silent_routers_ends() {
+    let mut pair = Pair::configured(9, automatic);
+    pair.run_for(SETTLED);
+    for from in ["fe80::2:2", "fe80::2:3"].map(v6) {
+        let router = Advertisement {
+            from,
+            ..Advertisement::new()
+        };
+        pair.inject(HOST, &router.frame());
+    }
+    pair.run_for(Duration::from_secs(2));
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    let config = TcpConfig {
+        syn_retries: 3,
+        ..TcpConfig::default()
+    };
+    let socket = pair.hosts[HOST].connect(remote, config, pair.now);
+    let socket = socket.expect("a route");
+    pair.run_for(Duration::from_secs(9));
+    assert!(
+        pair.hosts[HOST]
+            .info(socket)
+            .is_some_and(|info| info.state == "SYN-SENT")
+    );
+    // Four rounds of three seconds, and a second at most until each change of the route.
+    pair.run_for(Duration::from_secs(7));
+    let closed = pair.hosts[HOST].info(socket).expect("not released");
+    assert_eq!(closed.state, "CLOSED");
+    pair.hosts[HOST].close(socket, pair.now);
+    assert_eq!(pair.hosts[HOST].socket_count(), 0);
+}

@@ -23,7 +23,8 @@ pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
 }
 
 /// Open connections look up their next hop and the link's MTU again. Those that waited for the hop
-/// before may send.
+/// before may send. Rounds of requests without an answer still count: of two routers that are gone, each
+/// gives way to the other.
 pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressing) {
     let Transport {
         sockets,
@@ -37,7 +38,6 @@ pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressin
             && next_hop != connection.next_hop
         {
             connection.next_hop = next_hop;
-            connection.links.unresolved = 0;
             runnable.push(connection);
         }
     }
