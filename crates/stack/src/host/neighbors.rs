@@ -154,7 +154,7 @@ where
         if let Some(connection) = host.transport.sockets.connection_mut(id) {
             // Its route may have changed while it waited.
             if lost.contains(&connection.next_hop) {
-                connection.on_unresolved_next_hop();
+                connection.on_unresolved_next_hop(now);
             }
             host.transport.mark_runnable(id);
         } else if let Some(socket) = host.transport.sockets.udp_mut(id) {

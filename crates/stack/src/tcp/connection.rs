@@ -411,10 +411,11 @@ impl Connection {
     }
 
     /// No request of a round for the next hop's hardware address was answered: a soft error (RFC
-    /// 1122 §4.2.3.9). A connection keeps requesting the address while it has data to send: one
+    /// 1122 §4.2.3.9). A connection keeps requesting the address while it has something to send: one
     /// that is being opened for as many rounds as its SYN has retries, an orphan for as many as it
-    /// has. A half-open connection ends, since its peer will send the SYN again.
-    pub(crate) fn on_unresolved_next_hop(&mut self) {
+    /// has. A half-open connection ends, since its peer will send the SYN again. To any other what
+    /// could not leave is what was lost on the way.
+    pub(crate) fn on_unresolved_next_hop(&mut self, now: Instant) {
         self.path_error = Some(PathError::HostUnreachable);
         self.links.unresolved = self.links.unresolved.saturating_add(1);
         let limit = match self.state {
@@ -424,8 +425,16 @@ impl Connection {
             }
             State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
             State::SynReceived { .. } => 0,
-            _ if self.orphan => ORPHAN_RETRIES,
-            _ => return,
+            _ => {
+                self.liveness.probed(now);
+                if self.send.on_unresolved_next_hop(now) {
+                    self.liveness.wait(now);
+                }
+                if !self.orphan {
+                    return;
+                }
+                ORPHAN_RETRIES
+            }
         };
         if u32::from(self.links.unresolved) > limit.min(254) {
             self.end(CloseReason::Unreachable);

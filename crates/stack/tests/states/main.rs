@@ -6,6 +6,7 @@
 //! | [`opening`] | handshakes, crossing ones too |
 //! | [`closing`] | half-close, both ends at once, linger, orphans, TIME-WAIT |
 //! | [`liveness`] | keepalive and user timeout |
+//! | [`next_hop`] | a next hop that is gone |
 //! | [`validation`] | what a segment must pass, in order (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323) |
 
 #[path = "../pair/mod.rs"]
@@ -23,5 +24,6 @@ mod peer;
 
 mod closing;
 mod liveness;
+mod next_hop;
 mod opening;
 mod validation;

@@ -244,6 +244,23 @@ impl SendHalf {
         }
     }
 
+    /// Nothing can leave, for the hardware address of the next hop is not known. A window probe that is
+    /// due counts as sent. New data has no timeout while nothing is in flight: it is given up after as
+    /// many probes, which take about as long. True if data, or the FIN, waits to be sent.
+    pub(in crate::tcp) fn on_unresolved_next_hop(&mut self, now: Instant) -> bool {
+        if self.window_probe_due() {
+            self.probed_window(now);
+        }
+        let nxt = self.flight.nxt();
+        let waits =
+            nxt < self.stream.buffer.end() || self.stream.fin().is_some_and(|fin| nxt <= fin);
+        if waits && self.flight.segments.is_empty() {
+            let rto = self.flight.rtt.rto();
+            self.persist.get_or_insert_with(|| Persist::new(now, rto));
+        }
+        waits
+    }
+
     /// Accounts for a packet that leaves.
     pub(in crate::tcp) fn note_sent(&mut self, plan: &Plan, now: Instant) {
         let totals = &mut self.totals;
