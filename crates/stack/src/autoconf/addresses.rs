@@ -309,10 +309,13 @@ impl Addresses {
         self.identifiers == Identifiers::Stable && retries < RETRIES
     }
 
-    /// Another host has our hardware address, or our place on the link.
+    /// Another host has our hardware address, or our place on the link. Addresses that have passed
+    /// their test end with the next deadline.
     fn disable(&mut self) {
         self.is_disabled = true;
-        self.all.retain(|one| one.phase == Phase::Duplicate);
+        self.all.retain(|one| !one.is_tentative());
+        let used = self.all.iter_mut().filter(|one| one.is_used());
+        used.for_each(|one| one.valid = Until::At(Instant::ZERO));
     }
 
     /// The address of the network of `prefix` after so many duplicates.

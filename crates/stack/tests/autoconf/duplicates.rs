@@ -156,3 +156,48 @@ fn forged_claims_change_nothing() {
     pair.run_for(SETTLED);
     assert_eq!(pair.hosts[HOST].configuration().duplicates, [ip("fd07::1")]);
 }
+
+/// RFC 4862 §5.4.5: of a host whose link-local address is a duplicate, which is formed of its hardware
+/// address, no other address is used either: not one that had passed its test before.
+#[test]
+fn with_a_duplicate_link_local_address_no_other_is_used() {
+    let mut tried = 0;
+    for seed in 0..40 {
+        let mut pair = Pair::configured(seed, crate::bare);
+        pair.run_for(Duration::from_millis(1));
+        let prefix = crate::ON_LINK | crate::AUTONOMOUS;
+        let advertisement =
+            crate::Advertisement::new().prefix("2001:db8:1::", prefix, crate::HOUR, crate::HOUR);
+        pair.inject(HOST, &advertisement.frame());
+        let link_local = |pair: &Pair| {
+            let mut tentative = pair.hosts[HOST].configuration().tentative.into_iter();
+            tentative.find(|address| matches!(address, std::net::IpAddr::V6(own) if own.is_unicast_link_local()))
+        };
+        // The global one may have passed its test while the link-local one is still tested.
+        let passed = (0..3000).any(|_| {
+            pair.run_for(Duration::from_millis(1));
+            !crate::global(&pair).is_empty() && link_local(&pair).is_some()
+        });
+        if !passed {
+            continue;
+        }
+        tried += 1;
+        let Some(std::net::IpAddr::V6(target)) = link_local(&pair) else {
+            panic!("it is tested")
+        };
+        let message = [
+            &[136, 0, 0, 0, 0x20, 0, 0, 0][..],
+            &target.octets(),
+            &[2, 1, 2, 0, 0, 0, 0, 66],
+        ];
+        let ip = Ip {
+            hop_limit: 255,
+            ..Ip::new(target, v6(ALL_NODES), 58)
+        };
+        let claim = ip.frame(crate::ALL_NODES_MAC, [2, 0, 0, 0, 0, 66], &message.concat());
+        pair.inject(HOST, &claim);
+        pair.run_for(SETTLED);
+        assert_eq!(crate::global(&pair), Vec::<Ipv6Addr>::new(), "seed {seed}");
+    }
+    assert!(tried > 3, "{tried}");
+}
