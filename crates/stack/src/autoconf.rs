@@ -283,14 +283,15 @@ impl Autoconf {
     }
 
     fn schedule(&mut self, now: Instant) {
-        let changes = self.rerouted.map(|last| last + REROUTE_INTERVAL);
+        let changes = self.rerouted.map_or(now, |last| last + REROUTE_INTERVAL);
+        let is_changed = self.changes.any || self.changes.mtu;
         let deadlines = [
             self.addresses.next_deadline(),
             self.groups.next_deadline(),
             self.routers.as_ref().and_then(Routers::next_deadline),
             self.solicitation
                 .next_deadline(self.addresses.has_link_local()),
-            changes.filter(|_| self.changes.any || self.changes.mtu),
+            is_changed.then_some(changes),
         ];
         let next = deadlines.into_iter().flatten().min();
         self.next = next.map(|at| at.max(now));

@@ -26,7 +26,7 @@ fn records(message: &[u8]) -> Vec<(u8, [u8; 16])> {
 }
 
 /// A query for all groups, to be answered within a second.
-fn query(hop_limit: u8, from: &str) -> Vec<u8> {
+pub(crate) fn query(hop_limit: u8, from: &str) -> Vec<u8> {
     let message = [
         &[130, 0, 0, 0, 0x03, 0xe8, 0, 0][..],
         &[0; 16],

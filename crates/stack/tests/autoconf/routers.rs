@@ -4,7 +4,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tautline_base::Bytes;
-use tautline_stack::{Event, TcpConfig, UdpConfig};
+use tautline_stack::{Event, HostConfig, LinkLocal, TcpConfig, UdpConfig};
 
 use crate::pair::{PORT, Pair};
 use crate::{
@@ -414,4 +414,19 @@ fn a_connection_behind_two_silent_routers_ends() {
     assert_eq!(closed.state, "CLOSED");
     pair.hosts[HOST].close(socket, pair.now);
     assert_eq!(pair.hosts[HOST].socket_count(), 0);
+}
+
+/// What an advertisement has changed is made known although a query for groups came right behind it.
+#[test]
+fn a_query_behind_an_advertisement_does_not_defer_it() {
+    let without_address = |config| HostConfig {
+        link_local: LinkLocal::None,
+        ..bare(config)
+    };
+    let mut pair = Pair::configured(1, without_address);
+    pair.run_for(Duration::from_secs(100));
+    pair.inject(HOST, &Advertisement::new().frame());
+    pair.inject(HOST, &crate::multicast::query(1, ROUTER));
+    pair.run_for(Duration::from_secs(2));
+    assert!(pair.events[HOST].contains(&Event::AddressesChanged));
 }
