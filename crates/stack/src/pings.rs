@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use tautline_base::Instant;
 
 use crate::socket::{Event, PathError};
-use crate::wire::icmp::IcmpError;
+use crate::wire::icmp::{ICMP_HEADER, IcmpError};
+use crate::wire::ip_header_len;
 
 /// IP protocol number.
 pub(crate) const ICMPV6: u8 = 58;
@@ -37,6 +38,11 @@ impl Ping {
     pub(crate) fn label(&self) -> [u8; 4] {
         let ([a, b], [c, d]) = (self.identifier.to_be_bytes(), self.sequence.to_be_bytes());
         [a, b, c, d]
+    }
+
+    /// Bytes of its IP packet.
+    pub(crate) fn packet_len(&self) -> usize {
+        ip_header_len(self.to) + ICMP_HEADER + self.data.len()
     }
 
     fn failed(&self, why: PathError) -> Event {
@@ -129,6 +135,12 @@ impl Pings {
     pub(crate) fn on_address_lost(&mut self, address: IpAddr) -> Option<Event> {
         let index = self.pings.iter().position(|ping| ping.from == address)?;
         Some(self.remove(index)?.failed(PathError::HostUnreachable))
+    }
+
+    /// Fails a request that waits and no longer `fits` the link.
+    pub(crate) fn on_link_mtu(&mut self, fits: impl Fn(&Ping) -> bool) -> Option<Event> {
+        let ping = self.take_waiting(|ping| !fits(ping))?;
+        Some(ping.failed(PathError::TooBig))
     }
 
     /// Fails a request that waits for the hardware address of `next_hop`.

@@ -11,9 +11,9 @@ use super::transport::DropStage;
 use crate::pings::{ICMPV6, Ping};
 use crate::socket::{Event, PathError, PingError};
 use crate::trace::Tracer;
-use crate::wire::icmp::{ICMP_HEADER, Message, Problem};
+use crate::wire::Ends;
+use crate::wire::icmp::{Message, Problem};
 use crate::wire::udp::PROTOCOL as UDP;
-use crate::wire::{Ends, ip_header_len};
 
 /// IP protocol numbers.
 const ICMP: u8 = 1;
@@ -63,10 +63,7 @@ where
         }
         let next_hop = addressing.next_hop(to).ok_or(PingError::NoRoute(to))?;
         let from = addressing.source_for(to).ok_or(PingError::NoRoute(to))?;
-        if ip_header_len(to) + ICMP_HEADER + data.len() > self.interface.mtu.of(to) {
-            return Err(PingError::TooLong(data.len()));
-        }
-        self.interface.pings.add(Ping {
+        let ping = Ping {
             from,
             to,
             next_hop,
@@ -75,7 +72,11 @@ where
             tos,
             data: data.into(),
             sent: None,
-        });
+        };
+        if ping.packet_len() > self.interface.mtu.of(to) {
+            return Err(PingError::TooLong(data.len()));
+        }
+        self.interface.pings.add(ping);
         // Asks for the hardware address, if it is unknown.
         if self
             .interface

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_stack::{Event, HostConfig, LinkLocal, TcpConfig, UdpConfig};
+use tautline_testkit::Ip;
 
 use crate::pair::{PORT, Pair};
 use crate::{
@@ -429,4 +430,40 @@ fn a_query_behind_an_advertisement_does_not_defer_it() {
     pair.inject(HOST, &crate::multicast::query(1, ROUTER));
     pair.run_for(Duration::from_secs(2));
     assert!(pair.events[HOST].contains(&Event::AddressesChanged));
+}
+
+/// RFC 4861 §6.3.4: nor does an echo request that waits for a neighbor leave longer than an advertised
+/// MTU.
+#[test]
+fn no_echo_request_is_longer_than_an_advertised_mtu() {
+    let mut pair = Pair::configured(4, automatic);
+    pair.run_for(SETTLED);
+    let (now, host) = (pair.now, &mut pair.hosts[HOST]);
+    let waits = v6("fd07::77");
+    host.ping(waits, (1, 1), &[7; 1400], now)
+        .expect("it fits the link");
+    let sent = watch(&mut pair);
+    let option = [&[5, 1, 0, 0][..], &u32::to_be_bytes(1280)].concat();
+    pair.inject(HOST, &Advertisement::new().option(&option).frame());
+    pair.run_for(Duration::from_millis(10));
+    let answer = [
+        &[136, 0, 0, 0, 0x20, 0, 0, 0][..],
+        &waits.octets(),
+        &[2, 1],
+        &ROUTER_MAC,
+    ]
+    .concat();
+    let ip = Ip {
+        hop_limit: 255,
+        ..Ip::new(waits, v6(crate::ALL_NODES), 58)
+    };
+    pair.inject(HOST, &ip.frame(crate::ALL_NODES_MAC, ROUTER_MAC, &answer));
+    pair.run_for(SETTLED);
+    let longest = sent.take().iter().map(|frame| frame.len() - 14).max();
+    assert!(
+        longest.is_some_and(|longest| longest <= 1280),
+        "{longest:?}"
+    );
+    let failed = |event: &Event| matches!(event, Event::PingFailed { sequence: 1, .. });
+    assert!(pair.events[HOST].iter().any(failed));
 }
