@@ -74,11 +74,15 @@ impl TimeQueue {
     }
 
     /// Drops the entries that do not count, once there are many: each timer that displaced a far deadline
-    /// has left one. What is dropped has been added since the last time, so that an entry costs no more than a
-    /// second look.
+    /// has left one. If that one does not move, it has as many entries, of which one stays. What is
+    /// dropped has been added since the last time, so that an entry costs no more than a second look.
     pub(crate) fn sweep(&mut self, sockets: usize, counts: impl Fn(Instant, SocketId) -> bool) {
         if self.heap.len() > INITIAL_CAPACITY + 4 * sockets {
-            self.heap.retain(|Reverse((at, id))| counts(*at, *id));
+            let mut entries = std::mem::take(&mut self.heap).into_vec();
+            entries.retain(|Reverse((at, id))| counts(*at, *id));
+            entries.sort_unstable();
+            entries.dedup();
+            self.heap = entries.into();
         }
     }
 
@@ -126,6 +130,30 @@ mod tests {
         }
         let last = std::iter::from_fn(|| queue.pop_due(Instant::from_secs(1))).last();
         assert_eq!(last, Some((Instant::from_nanos(99_999), ID)));
+    }
+
+    /// A deadline that does not move has an entry for each timer before it, and all of them count. Each
+    /// entry that is added costs few looks all the same.
+    #[test]
+    fn many_entries_for_one_deadline_do_not_slow_the_others() {
+        const SOCKETS: usize = 10_000;
+        let of = |index| SocketId { index, ..ID };
+        let far = Instant::from_secs(7200);
+        let mut queue = TimeQueue::default();
+        for _ in 0..5 {
+            (0..SOCKETS as u32).for_each(|index| queue.push(far, of(index)));
+        }
+        let looks = std::cell::Cell::new(0);
+        for at in 0..1000 {
+            let at = Instant::from_nanos(at);
+            queue.push(at, of(u32::MAX));
+            queue.sweep(SOCKETS, |entry, _| {
+                looks.set(looks.get() + 1);
+                entry == far || entry == at
+            });
+        }
+        assert!(looks.get() < 10 * SOCKETS, "{} looks", looks.get());
+        assert!(queue.heap.len() < 2 * SOCKETS, "{}", queue.heap.len());
     }
 
     #[test]
