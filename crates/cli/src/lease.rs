@@ -71,7 +71,7 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
                     return Ok(HeldLease {
                         lease,
                         clock,
-                        since: now,
+                        since: client.since().unwrap_or(now),
                         mac,
                     });
                 }

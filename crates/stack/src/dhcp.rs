@@ -158,7 +158,8 @@ struct LeaseInUse {
     timers: Option<Timers>,
     /// When renewal began, and its transaction, once it has.
     renewal: Option<(Instant, u32)>,
-    /// When the latest request was sent.
+    /// When the request for it was sent, and the latest one.
+    since: Instant,
     asked: Instant,
     /// The next request.
     next: Option<Instant>,
@@ -180,6 +181,7 @@ impl LeaseInUse {
             timers,
             lease,
             renewal: None,
+            since: asked,
             asked,
         }
     }
@@ -202,7 +204,7 @@ impl Client {
         }
     }
 
-    /// A client that goes on with a lease that was granted at `since`, in another program perhaps.
+    /// A client that goes on with a lease that began at `since`, in another program perhaps.
     pub fn resume(mac: [u8; 6], seed: u64, lease: Lease, since: Instant) -> Self {
         Self {
             state: State::Bound(LeaseInUse::new(lease, since)),
@@ -214,6 +216,14 @@ impl Client {
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
             State::Bound(held) => Some(&held.lease),
+            State::Selecting(_) | State::Requesting(..) => None,
+        }
+    }
+
+    /// When the lease in use began: with the request for it, not with its acknowledgment.
+    pub fn since(&self) -> Option<Instant> {
+        match &self.state {
+            State::Bound(held) => Some(held.since),
             State::Selecting(_) | State::Requesting(..) => None,
         }
     }

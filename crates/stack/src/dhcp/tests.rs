@@ -190,7 +190,12 @@ fn a_lease_begins_with_its_request() {
     assert!(matches!(client.poll(at(12)), Some(Action::Bound(_))));
     let half = 1800;
     assert_eq!(client.deadline(), Some(at(10 + half)));
+    // Another client goes on with it from when it began.
+    let (lease, since) = (client.lease().cloned(), client.since());
+    let again = Client::resume(MAC, 2, lease.expect("bound"), since.expect("bound"));
+    assert_eq!(again.deadline(), client.deadline());
     let renewal = sent(&mut client, at(2000)).expect("a renewal");
+    assert_eq!(client.since(), Some(at(10)), "it is not renewed yet");
     client.receive(
         &answer_to(renewal.transaction, DhcpMessageType::Ack),
         at(2030),
