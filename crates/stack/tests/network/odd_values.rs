@@ -33,3 +33,28 @@ fn a_pacing_rate_of_zero_is_none() {
         ..TcpConfig::default()
     });
 }
+
+#[test]
+fn parts_of_linux_tcp_take_any_value() {
+    use tautline_base::Bytes;
+    for tick in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+        for charge in [0, 1, 50, 100, 255] {
+            for buffer in [1, 1000, 100_000] {
+                for delay in [Duration::ZERO, Duration::from_millis(40), Duration::MAX] {
+                    arrives(&TcpConfig {
+                        delayed_ack: delay,
+                        delayed_ack_max: delay,
+                        delayed_ack_tick: tick,
+                        quick_acks_from_data: true,
+                        acks_follow_reads: true,
+                        receive_charge: charge,
+                        send_whole_segments: true,
+                        send_buffer: Bytes::new(buffer),
+                        size_on_read: true,
+                        ..TcpConfig::default()
+                    });
+                }
+            }
+        }
+    }
+}

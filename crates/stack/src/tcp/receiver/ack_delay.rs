@@ -54,7 +54,7 @@ impl Bounds {
         if tick == 0 {
             return now + delay;
         }
-        let ticks = now.as_nanos() / tick + delay.as_nanos() as u64 / tick;
+        let ticks = (now.as_nanos() / tick).saturating_add(delay.as_nanos() as u64 / tick);
         Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
     }
 
@@ -152,6 +152,12 @@ mod tests {
         let exact = bounds(ms(300)).deadline(Instant::from_millis(19), ms(40));
         assert_eq!(exact, Instant::from_millis(59));
         on.deadline(Instant::from_nanos(u64::MAX), ms(40));
+        let finest = Bounds {
+            tick: Duration::from_nanos(1),
+            ..on
+        };
+        let never = finest.deadline(Instant::from_secs(1), Duration::MAX);
+        assert_eq!(never, Instant::from_nanos(u64::MAX));
     }
 
     /// Linux `tcp_event_data_recv`: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, gaps
