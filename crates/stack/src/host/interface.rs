@@ -391,7 +391,7 @@ where
     }
 
     /// The hardware address of `next_hop`. If it is unknown, requests it and queues `waiter`, whose peer
-    /// was `heard` then; zero if it has none.
+    /// was `heard` then, which shows that it is reached; zero if it has none.
     pub(super) fn resolve(
         &mut self,
         next_hop: IpAddr,

@@ -125,7 +125,7 @@ where
         let mac = match self.interface.neighbors.last(&next_hop, now) {
             Some(mac) => Some(mac),
             None => {
-                let heard = connection.liveness.heard();
+                let heard = connection.liveness.confirmed();
                 self.interface.resolve(next_hop, Some(id), (heard, now))
             }
         };

@@ -215,6 +215,8 @@ impl Connection {
                 .on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
         }
         let reply = self.complete_open(ack);
+        let len = segment.payload.len() as u64 + u64::from(segment.fin);
+        let is_old = len > 0 && offset + len <= self.receiver.next();
         self.liveness.hear(now);
         let negotiated = self.negotiated.as_ref();
         let window = negotiated.map_or(0, |agreed| agreed.window_of(segment));
@@ -222,6 +224,7 @@ impl Connection {
         self.send.on_peer_alive(self.orphan);
         let una = self.send.flight.una();
         self.process_acknowledgment(ack, segment, now);
+        self.liveness.repeats = is_old && self.send.flight.una() == una;
         if opened || self.send.flight.una() > una {
             let waits = !self.send.flight.segments.is_empty();
             self.liveness.note_progress(waits, now);

@@ -30,6 +30,8 @@ pub(crate) struct Liveness {
     asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
+    /// The last segment was sent again: perhaps nothing of ours reaches the peer.
+    pub(super) repeats: bool,
     /// Time from which a segment outside the window is answered again.
     challenge_from: Instant,
     random: SplitMix64,
@@ -46,6 +48,7 @@ impl Liveness {
             probes: 0,
             asked: Instant::ZERO,
             probe_due: false,
+            repeats: false,
             challenge_from: Instant::ZERO,
             random: SplitMix64::new(seed),
             close: None,
@@ -57,11 +60,21 @@ impl Liveness {
         self.heard = now;
         self.probes = 0;
         self.probe_due = false;
+        self.repeats = false;
     }
 
     /// Time of the last segment from the peer.
-    pub(crate) fn heard(&self) -> Instant {
+    pub(super) fn heard(&self) -> Instant {
         self.heard
+    }
+
+    /// The same if that segment shows that ours arrive (RFC 4861 §7.3.1), else zero.
+    pub(crate) fn confirmed(&self) -> Instant {
+        if self.repeats {
+            Instant::ZERO
+        } else {
+            self.heard
+        }
     }
 
     /// Restarts the keepalive timer, so that a connection idle for long is not probed at once.

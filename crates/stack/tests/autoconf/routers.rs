@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_stack::{Event, HostConfig, LinkLocal, TcpConfig, UdpConfig};
-use tautline_testkit::Ip;
+use tautline_testkit::{ACK, Ip, SYN, Segment, TCP};
 
 use crate::pair::{PORT, Pair};
 use crate::{
@@ -466,4 +466,66 @@ fn no_echo_request_is_longer_than_an_advertised_mtu() {
     );
     let failed = |event: &Event| matches!(event, Event::PingFailed { sequence: 1, .. });
     assert!(pair.events[HOST].iter().any(failed));
+}
+
+/// RFC 4861 §7.3.1: data that a peer sends again shows that nothing of ours reaches it, not that the
+/// router is there. It comes through the other router.
+#[test]
+fn data_that_is_sent_again_does_not_confirm_the_router() {
+    let mut pair = Pair::configured(7, automatic);
+    pair.run_for(SETTLED);
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    let other_mac = [2, 0, 0, 0, 2, 2];
+    for (router, mac) in [(Advertisement::new(), ROUTER_MAC), (other, other_mac)] {
+        let named = router.option(&[&[1, 1][..], &mac].concat());
+        pair.inject(HOST, &named.frame());
+    }
+    let config = TcpConfig::default();
+    pair.hosts[HOST].listen(PORT, config).expect("it is free");
+    let sent = watch(&mut pair);
+    let (far, own) = (v6(FAR), crate::pair::address_v6(HOST));
+    let from_far = |segment: Segment| {
+        let segment = Segment {
+            source_port: 9,
+            destination_port: PORT,
+            window: 60_000,
+            ..segment
+        };
+        Ip::new(far, own, TCP).frame([2, 0, 0, 0, 0, 1], other_mac, &segment.to_bytes())
+    };
+    let is_segment = |frame: &&Vec<u8>| frame[12..14] == [0x86, 0xdd] && frame[20] == TCP;
+    let syn = Segment {
+        flags: SYN,
+        seq: 100,
+        ..Segment::default()
+    };
+    pair.inject(HOST, &from_far(syn));
+    pair.run_for(Duration::from_millis(1));
+    let frames = sent.take();
+    let answer = frames.iter().find(is_segment).expect("a SYN-ACK");
+    let data = Segment {
+        flags: ACK,
+        seq: 101,
+        ack: Segment::from_bytes(&answer[54..], 0).seq.wrapping_add(1),
+        payload: b"data".to_vec(),
+        ..Segment::default()
+    };
+    pair.inject(HOST, &from_far(data.clone()));
+    pair.run_for(Duration::from_secs(62));
+    sent.take();
+    for _ in 0..10 {
+        pair.inject(HOST, &from_far(data.clone()));
+        pair.run_for(Duration::from_secs(1));
+    }
+    let frames = sent.take();
+    let mut ways: Vec<_> = frames
+        .iter()
+        .filter(is_segment)
+        .map(|ack| &ack[..6])
+        .collect();
+    ways.dedup();
+    assert_eq!(ways, [ROUTER_MAC, other_mac]);
 }
