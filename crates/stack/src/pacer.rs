@@ -11,8 +11,9 @@ use tautline_base::{Bytes, Instant, Rate};
 pub struct PacerConfig {
     /// Compensation of lateness. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
-    /// Segments of data at the start of a connection after which the next leaves at once. Default 0;
-    /// Linux 9: it counts the segment itself first (`data_segs_out` in `__tcp_transmit_skb`).
+    /// Segments of data at the start of a connection after which the next leaves at once: the packet
+    /// that has one more is spaced from the next. Default 0; Linux 9: it counts the packet's segments
+    /// first (`data_segs_out` in `__tcp_transmit_skb`).
     pub unpaced: u32,
 }
 
@@ -98,8 +99,9 @@ impl Pacer {
         rate: Rate,
         burst: Bytes,
     ) {
-        if self.unpaced > 0 {
-            self.unpaced = self.unpaced.saturating_sub(segments);
+        let left = self.unpaced.checked_sub(segments);
+        self.unpaced = left.unwrap_or(0);
+        if left.is_some() {
             self.next = self.next.max(at);
             return;
         }
@@ -164,17 +166,24 @@ mod tests {
         }
     }
 
-    /// The tenth is counted before it is spaced from the eleventh.
+    /// The tenth is counted before it is spaced from the eleventh, also as the last of a packet.
     #[test]
     fn linux_lets_the_first_ten_segments_go_at_once() {
-        let mut pacer = Pacer::new(PacerConfig::linux());
-        let now = Instant::from_secs(1);
-        let mut sent = 0;
-        while pacer.next() <= now {
-            pacer.departed(now, (LEN, 1), RATE, Bytes::ZERO);
-            sent += 1;
+        for (segments, packets) in [(1, 10), (2, 5), (3, 4), (10, 1), (44, 1)] {
+            let mut pacer = Pacer::new(PacerConfig::linux());
+            let now = Instant::from_secs(1);
+            let mut sent = 0;
+            while pacer.next() <= now {
+                pacer.departed(
+                    now,
+                    (LEN * u64::from(segments), segments),
+                    RATE,
+                    Bytes::ZERO,
+                );
+                sent += 1;
+            }
+            assert_eq!(sent, packets, "packets of {segments}");
         }
-        assert_eq!(sent, 10, "nine, and the one that is due");
     }
 
     /// The short cut and the division agree on both sides of every border.
