@@ -220,8 +220,9 @@ pub struct TcpConfig {
     pub quick_acks_from_data: bool,
     /// Data that the application has not read yet delays acknowledgments where it narrows the window:
     /// then the second segment is not acknowledged at once, and reading acknowledges more than one
-    /// (Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`). Has an effect with `receive_charge`. Default
-    /// false: every second segment is acknowledged when it arrives.
+    /// (Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`). Without `receive_charge` it narrows none, and
+    /// more than one segment is acknowledged at once. Default false: every second segment is
+    /// acknowledged when it arrives.
     pub acks_follow_reads: bool,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`].
