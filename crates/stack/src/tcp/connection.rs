@@ -423,7 +423,10 @@ impl Connection {
                 self.send.reset_due = false;
                 return;
             }
-            State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
+            State::SynSent | State::SynReceived { listener: None } => {
+                self.liveness.wait(now);
+                self.config.syn_retries
+            }
             State::SynReceived { .. } => 0,
             _ => {
                 self.liveness.probed(now);

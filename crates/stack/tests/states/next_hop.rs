@@ -117,3 +117,16 @@ fn a_host_that_comes_back_gets_what_waited() {
     pair.run_for(Duration::from_secs(5000));
     assert_eq!(pair.state(0, client), Some("ESTABLISHED"));
 }
+
+/// A handshake is limited by its retries and by the user timeout, also one whose SYN cannot leave.
+#[test]
+fn a_user_timeout_ends_a_handshake_whose_syn_cannot_leave() {
+    let mut pair = Pair::new(5);
+    pair.filter = Box::new(|side, _| side == 0);
+    pair.connect(TcpConfig {
+        user_timeout: Some(Duration::from_secs(5)),
+        ..TcpConfig::default()
+    });
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.closed(0), Some(CloseReason::TimedOut));
+}
