@@ -8,7 +8,6 @@ use std::time::Duration;
 use tautline_base::{Frame, Instant, Item, Packet, SegmentId, SocketId};
 use tautline_qdisc::DropReason;
 
-use super::deadlines::ORPHAN_RETRIES;
 use super::ecn::Ecn;
 use super::fast_open::FastOpen;
 use super::liveness::Liveness;
@@ -412,9 +411,9 @@ impl Connection {
 
     /// No request of a round for the next hop's hardware address was answered: a soft error (RFC
     /// 1122 §4.2.3.9). A connection keeps requesting the address while it has something to send: one
-    /// that is being opened for as many rounds as its SYN has retries, an orphan for as many as it
-    /// has. A half-open connection ends, since its peer will send the SYN again. To any other what
-    /// could not leave is what was lost on the way.
+    /// that is being opened for as many rounds as its SYN has retries. A half-open connection ends,
+    /// since its peer will send the SYN again. To any other what could not leave is what was lost on
+    /// the way: its timeouts and probes are limited.
     pub(crate) fn on_unresolved_next_hop(&mut self, now: Instant) {
         self.path_error = Some(PathError::HostUnreachable);
         self.links.unresolved = self.links.unresolved.saturating_add(1);
@@ -433,10 +432,7 @@ impl Connection {
                 if self.send.on_unresolved_next_hop(now) {
                     self.liveness.wait(now);
                 }
-                if !self.orphan {
-                    return;
-                }
-                ORPHAN_RETRIES
+                return;
             }
         };
         if u32::from(self.links.unresolved) > limit.min(254) {

@@ -10,7 +10,7 @@ use crate::socket::CloseReason;
 
 /// Limit on timeouts of an orphan's segment, and on its probes of a closed window even if the peer
 /// answers (Linux `tcp_orphan_retries`): else the peer could keep an abandoned connection forever.
-pub(super) const ORPHAN_RETRIES: u32 = 8;
+const ORPHAN_RETRIES: u32 = 8;
 
 impl Connection {
     /// The earliest deadline.

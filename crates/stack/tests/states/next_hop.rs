@@ -130,3 +130,28 @@ fn a_user_timeout_ends_a_handshake_whose_syn_cannot_leave() {
     pair.run_for(Duration::from_secs(10));
     assert_eq!(pair.closed(0), Some(CloseReason::TimedOut));
 }
+
+/// A host that comes back after a minute gets what a closed socket has left, whether it was in flight or
+/// could not leave. One that does not come back frees the connections all the same.
+#[test]
+fn a_closed_connection_outlives_a_minute_without_a_next_hop() {
+    for comes_back in [true, false] {
+        let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+        let other = pair.connect(TcpConfig::default());
+        pair.run_for(Duration::from_secs(61));
+        pair.filter = Box::new(|side, _| side == 0);
+        for (socket, pause) in [(other, 20), (client, 60)] {
+            pair.hosts[0].send(socket, b"data").expect("open");
+            pair.hosts[0].close(socket, pair.now);
+            pair.run_for(Duration::from_secs(pause));
+        }
+        if comes_back {
+            pair.filter = Box::new(|_, _| true);
+            pair.run_for(Duration::from_secs(60));
+            assert_eq!(pair.read(1, server).0, b"data");
+        } else {
+            pair.run_for(Duration::from_secs(200));
+            assert_eq!(pair.hosts[0].socket_count(), 0);
+        }
+    }
+}
