@@ -175,6 +175,18 @@ impl Sockets {
         })
     }
 
+    /// All datagram sockets.
+    pub(crate) fn udp_sockets_mut(&mut self) -> impl Iterator<Item = &mut UdpSocket> {
+        let tenants = self
+            .slots
+            .iter_mut()
+            .filter_map(|slot| slot.tenant.as_mut());
+        tenants.filter_map(|tenant| match tenant {
+            Socket::Udp(socket) => Some(&mut **socket),
+            _ => None,
+        })
+    }
+
     /// The connection `id` names.
     pub(crate) fn connection(&self, id: SocketId) -> Option<&Connection> {
         match self.tenant(id)? {

@@ -246,6 +246,11 @@ impl UdpSocket {
         }
     }
 
+    /// Datagrams wait for their next hop.
+    pub(crate) fn has_aside(&self) -> bool {
+        self.aside.len() > 0
+    }
+
     /// A next hop may have resolved.
     pub(crate) fn try_again(&mut self) {
         self.retry = self.aside.len();

@@ -529,3 +529,33 @@ fn data_that_is_sent_again_does_not_confirm_the_router() {
     ways.dedup();
     assert_eq!(ways, [ROUTER_MAC, other_mac]);
 }
+
+/// A datagram that waits for a router which leaves takes another one's way.
+#[test]
+fn a_datagram_that_waits_for_a_router_takes_another_once_it_leaves() {
+    let mut pair = Pair::configured(8, automatic);
+    pair.run_for(SETTLED);
+    let leaving = Advertisement::new();
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    let named = other.option(&[1, 1, 2, 0, 0, 0, 2, 2]);
+    pair.inject(HOST, &leaving.frame());
+    pair.inject(HOST, &named.frame());
+    pair.run_for(Duration::from_secs(2));
+    let host = &mut pair.hosts[HOST];
+    let local = "[::]:0".parse::<SocketAddr>().expect("an address");
+    let socket = host.udp().bind(local, UdpConfig::default()).expect("free");
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    assert_eq!(host.udp().send_to(socket, b"far", Some(remote)), Ok(()));
+    pair.run_for(Duration::from_millis(100));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..leaving
+    };
+    pair.inject(HOST, &leaves.frame());
+    pair.run_for(Duration::from_secs(10));
+    let info = pair.hosts[HOST].udp().info(socket).expect("open");
+    assert_eq!((info.sent, info.unresolved), (1, 0));
+}

@@ -23,8 +23,8 @@ pub(in crate::host) fn abandon(transport: &mut Transport, address: IpAddr) {
 }
 
 /// Open connections look up their next hop and the link's MTU again. Those that waited for the hop
-/// before may send. Rounds of requests without an answer still count: of two routers that are gone, each
-/// gives way to the other.
+/// before may send, and so may datagrams. Rounds of requests without an answer still count: of two
+/// routers that are gone, each gives way to the other.
 pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressing) {
     let Transport {
         sockets,
@@ -40,6 +40,10 @@ pub(in crate::host) fn reroute(transport: &mut Transport, addressing: &Addressin
             connection.next_hop = next_hop;
             runnable.push(connection);
         }
+    }
+    for socket in sockets.udp_sockets_mut().filter(|one| one.has_aside()) {
+        socket.try_again();
+        runnable.add(socket.id, &mut socket.links.queued);
     }
 }
 
