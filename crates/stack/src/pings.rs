@@ -84,6 +84,12 @@ impl Pings {
         self.waiting > 0
     }
 
+    /// Next hops of those that are not sent yet.
+    pub(crate) fn waited_for(&self) -> Vec<IpAddr> {
+        let waiting = self.pings.iter().filter(|ping| ping.sent.is_none());
+        waiting.map(|ping| ping.next_hop).collect()
+    }
+
     /// Takes the oldest that is not sent yet and is `wanted`.
     pub(crate) fn take_waiting(&mut self, wanted: impl Fn(&Ping) -> bool) -> Option<Ping> {
         if self.waiting == 0 {

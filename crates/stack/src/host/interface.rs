@@ -493,6 +493,14 @@ where
         });
     }
 
+    /// Asks for the next hops of echo requests that found too many neighbors asked for.
+    pub(super) fn resolve_pings(&mut self, now: Instant) {
+        for next_hop in self.pings.waited_for() {
+            self.resolve(next_hop, None, (Instant::ZERO, now));
+        }
+        self.send_pings(now);
+    }
+
     /// Sends the echo requests whose next hop is known now.
     pub(super) fn send_pings(&mut self, now: Instant) {
         if !self.pings.any_waiting() {

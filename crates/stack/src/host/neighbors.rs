@@ -170,6 +170,8 @@ where
             host.transport.events.push_back(event);
         }
     }
+    host.interface.resolve_pings(now);
+    host.settle_drops(DropStage::Later, now);
 }
 
 /// The address that the sender of `message` has, or probes for; a solicitation from another address

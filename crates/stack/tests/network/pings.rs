@@ -1,9 +1,9 @@
 //! Echo requests of ours (RFC 792, RFC 4443 §4.1).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tautline_stack::{Event, PathError, PingError};
+use tautline_stack::{Event, PathError, PingError, UdpConfig};
 
 use crate::pair::{Pair, address, address_v6};
 
@@ -83,4 +83,26 @@ fn a_bad_ping_is_refused_in_words() {
     );
     assert_eq!(ping("10.7.0.2", 70_000), Err(PingError::TooLong(70_000)));
     assert_eq!(ping("fd07::2", 8), Ok(()));
+}
+
+/// While too many neighbors are asked for, an echo request waits for its turn; it is answered in the end.
+#[test]
+fn a_ping_among_many_that_nobody_answers_is_sent_in_the_end() {
+    let mut pair = Pair::new(7);
+    let here = SocketAddr::new(address_v6(0).into(), 9);
+    let socket = pair.hosts[0].udp().bind(here, UdpConfig::default());
+    let socket = socket.expect("the port is free");
+    for absent in 0..600u16 {
+        let to = Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 1, absent);
+        let to = Some(SocketAddr::new(to.into(), 9));
+        let mut udp = pair.hosts[0].udp();
+        udp.send_to(socket, b"", to).expect("it fits");
+        let _ = pair.hosts[0].poll(pair.now);
+    }
+    pair.hosts[0]
+        .ping(address_v6(1), (9, 1), b"data", pair.now)
+        .expect("the address is good");
+    pair.run_for(Duration::from_secs(10));
+    let answered = |event: &Event| matches!(event, Event::Pong { .. });
+    assert!(pair.events[0].iter().any(answered), "{:?}", pair.events[0]);
 }
