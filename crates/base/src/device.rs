@@ -10,6 +10,9 @@ use crate::headers::{ETHERNET_HEADER, Medium, VLAN_TAG};
 use crate::packet::Packet;
 use crate::time::Instant;
 
+/// The bytes of a received packet that the host keeps: [`Device::keep`].
+pub type KeptPacket = Box<dyn AsRef<[u8]> + Send>;
+
 /// A network device: AF_XDP socket, TAP, simulated NIC.
 ///
 /// Transmit: *permission first, work second*. A caller of [`put`](Self::put) has seen
@@ -17,7 +20,7 @@ use crate::time::Instant;
 /// `reap` or `reset` returns it; it loses none.
 ///
 /// Receive: the device lends a frame; the caller reads it and returns it with
-/// [`recycle`](Self::recycle).
+/// [`recycle`](Self::recycle), or [keeps](Self::keep) the packet if the device can.
 pub trait Device {
     /// The buffers of this device's packets.
     type Frame: Frame;
@@ -78,6 +81,18 @@ pub trait Device {
 
     /// Returns a received frame for reuse.
     fn recycle(&mut self, frame: Self::Frame);
+
+    /// A received packet of several segments in memory for the caller to keep, at least half of which the
+    /// packet fills. The device may reuse it once the caller drops it.
+    ///
+    /// # Errors
+    /// The packet, whose frame must be recycled: the device has no such memory (the default).
+    fn keep(
+        &mut self,
+        received: Received<Self::Frame>,
+    ) -> Result<KeptPacket, Received<Self::Frame>> {
+        Err(received)
+    }
 
     /// True once the device will never work again: its interface was removed. May cost a system
     /// call. Default false.
@@ -152,6 +167,13 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn recycle(&mut self, frame: Self::Frame) {
         (**self).recycle(frame);
+    }
+
+    fn keep(
+        &mut self,
+        received: Received<Self::Frame>,
+    ) -> Result<KeptPacket, Received<Self::Frame>> {
+        (**self).keep(received)
     }
 
     fn is_gone(&mut self) -> bool {

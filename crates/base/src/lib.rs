@@ -40,7 +40,7 @@ pub mod units;
 pub mod wake;
 
 pub use config_error::ConfigError;
-pub use device::{Device, Offload, Received, Tso};
+pub use device::{Device, KeptPacket, Offload, Received, Tso};
 pub use drops::{DropReason, Drops};
 pub use frame::{Frame, HeapFrame};
 pub use hash_key::HashKey;

@@ -1,4 +1,4 @@
-//! Owned buffers are sent without a copy, and received data are lent.
+//! Owned buffers are sent without a copy, and received data are lent, or taken with the packet they came in.
 
 #[expect(dead_code, reason = "of what tests share, these need little")]
 mod pair;
@@ -134,4 +134,109 @@ fn an_owned_buffer_is_dropped_with_its_connection() {
     pair.hosts[0].abort(client).expect("open");
     pair.run_for(Duration::from_secs(1));
     assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+/// The ways to read: [`Recv::Data`] of each, appended to `all`.
+fn read_some(
+    pair: &mut Pair,
+    server: SocketId,
+    way: usize,
+    most: usize,
+    all: &mut Vec<u8>,
+) -> usize {
+    let host = &mut pair.hosts[1];
+    let mut out = vec![0; most];
+    match way {
+        0 => match host.recv(server, &mut out) {
+            Ok(Recv::Data(count)) => {
+                all.extend(&out[..count]);
+                0
+            }
+            _ => 0,
+        },
+        1 => {
+            let mut socket = host.tcp(server).expect("the socket exists");
+            let peeked = socket.peek(&mut out);
+            let lent = socket.recv_with(|lent| {
+                let part = &lent[..lent.len().min(most)];
+                if let Ok(Recv::Data(count)) = peeked {
+                    let both = part.len().min(count);
+                    assert_eq!(out[..both], part[..both], "a peek shows what is read");
+                }
+                all.extend(part);
+                part.len()
+            });
+            assert!(lent.is_ok());
+            0
+        }
+        _ => {
+            let mut socket = host.tcp(server).expect("the socket exists");
+            let owned = socket.recv_owned(|len| len <= most * 16).expect("open");
+            all.extend(owned.iter().flatten());
+            owned.map_or(0, |owned| owned.len())
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Large packets that are kept, among others that are copied, with losses; every way to read shows
+    /// the stream.
+    #[test]
+    fn kept_packets_are_read_in_order(
+        steps in prop::collection::vec((1usize..40_000, 0usize..3, 1usize..6000), 1..40),
+        loses_one_in in 8usize..60,
+    ) {
+        let mut pair = Pair::large(1);
+        for host in &mut pair.hosts {
+            host.device_mut().whole = true;
+        }
+        let (client, server) = pair.open(TcpConfig::default());
+        let mut frames = 0;
+        pair.filter = Box::new(move |side, _| {
+            frames += 1;
+            side == 1 || frames % loses_one_in != 0
+        });
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        for (len, way, most) in &steps {
+            let data: Vec<u8> = (sent.len()..sent.len() + len).map(|at| (at % 251) as u8).collect();
+            let taken = pair.hosts[0].send(client, &data).expect("open");
+            sent.extend(&data[..taken]);
+            pair.run_for(Duration::from_millis(3));
+            read_some(&mut pair, server, *way, *most, &mut received);
+        }
+        for _ in 0..200 {
+            pair.run_for(Duration::from_secs(1));
+            for (_, way, most) in &steps {
+                read_some(&mut pair, server, *way, *most, &mut received);
+            }
+            received.extend(read_lent(&mut pair, server, usize::MAX));
+            if received.len() == sent.len() {
+                break;
+            }
+        }
+        prop_assert!(received == sent, "{} of {} bytes", received.len(), sent.len());
+    }
+}
+
+/// Large packets need no copy, also behind one that was read in part.
+#[test]
+fn a_large_packet_is_taken_with_its_memory() {
+    let mut pair = Pair::large(1);
+    for host in &mut pair.hosts {
+        host.device_mut().whole = true;
+    }
+    let (client, server) = pair.open(TcpConfig::default());
+    let data: Vec<u8> = (0..400_000).map(|at| (at % 251) as u8).collect();
+    let (mut sent, mut all, mut owned) = (0, Vec::new(), 0);
+    while all.len() < data.len() {
+        sent += pair.hosts[0].send(client, &data[sent..]).expect("open");
+        pair.run_for(Duration::from_millis(3));
+        for way in [2, 0] {
+            owned += read_some(&mut pair, server, way, 4000, &mut all);
+        }
+    }
+    assert!(all == data);
+    assert!(owned > data.len() / 4, "{owned} of {} bytes", data.len());
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Received, Segmentation, Tso,
+    Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Packet, Received, Segmentation,
+    Tso,
 };
 
 /// A device that completes every packet at once, keeps a copy of each frame sent and receives the
@@ -32,6 +33,9 @@ pub struct MemoryDevice {
     /// Limits of packets of several segments, which leave as their segments, cut by the plain
     /// [`Segmentation`]. Default `None`: it takes none.
     pub tso: Option<Tso>,
+    /// Such packets leave whole, their checksums unfinished, and arrive so, in memory to
+    /// [keep](Device::keep). Default false.
+    pub whole: bool,
     /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,
     /// Frames to be received, oldest first.
@@ -56,6 +60,7 @@ impl Default for MemoryDevice {
             announces: false,
             stuck: false,
             tso: None,
+            whole: false,
             sent: VecDeque::new(),
             arrived: VecDeque::new(),
             done: Vec::new(),
@@ -87,7 +92,7 @@ impl Device for MemoryDevice {
     }
 
     fn put(&mut self, mut packet: Packet<HeapFrame>, _now: Instant) {
-        if packet.segments() == 1 {
+        if packet.segments() == 1 || self.whole {
             packet.complete();
             self.sent.push_back(packet.bytes().to_vec());
         } else {
@@ -123,7 +128,17 @@ impl Device for MemoryDevice {
         let bytes = self.arrived.pop_front()?;
         let mut frame = HeapFrame::with_len(bytes.len());
         frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-        Some(Received::new(frame, 0, bytes.len() as u32))
+        let mut received = Received::new(frame, 0, bytes.len() as u32);
+        received.offload.checksum_known = self.whole;
+        Some(received)
+    }
+
+    fn keep(&mut self, received: Received<HeapFrame>) -> Result<KeptPacket, Received<HeapFrame>> {
+        if self.whole {
+            Ok(Box::new(received.bytes().to_vec()))
+        } else {
+            Err(received)
+        }
     }
 
     fn recycle(&mut self, _frame: HeapFrame) {}

@@ -1,7 +1,9 @@
 //! Arriving frames: parse, demultiplex, deliver. Malformed, foreign and unsolicited frames are
 //! counted and dropped.
 
-use tautline_base::{Device, Instant, Medium, Offload, Packet, Qdisc, Received, SocketId};
+use tautline_base::{
+    Device, Instant, KeptPacket, Medium, Offload, Packet, Qdisc, Received, SocketId,
+};
 use tautline_bql::Limit;
 
 use super::Host;
@@ -13,6 +15,17 @@ use crate::wire::{self, Ends, Mac, Malformed, Parsed, Segment};
 
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
+/// Bytes of a packet from which it is kept.
+const LEAST_KEPT: u32 = 8 << 10;
+
+/// The owner of a packet that is kept.
+struct Kept(KeptPacket);
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -29,11 +42,31 @@ where
             let Some(received) = self.device_mut().receive(now) else {
                 return taken;
             };
-            self.receive_frame(received.bytes(), received.offload, now);
-            let Received { frame, .. } = received;
-            self.device_mut().recycle(frame);
+            self.receive_one(received, now);
         }
         RECEIVE_BUDGET
+    }
+
+    /// Receives a frame from the device, or a large packet in memory to keep: its payload then needs no
+    /// copy.
+    fn receive_one(&mut self, received: Received<D::Frame>, now: Instant) {
+        let offload = received.offload;
+        let is_large = received.len >= LEAST_KEPT && !offload.zeros;
+        let received = if is_large {
+            self.device_mut().keep(received)
+        } else {
+            Err(received)
+        };
+        match received {
+            Ok(kept) => {
+                let kept = bytes::Bytes::from_owner(Kept(kept));
+                self.receive_frame(&kept, (offload, Some(&kept)), now);
+            }
+            Err(received) => {
+                self.receive_frame(received.bytes(), (offload, None), now);
+                self.device_mut().recycle(received.frame);
+            }
+        }
     }
 
     /// Whether SYNs flood the host: half of the latest 64 frames were SYNs that listeners keep no
@@ -45,11 +78,16 @@ where
 
     /// Receives one frame from memory, in the format of the device's [medium](Device::medium).
     pub fn deliver(&mut self, frame: &[u8], now: Instant) {
-        self.receive_frame(frame, Offload::default(), now);
+        self.receive_frame(frame, (Offload::default(), None), now);
     }
 
-    /// Receives one frame, or several that the device merged.
-    fn receive_frame(&mut self, frame: &[u8], offload: Offload, now: Instant) {
+    /// Receives one frame, or several that the device merged; their memory, if it may be kept.
+    fn receive_frame(
+        &mut self,
+        frame: &[u8],
+        (offload, kept): (Offload, Option<&bytes::Bytes>),
+        now: Instant,
+    ) {
         let now = self.advance_clock(now);
         self.interface.stats.frames_in += 1;
         self.interface.trace_received(now, frame);
@@ -58,10 +96,15 @@ where
             Medium::Ethernet => wire::parse_plain(frame, vlan, offload),
             Medium::Ip => wire::parse_plain_ip(frame, offload),
         };
-        if let Some((ends, segment)) = plain {
+        if let Some((ends, mut segment)) = plain {
+            segment.kept = kept;
             self.on_tcp(&ends, &segment, frame, now);
         } else {
             match wire::parse_over(medium, frame, vlan, offload) {
+                Ok(Parsed::Tcp { ends, mut segment }) => {
+                    segment.kept = kept;
+                    self.on_tcp(&ends, &segment, frame, now);
+                }
                 Ok(parsed) => self.dispatch(frame, parsed, now),
                 Err(Malformed::Header) => self.interface.stats.malformed += 1,
                 Err(Malformed::Checksum) => self.interface.stats.bad_checksum += 1,

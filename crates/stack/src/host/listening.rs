@@ -228,6 +228,7 @@ fn redeemed_syn(segment: &Segment<'_>, mss: u16) -> Segment<'static> {
         fast_open: None,
         codepoint: Ecn::NotEct,
         payload: &[],
+        kept: None,
         ..*segment
     }
 }

@@ -86,6 +86,27 @@ impl<'a> TcpSocket<'a> {
         self.transport.read(self.id, Reading::Lent(&mut read))
     }
 
+    /// Takes the next bytes without a copy if the receive buffer keeps them in the memory they arrived in,
+    /// and their number `fits`: the rest of a packet of many segments, on a device that has
+    /// memory [to keep](tautline_base::Device::keep). `None` otherwise: [`recv`](crate::Host::recv) reads
+    /// what there is. The packet's memory is held until all of the result is dropped; it no longer counts
+    /// as the host's.
+    ///
+    /// # Errors
+    /// As [`recv`](crate::Host::recv).
+    pub fn recv_owned(
+        &mut self,
+        mut fits: impl FnMut(usize) -> bool,
+    ) -> Result<Option<bytes::Bytes>, SocketError> {
+        let mut packet = None;
+        let mut take = |kept: &bytes::Bytes| {
+            packet = fits(kept.len()).then(|| kept.clone());
+            packet.is_some()
+        };
+        self.transport.read(self.id, Reading::Kept(&mut take))?;
+        Ok(packet)
+    }
+
     /// Closes the receiving half (`SHUT_RD`): a read returns the end of the stream once all that
     /// has arrived is read. As on Linux the peer is not notified. While the sending half is open,
     /// what arrives is acknowledged and can still be read; after that it resets the connection (RFC

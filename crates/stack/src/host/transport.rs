@@ -157,6 +157,9 @@ impl Transport {
         let connection = self.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
         let read = connection.read(how)?;
+        if read == Recv::Data(0) {
+            return Ok(read);
+        }
         // Reading may have opened the window.
         self.runnable.push(connection);
         self.charge_if_changed(id);

@@ -105,6 +105,8 @@ pub(crate) enum Reading<'a> {
     Copied { out: &'a mut [u8], stays: bool },
     /// In place. Returns how many bytes are consumed.
     Lent(&'a mut dyn FnMut(&[u8]) -> usize),
+    /// A packet with the memory that it arrived in, if it is kept. Returns whether it is consumed.
+    Kept(&'a mut dyn FnMut(&bytes::Bytes) -> bool),
 }
 
 /// Limits that the host's memory puts on a connection.
@@ -329,6 +331,11 @@ impl Connection {
                 let lent = self.receiver.readable_bytes();
                 let count = (!lent.is_empty()).then(|| read(lent).min(lent.len()));
                 (count, false)
+            }
+            Reading::Kept(take) => {
+                let kept = self.receiver.kept_bytes().filter(|kept| take(kept));
+                let count = kept.map_or(0, |kept| kept.len());
+                (Some(count), count == 0)
             }
         };
         let Some(count) = count else {

@@ -9,7 +9,7 @@ use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
 use super::prediction::NextData;
-use super::receiver::{Acknowledgment, Bounds, QUICK_ACKS};
+use super::receiver::{Acknowledgment, Bounds, Incoming, QUICK_ACKS};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
 use crate::seq;
@@ -477,7 +477,7 @@ impl Connection {
         let rule = self.config.ack_compression.filter(|_| sack && is_ahead);
         let srtt = self.send.flight.rtt.srtt();
         let compression = rule.map(|rule| self.receiver.compression(rule, srtt, now));
-        let payload = (segment.payload, segment.size as u64);
+        let payload = Incoming::of(segment);
         let by = (bounds.deadline(now, delay), compression);
         let accepted = self.receiver.accept(offset, payload, segment.fin, by);
         self.pending.readable |= accepted.wakes_reader;

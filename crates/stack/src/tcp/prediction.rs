@@ -8,7 +8,7 @@ use tautline_base::Instant;
 use super::connection::{Connection, Handshake};
 use super::input::Reply;
 use super::negotiated::Age;
-use super::receiver::{Acknowledgment, Bounds};
+use super::receiver::{Acknowledgment, Bounds, Incoming};
 use super::state::State;
 use crate::seq;
 use crate::wire::Segment;
@@ -77,8 +77,8 @@ impl<'a, 'b> NextData<'a, 'b> {
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;
         let before = (receiver.memory(), receiver.acks.owed());
-        let payload = (segment.payload, segment.size as u64);
-        connection.pending.readable |= receiver.accept_next(payload, bounds.deadline(now, delay));
+        let deadline = bounds.deadline(now, delay);
+        connection.pending.readable |= receiver.accept_next(Incoming::of(segment), deadline);
         reply(connection, before)
     }
 }
@@ -167,6 +167,7 @@ pub(super) mod tests {
             fast_open: None,
             codepoint: Ecn::NotEct,
             payload,
+            kept: None,
             size: payload.len(),
         }
     }

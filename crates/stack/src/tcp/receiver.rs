@@ -29,7 +29,7 @@ use self::window::ReceiveWindow;
 use super::info::TcpInfo;
 use crate::config::AckCompression;
 use crate::ranges::RangeSet;
-use crate::wire::SACK_BLOCKS;
+use crate::wire::{SACK_BLOCKS, Segment};
 
 /// Separate holes we keep track of. Beyond it a segment that would create another is refused:
 /// memory and time stay bounded when a peer sends every second byte.
@@ -102,6 +102,28 @@ pub(super) struct ReceiveTotals {
     pub(super) data_segments_in: u64,
     /// Time at which payload last arrived, if ever.
     pub(super) data_received_at: Instant,
+}
+
+/// The payload of a segment, or of several that were merged.
+#[derive(Debug)]
+pub(super) struct Incoming<'a> {
+    bytes: &'a [u8],
+    /// The same in memory to keep.
+    kept: Option<bytes::Bytes>,
+    /// Bytes per segment.
+    size: u64,
+}
+
+impl<'a> Incoming<'a> {
+    /// The payload of `segment`.
+    #[inline]
+    pub(super) fn of(segment: &Segment<'a>) -> Self {
+        Self {
+            bytes: segment.payload,
+            kept: segment.kept.map(|packet| packet.slice_ref(segment.payload)),
+            size: segment.size as u64,
+        }
+    }
 }
 
 /// The result of [`Receiver::accept`].
@@ -341,18 +363,18 @@ impl Receiver {
         }
     }
 
-    /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. `size`: bytes per
-    /// segment if receive offload merged several. An acknowledgment may be delayed until
-    /// `deadline`; for segments out of order, within the bounds of `compression`.
+    /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. An acknowledgment may be
+    /// delayed until `deadline`; for segments out of order, within the bounds of `compression`.
     pub(super) fn accept(
         &mut self,
         offset: u64,
-        (payload, size): (&[u8], u64),
+        payload: Incoming<'_>,
         fin: bool,
         (deadline, compression): (Instant, Option<Compression>),
     ) -> Accepted {
         let (before, next) = (self.data_end(), self.next);
-        let end = offset + payload.len() as u64;
+        let len = payload.bytes.len() as u64;
+        let end = offset + len;
         // A FIN below what was received in order contradicts what the peer sent before.
         if fin && (self.next..=self.edge()).contains(&end) && self.fin.is_none() {
             self.fin = NonZeroU64::new(end);
@@ -365,11 +387,13 @@ impl Receiver {
         let crowds = self.crowds(&range);
         self.keep_until = deadline + KEEP;
         let charged = self.charged();
-        if self.window.open_by(payload.len() as u64, size, charged) {
+        if self.window.open_by(len, payload.size, charged) {
             self.acks.acknowledge_next();
         }
         if !range.is_empty() && (in_order || self.out_of_order() < MAX_RANGES) {
-            self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
+            let kept = payload.kept.filter(|_| range == (offset..end));
+            let fresh = &payload.bytes[(offset.max(self.next) - offset) as usize..];
+            self.store(range, fresh, kept);
         }
         let filled_gap = self.advance();
         if self.next > next {
@@ -378,7 +402,7 @@ impl Receiver {
         if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.compress(compression)
         {
             // At once for anything but plain in-order data, else every second segment.
-            let plain = in_order && !filled_gap && !fin && !payload.is_empty();
+            let plain = in_order && !filled_gap && !fin && len > 0;
             self.acks.owe(!plain || self.owes_at_once(), deadline);
         }
         self.totals.bytes_received += self.next - next;
@@ -403,17 +427,19 @@ impl Receiver {
     /// [`accept`](Self::accept) for payload that [can be taken](Self::takes_next), at the next offset.
     /// True if the application waits for it.
     #[inline]
-    pub(super) fn accept_next(&mut self, (payload, size): (&[u8], u64), deadline: Instant) -> bool {
+    pub(super) fn accept_next(&mut self, payload: Incoming<'_>, deadline: Instant) -> bool {
+        let len = payload.bytes.len() as u64;
         self.keep_until = deadline + KEEP;
         let charged = self.charged();
-        if self.window.open_by(payload.len() as u64, size, charged) {
+        if self.window.open_by(len, payload.size, charged) {
             self.acks.acknowledge_next();
         }
-        self.bytes.write(self.next, payload);
-        self.next += payload.len() as u64;
+        self.bytes
+            .write_or_keep(self.next, payload.bytes, payload.kept);
+        self.next += len;
         self.acks.on_progress();
         self.acks.owe(self.owes_at_once(), deadline);
-        self.totals.bytes_received += payload.len() as u64;
+        self.totals.bytes_received += len;
         self.wake_reader()
     }
 
@@ -438,8 +464,8 @@ impl Receiver {
         !self.is_without_holes() || self.duplicate.is_some()
     }
 
-    /// Writes the bytes of `range` that are not yet there.
-    fn store(&mut self, range: Range<u64>, bytes: &[u8]) {
+    /// Writes the bytes of `range` that are not yet there, or keeps them.
+    fn store(&mut self, range: Range<u64>, bytes: &[u8], kept: Option<bytes::Bytes>) {
         let in_sequence = range.start == self.next && self.is_without_holes();
         let Self {
             bytes: pages,
@@ -449,7 +475,8 @@ impl Receiver {
         } = self;
         if in_sequence {
             // The common case: the next bytes of the stream, nothing beyond them.
-            pages.write(range.start, &bytes[..(range.end - range.start) as usize]);
+            let bytes = &bytes[..(range.end - range.start) as usize];
+            pages.write_or_keep(range.start, bytes, kept);
             *next = range.end;
             return;
         }
@@ -522,8 +549,13 @@ impl Receiver {
 
     /// The next bytes where they are: all, or as many as are in one place.
     pub(super) fn readable_bytes(&self) -> &[u8] {
-        let bytes = self.bytes.page_from(self.read);
+        let bytes = self.bytes.part_from(self.read);
         &bytes[..bytes.len().min(self.readable())]
+    }
+
+    /// The next bytes with the memory they arrived in, if that is kept.
+    pub(super) fn kept_bytes(&self) -> Option<bytes::Bytes> {
+        self.bytes.kept_from(self.read)
     }
 
     /// The application has read `count` bytes, at most all.

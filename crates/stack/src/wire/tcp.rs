@@ -56,6 +56,8 @@ pub(crate) struct Segment<'a> {
     /// The ECN field of the packet it came in.
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
+    /// The memory of the payload, if the receiver may keep it.
+    pub(crate) kept: Option<&'a bytes::Bytes>,
     /// Payload bytes of each segment but perhaps the last, if several were merged.
     pub(crate) size: usize,
 }
@@ -127,6 +129,7 @@ pub(super) fn parse_any<'a>(
         fast_open: if syn { fast_open(header) } else { None },
         codepoint,
         payload,
+        kept: None,
         size: size_in(offload, payload),
     };
     let mut rest = header;
@@ -241,6 +244,7 @@ pub(super) fn parse_plain<'a>(
         fast_open: None,
         codepoint,
         payload,
+        kept: None,
         size: size_in(offload, payload),
     })
 }

@@ -129,24 +129,30 @@ impl Pair {
     /// A pair with an established connection: side 0 connected to side 1.
     pub fn connected(seed: u64, config: TcpConfig) -> (Self, SocketId, SocketId) {
         let mut pair = Self::new(seed);
-        pair.hosts[1]
+        let (client, server) = pair.open(config);
+        (pair, client, server)
+    }
+
+    /// Connects side 0 to side 1.
+    pub fn open(&mut self, config: TcpConfig) -> (SocketId, SocketId) {
+        self.hosts[1]
             .listen(PORT, config.clone())
             .expect("the port is free");
-        let client = pair.connect(config);
-        pair.run_for(DELAY * 8);
+        let client = self.connect(config);
+        self.run_for(DELAY * 8);
         assert!(
-            pair.events[0].contains(&Event::Connected(client)),
+            self.events[0].contains(&Event::Connected(client)),
             "{:?}",
-            pair.events
+            self.events
         );
-        let server = pair.events[1]
+        let server = self.events[1]
             .iter()
             .find_map(|event| match event {
                 Event::Accepted { socket, .. } => Some(*socket),
                 _ => None,
             })
             .expect("accepted");
-        (pair, client, server)
+        (client, server)
     }
 
     pub fn connect(&mut self, config: TcpConfig) -> SocketId {

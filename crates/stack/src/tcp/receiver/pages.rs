@@ -1,8 +1,9 @@
 //! [`Pages`]: the bytes of a stream by offset, stored in pages, so that memory follows the number
-//! of bytes and not their distance.
+//! of bytes and not their distance. The payload of a large packet can stay where it arrived.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+
+use bytes::Bytes;
 
 /// Bytes in a page. Small in unit tests, so that they cross many borders.
 pub(super) const PAGE: u64 = if cfg!(test) { 64 } else { 4096 };
@@ -30,6 +31,22 @@ struct Storage {
     unneeded: usize,
     /// Number of pages, including spare ones.
     count: usize,
+    /// Payloads that were not copied, by offset. Pages hold nothing at their offsets.
+    kept: VecDeque<Kept>,
+    /// Bytes in them.
+    kept_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    start: u64,
+    payload: Bytes,
+}
+
+impl Kept {
+    fn end(&self) -> u64 {
+        self.start + self.payload.len() as u64
+    }
 }
 
 impl Pages {
@@ -44,27 +61,61 @@ impl Pages {
         }
     }
 
-    /// Copies the bytes from `offset` on, which were written, to `out`.
-    pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
-        let Some(held) = &self.held else { return };
-        let mut out = out;
-        for (number, within) in split(offset..offset + out.len() as u64) {
-            let (head, rest) = out.split_at_mut(within.len());
-            if let Some(Some(page)) = held.pages.get((number - self.first) as usize) {
-                head.copy_from_slice(&page[within]);
-            }
-            out = rest;
+    /// Stores `bytes` at `offset`, which is above all that was written: `kept`, if the same bytes are in
+    /// memory to keep, or a copy.
+    #[inline]
+    pub(super) fn write_or_keep(&mut self, offset: u64, bytes: &[u8], kept: Option<Bytes>) {
+        match kept {
+            Some(payload) => self.keep(offset, payload),
+            None => self.write(offset, bytes),
         }
     }
 
-    /// The bytes from `offset` on, which were written, to the end of their page.
-    pub(super) fn page_from(&self, offset: u64) -> &[u8] {
-        let page = (self.held.as_ref()).and_then(|held| {
-            held.pages
-                .get((offset / PAGE - self.first) as usize)?
-                .as_deref()
+    fn keep(&mut self, offset: u64, payload: Bytes) {
+        let held = self.held.get_or_insert_default();
+        held.kept_bytes += payload.len();
+        held.kept.push_back(Kept {
+            start: offset,
+            payload,
         });
-        page.map_or(&[], |page| &page[(offset % PAGE) as usize..])
+    }
+
+    /// Copies the bytes from `offset` on, which were written, to `out`.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
+        let (mut at, mut out) = (offset, out);
+        while !out.is_empty() {
+            let part = self.part_from(at);
+            let (head, rest) = out.split_at_mut(part.len().min(out.len()));
+            if head.is_empty() {
+                return;
+            }
+            head.copy_from_slice(&part[..head.len()]);
+            (at, out) = (at + head.len() as u64, rest);
+        }
+    }
+
+    /// The bytes from `offset` on, which were written, as far as they are in one place.
+    pub(super) fn part_from(&self, offset: u64) -> &[u8] {
+        let Some(held) = &self.held else { return &[] };
+        let end = match held.kept_at(offset) {
+            Some(kept) if kept.start <= offset => {
+                return &kept.payload[(offset - kept.start) as usize..];
+            }
+            Some(kept) => kept.start,
+            None => u64::MAX,
+        };
+        let page = held.pages.get((offset / PAGE - self.first) as usize);
+        let Some(Some(page)) = page else { return &[] };
+        let until = PAGE.min(end - (offset - offset % PAGE));
+        &page[(offset % PAGE) as usize..until as usize]
+    }
+
+    /// The rest of the payload at `offset`, if it was not copied, and is most of it: its memory is held as
+    /// a whole.
+    pub(super) fn kept_from(&self, offset: u64) -> Option<Bytes> {
+        let kept = self.held.as_ref()?.kept_at(offset)?;
+        let before = offset.checked_sub(kept.start)? as usize;
+        (before <= kept.payload.len() / 4).then(|| kept.payload.slice(before..))
     }
 
     /// Nothing below `offset` is needed any more.
@@ -74,6 +125,12 @@ impl Pages {
             self.first = self.first.max(first);
             return;
         };
+        while let Some(kept) = held.kept.front()
+            && kept.end() <= offset
+        {
+            held.kept_bytes -= kept.payload.len();
+            held.kept.pop_front();
+        }
         while self.first < first {
             self.first += 1;
             held.spare.extend(held.pages.pop_front().flatten());
@@ -98,7 +155,11 @@ impl Pages {
     pub(super) fn memory(&self) -> usize {
         self.held.as_ref().map_or(0, |held| {
             let slots = held.pages.capacity() + held.spare.capacity();
-            held.count * PAGE as usize + slots * size_of::<Option<Page>>() + size_of::<Storage>()
+            held.count * PAGE as usize
+                + slots * size_of::<Option<Page>>()
+                + held.kept_bytes
+                + held.kept.capacity() * size_of::<Kept>()
+                + size_of::<Storage>()
         })
     }
 
@@ -114,6 +175,7 @@ impl Pages {
             spare,
             unneeded,
             count,
+            ..
         } = &mut **self.held.get_or_insert_default();
         if at >= pages.len() {
             pages.resize_with(at + 1, || None);
@@ -129,15 +191,10 @@ impl Pages {
     }
 }
 
-/// The pages that `range` touches, and the part of each.
-fn split(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
-    let mut at = range.start;
-    std::iter::from_fn(move || {
-        (at < range.end).then(|| {
-            let (number, from) = (at / PAGE, at % PAGE);
-            let to = PAGE.min(from + range.end - at);
-            at += to - from;
-            (number, from as usize..to as usize)
-        })
-    })
+impl Storage {
+    /// The first payload that was not copied and ends above `offset`.
+    fn kept_at(&self, offset: u64) -> Option<&Kept> {
+        let at = self.kept.partition_point(|kept| kept.end() <= offset);
+        self.kept.get(at)
+    }
 }

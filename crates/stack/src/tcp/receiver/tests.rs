@@ -35,7 +35,7 @@ fn segments_that_come_as_one_are_acknowledged_once() {
     ] {
         receiver.accept(
             receiver.next(),
-            (&vec![7; len], 1000.min(len as u64)),
+            merged(&vec![7; len], 1000.min(len as u64)),
             false,
             (LATER, None),
         );
@@ -158,8 +158,17 @@ fn unread_data_delays_acknowledgments_until_it_is_read() {
 }
 
 /// Text of one segment.
-fn whole(payload: &[u8]) -> (&[u8], u64) {
-    (payload, payload.len() as u64)
+fn whole(bytes: &[u8]) -> Incoming<'_> {
+    merged(bytes, bytes.len() as u64)
+}
+
+/// Segments of `size` bytes that came as one.
+fn merged(bytes: &[u8], size: u64) -> Incoming<'_> {
+    Incoming {
+        bytes,
+        kept: None,
+        size,
+    }
 }
 
 fn receiver(capacity: u64) -> Receiver {
@@ -200,6 +209,64 @@ proptest! {
             }
         }
         prop_assert_eq!(&read, &text(1..1 + read.len() as u64));
+    }
+}
+
+proptest! {
+    /// Payloads that are kept, among copied ones and some that arrive ahead; every way to read shows the
+    /// stream, and memory goes with what is unread.
+    #[test]
+    fn kept_payloads_and_pages_yield_the_stream(
+        steps in prop::collection::vec((1u64..200, 0usize..3, 0usize..300, 0usize..3), 1..80),
+    ) {
+        let mut receiver = receiver(1 << 16);
+        let mut read: Vec<u8> = Vec::new();
+        for (len, way, want, reading) in steps {
+            let (next, payload) = (receiver.next(), text(receiver.next()..receiver.next() + len));
+            prop_assert!(receiver.takes_next(payload.len()));
+            if way == 0 {
+                receiver.accept(next + len, whole(&text(next + len..next + 2 * len)), false, (LATER, None));
+            }
+            if way == 2 {
+                let kept = Some(bytes::Bytes::from(payload.clone()));
+                let incoming = Incoming { kept, ..whole(&payload) };
+                if want % 2 == 0 {
+                    receiver.accept_next(incoming, LATER);
+                } else {
+                    receiver.accept(next, incoming, false, (LATER, None));
+                }
+            } else {
+                receiver.accept(next, whole(&payload), false, (LATER, None));
+            }
+            match reading {
+                0 => {
+                    let mut out = vec![0; want];
+                    let got = receiver.read(&mut out);
+                    read.extend(&out[..got]);
+                }
+                1 => {
+                    let lent = receiver.readable_bytes();
+                    prop_assert!(receiver.readable() == 0 || !lent.is_empty());
+                    let lent = lent[..lent.len().min(want)].to_vec();
+                    receiver.consume(lent.len());
+                    read.extend(lent);
+                }
+                _ => {
+                    let kept = receiver.kept_bytes().unwrap_or_default();
+                    receiver.consume(kept.len());
+                    read.extend(kept);
+                }
+            }
+            receiver.acknowledged();
+            receiver.advertise(0, None);
+        }
+        let mut rest = vec![0; receiver.readable()];
+        prop_assert_eq!(receiver.read(&mut rest), rest.len());
+        read.extend(rest);
+        prop_assert_eq!(&read, &text(1..receiver.next()));
+        receiver.bytes.trim();
+        receiver.bytes.trim();
+        prop_assert!(receiver.bytes.memory() < 8192, "{} bytes of nothing", receiver.bytes.memory());
     }
 }
 
