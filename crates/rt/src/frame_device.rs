@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::kept_memory::KeptMemory;
 use rustix::io::Errno;
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, Medium, Offload, Packet, Received, Segmentation, Tso,
+    Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Offload, Packet, Received,
+    Segmentation, Tso,
 };
 
 /// A non-blocking descriptor whose unit is one frame.
@@ -115,6 +117,7 @@ pub struct FrameDevice<S> {
     waiting: VecDeque<Packet<HeapFrame>>,
     done: Vec<Packet<HeapFrame>>,
     spare: Vec<HeapFrame>,
+    kept: KeptMemory,
     datagrams: Option<Datagrams>,
     cutter: Cutter,
     counters: Counters,
@@ -177,6 +180,7 @@ impl<S: FrameIo> FrameDevice<S> {
             waiting,
             done: Vec::new(),
             spare: Vec::new(),
+            kept: KeptMemory::default(),
             datagrams: None,
             cutter: Cutter::default(),
             counters: Counters::default(),
@@ -198,7 +202,8 @@ impl<S: FrameIo> FrameDevice<S> {
     /// A frame to receive into.
     fn spare_frame(&mut self) -> HeapFrame {
         let len = self.io.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
-        self.spare.pop().unwrap_or_else(|| HeapFrame::with_len(len))
+        let spare = self.spare.pop().or_else(|| self.kept.take_frame());
+        spare.unwrap_or_else(|| HeapFrame::with_len(len))
     }
 
     /// The next of the datagrams that arrived as one.
@@ -328,6 +333,12 @@ impl<S: FrameIo> Device for FrameDevice<S> {
 
     fn recycle(&mut self, frame: HeapFrame) {
         self.spare.push(frame);
+    }
+
+    fn keep(&mut self, received: Received<HeapFrame>) -> Result<KeptPacket, Received<HeapFrame>> {
+        let (packet, frame) = self.kept.keep(received);
+        self.spare.extend(frame);
+        Ok(packet)
     }
 
     fn is_gone(&mut self) -> bool {

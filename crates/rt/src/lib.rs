@@ -25,6 +25,8 @@ pub mod event_loop;
 pub mod frame_device;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod host_thread;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+mod kept_memory;
 #[cfg(target_os = "linux")]
 pub mod packet_device;
 #[cfg(any(target_os = "linux", target_os = "android"))]

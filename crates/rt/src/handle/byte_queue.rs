@@ -65,11 +65,11 @@ impl Budget {
 
 #[derive(Debug)]
 struct Chunk {
-    /// Empty once it is lent.
+    /// Empty once it is lent, or if it was never copied.
     bytes: Vec<u8>,
     /// Bytes that were read.
     start: usize,
-    /// Bytes of a lent chunk that are not taken yet.
+    /// Bytes of such a chunk that are not taken yet.
     lent: Bytes,
     /// Memory that counts in the budget until all of it is read.
     capacity: usize,
@@ -91,6 +91,19 @@ impl Chunk {
             bytes,
             start: 0,
             lent: Bytes::new(),
+            capacity,
+            budget: Arc::clone(budget),
+        }
+    }
+
+    /// One without room.
+    fn of_owned(budget: &Arc<Budget>, lent: Bytes) -> Self {
+        let capacity = lent.len();
+        budget.held.fetch_add(capacity, Ordering::Relaxed);
+        Self {
+            bytes: Vec::new(),
+            start: 0,
+            lent,
             capacity,
             budget: Arc::clone(budget),
         }
@@ -201,13 +214,17 @@ impl ByteQueue {
 
     fn append(&self, chunk: Box<Chunk>) {
         let mut chunks = self.chunks();
-        let count = chunk.bytes.len();
+        let count = chunk.unread().len();
         chunks.push_back(chunk);
         self.unread.fetch_add(count, Ordering::Release);
     }
 
     fn unread(&self) -> usize {
         self.unread.load(Ordering::Acquire) & !ABANDONED
+    }
+
+    fn is_half_empty(&self) -> bool {
+        self.unread() <= self.most / 2
     }
 
     /// The caller's end is dropped; everything it did before is visible to the other then.
@@ -268,6 +285,18 @@ impl<P: Deref<Target = ByteQueue>> ByteSender<P> {
         }
     }
 
+    /// Appends `data`, which is not empty, without a copy. There was [`room`](Self::room) for some of it at
+    /// least.
+    pub(super) fn push_owned(&mut self, data: Bytes) {
+        self.0
+            .append(Box::new(Chunk::of_owned(&self.0.budget, data)));
+    }
+
+    /// Most bytes that the queue holds at a time.
+    pub(super) fn capacity(&self) -> usize {
+        self.0.most
+    }
+
     /// Appends the beginning of `parts`, in order; returns how much, and whether all parts are empty.
     pub(super) fn push_parts(
         &mut self,
@@ -293,6 +322,11 @@ impl<P: Deref<Target = ByteQueue>> ByteSender<P> {
             0 => SMALLEST.min(*most),
             _ => 0,
         }
+    }
+
+    /// Whether half of the queue is free.
+    pub(super) fn is_half_empty(&self) -> bool {
+        self.0.is_half_empty()
     }
 
     /// Whether bytes wait for the receiver.
@@ -391,7 +425,7 @@ impl<P: Deref<Target = ByteQueue>> ByteReceiver<P> {
 
     /// Whether half of the queue is free.
     pub(super) fn is_half_empty(&self) -> bool {
-        self.queue.unread() <= self.queue.most / 2
+        self.queue.is_half_empty()
     }
 
     /// Whether the sending end was dropped. What it wrote can still be read.
@@ -419,6 +453,32 @@ mod tests {
 
     fn queue(most: usize) -> Ends {
         byte_queue(most, &Arc::new(Budget::new(1 << 30)))
+    }
+
+    #[test]
+    fn owned_bytes_keep_their_place_and_count_until_they_are_read() {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let (mut sender, mut receiver) = byte_queue(1000, &budget);
+        assert_eq!(sender.push(b"copied"), 6);
+        sender.push_owned(Bytes::from(vec![7; 900]));
+        assert_eq!((sender.room(), sender.capacity()), (94, 1000));
+        assert!(!sender.is_half_empty());
+        // Past the capacity, by the last of them.
+        sender.push_owned(Bytes::from(vec![8; 900]));
+        assert_eq!(sender.room(), 0);
+        let mut out = [0; 100];
+        assert_eq!(receiver.peek(&mut out), 100);
+        assert_eq!((&out[..6], out[6]), (&b"copied"[..], 7));
+        let mut all = vec![0; 2000];
+        assert_eq!(receiver.pop(&mut all), 1806);
+        assert_eq!(&all[..6], b"copied");
+        assert_eq!(
+            (&all[6..906], &all[906..1806]),
+            (&[7; 900][..], &[8; 900][..])
+        );
+        assert_eq!((sender.room(), budget.held()), (1000, 0));
+        assert_eq!(sender.push(b"again"), 5);
+        assert_eq!(receiver.pop(&mut all), 5);
     }
 
     #[test]

@@ -351,7 +351,8 @@ impl HostEnd {
         moved
     }
 
-    /// Moves received bytes to the application, through `scratch`.
+    /// Moves received bytes to the application, through `scratch` if they must be copied. A packet
+    /// that is not copied enters the ring whole if half of it fits.
     pub(super) fn fetch<Q, D, T, L>(
         &mut self,
         socket: SocketId,
@@ -365,10 +366,25 @@ impl HostEnd {
     {
         let mut moved = false;
         while self.shared.receive_end().is_none() {
-            let space = self.room().min(scratch.len());
-            if space == 0 {
+            let room = self.room();
+            if room == 0 {
                 break;
             }
+            let capacity = self.incoming.capacity();
+            let mut waits = false;
+            let fits = |len| {
+                waits = len > 2 * room && len <= capacity;
+                len <= capacity.min(2 * room)
+            };
+            if let Ok(Some(packet)) = host.tcp(socket).and_then(|mut tcp| tcp.recv_owned(fits)) {
+                self.incoming.push_owned(packet);
+                moved = true;
+                continue;
+            }
+            if waits && self.waits_for_half() {
+                break;
+            }
+            let space = room.min(scratch.len());
             match host.recv(socket, &mut scratch[..space]) {
                 Ok(Recv::Data(count)) => {
                     // Others may have spent the budget meanwhile; the bytes are here already.
@@ -387,6 +403,12 @@ impl HostEnd {
         if moved {
             self.shared.reader.wake();
         }
+    }
+
+    /// Whether more than half of the receive ring is unread. The reader will notify the host once it is not.
+    fn waits_for_half(&self) -> bool {
+        self.shared.full.swap(true, Ordering::AcqRel);
+        !self.incoming.is_half_empty()
     }
 
     /// Room in the receive ring. If it is full, the reader will notify the host.

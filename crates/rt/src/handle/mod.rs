@@ -71,7 +71,8 @@ pub struct Config {
     /// the bytes in it only. Default 64 KiB: it only covers the time until the host's thread runs, because the
     /// host has its own buffer ([`TcpConfig::send_buffer`]).
     pub send_ring: NonZeroUsize,
-    /// Capacity in bytes of the ring from host to application, per connection. Default 64 KiB.
+    /// Capacity in bytes of the ring from host to application, per connection. A large packet that needs no
+    /// copy enters whole if half of it fits. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
     /// Most bytes in the rings of all connections together. Beyond it an empty ring takes 512
     /// bytes, and one that holds bytes nothing. Default 1 GiB.

@@ -1,0 +1,170 @@
+//! [`KeptMemory`]: memory of received packets that a host keeps ([`Device::keep`]), and its reuse.
+//!
+//! [`Device::keep`]: tautline_base::Device::keep
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tautline_base::{Frame, HeapFrame, KeptPacket, Received};
+
+/// Capacities of the buffers that shorter packets are copied to. A longer one keeps its frame.
+const CAPACITIES: [usize; 2] = [16 << 10, 32 << 10];
+/// Most bytes of unused memory that wait for the next packets.
+const MOST_SPARE: usize = 4 << 20;
+
+/// Memory for packets to keep. It comes back from any thread.
+#[derive(Debug, Default)]
+pub(crate) struct KeptMemory(Arc<Mutex<Spare>>);
+
+#[derive(Debug, Default)]
+struct Spare {
+    frames: Vec<HeapFrame>,
+    buffers: [Vec<Vec<u8>>; CAPACITIES.len()],
+    /// Bytes in all of them.
+    bytes: usize,
+}
+
+impl KeptMemory {
+    /// A frame that was kept before.
+    pub(crate) fn take_frame(&self) -> Option<HeapFrame> {
+        let mut spare = locked(&self.0);
+        let frame = spare.frames.pop()?;
+        spare.bytes -= frame.bytes().len();
+        Some(frame)
+    }
+
+    /// The packet of `received` in memory of its own, and the frame if it is not that.
+    pub(crate) fn keep(&self, received: Received<HeapFrame>) -> (KeptPacket, Option<HeapFrame>) {
+        let len = received.len as usize;
+        let (memory, frame) = match CAPACITIES.iter().position(|capacity| len <= *capacity) {
+            Some(class) => {
+                let mut buffer = self.buffer(class);
+                buffer.extend_from_slice(received.bytes());
+                (Memory::Buffer(buffer, class), Some(received.frame))
+            }
+            None => (Memory::Frame(received), None),
+        };
+        let spare = Arc::clone(&self.0);
+        (Box::new(Kept { memory, spare }), frame)
+    }
+
+    /// An empty buffer.
+    fn buffer(&self, class: usize) -> Vec<u8> {
+        let mut spare = locked(&self.0);
+        match spare.buffers[class].pop() {
+            Some(buffer) => {
+                spare.bytes -= CAPACITIES[class];
+                buffer
+            }
+            None => {
+                drop(spare);
+                Vec::with_capacity(CAPACITIES[class])
+            }
+        }
+    }
+}
+
+fn locked(spare: &Mutex<Spare>) -> MutexGuard<'_, Spare> {
+    spare.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A packet that is kept.
+struct Kept {
+    memory: Memory,
+    spare: Arc<Mutex<Spare>>,
+}
+
+enum Memory {
+    Frame(Received<HeapFrame>),
+    /// Of a class of [`CAPACITIES`].
+    Buffer(Vec<u8>, usize),
+    /// Gone, in the drop.
+    None,
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Frame(received) => received.bytes(),
+            Memory::Buffer(bytes, _) => bytes,
+            Memory::None => &[],
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let memory = std::mem::replace(&mut self.memory, Memory::None);
+        let mut spare = locked(&self.spare);
+        // What is too much is freed after the lock.
+        match memory {
+            Memory::Frame(Received { frame, .. })
+                if spare.bytes + frame.bytes().len() <= MOST_SPARE =>
+            {
+                spare.bytes += frame.bytes().len();
+                spare.frames.push(frame);
+            }
+            Memory::Buffer(mut buffer, class) if spare.bytes + CAPACITIES[class] <= MOST_SPARE => {
+                buffer.clear();
+                spare.bytes += CAPACITIES[class];
+                spare.buffers[class].push(buffer);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(len: usize) -> Received<HeapFrame> {
+        let mut frame = HeapFrame::with_len(1 << 16);
+        frame.bytes_mut()[100..100 + len].fill(7);
+        Received::new(frame, 100, len as u32)
+    }
+
+    #[test]
+    fn a_packet_is_kept_in_memory_of_twice_its_size_at_most_which_is_reused() {
+        for (len, held) in [
+            (9_000, 1 << 14),
+            (1 << 14, 1 << 14),
+            (17_000, 1 << 15),
+            (40_000, 1 << 16),
+        ] {
+            let memory = KeptMemory::default();
+            let (packet, frame) = memory.keep(received(len));
+            assert_eq!(
+                frame.is_none(),
+                held == 1 << 16,
+                "{len}: a large one keeps its frame"
+            );
+            assert_eq!((*packet).as_ref(), vec![7; len]);
+            assert_eq!(locked(&memory.0).bytes, 0);
+            drop(packet);
+            assert_eq!(locked(&memory.0).bytes, held);
+            let _again = if held == 1 << 16 {
+                assert!(memory.take_frame().is_some());
+                None
+            } else {
+                let (packet, _) = memory.keep(received(len));
+                assert_eq!((*packet).as_ref(), vec![7; len]);
+                Some(packet)
+            };
+            assert_eq!(locked(&memory.0).bytes, 0, "it was used again");
+        }
+    }
+
+    #[test]
+    fn unused_memory_is_bounded() {
+        let memory = KeptMemory::default();
+        let packets: Vec<_> = (0..600)
+            .map(|at| memory.keep(received(9_000 + 100 * at % 50_000)))
+            .collect();
+        drop(packets);
+        let spare = locked(&memory.0);
+        let frames: usize = spare.frames.iter().map(|frame| frame.bytes().len()).sum();
+        let buffers: usize = spare.buffers.iter().flatten().map(Vec::capacity).sum();
+        assert_eq!(frames + buffers, spare.bytes);
+        assert!((MOST_SPARE - (1 << 16)..=MOST_SPARE).contains(&spare.bytes));
+    }
+}
