@@ -108,6 +108,35 @@ impl Medium {
             Self::Ip => ethertype_of_version(frame.first()),
         }
     }
+
+    /// Writes the TOS or traffic-class byte into the IP header of `frame`; for IPv4 updates the checksum
+    /// incrementally (RFC 1624 eqn. 3). Frames without a whole IP header stay as they are.
+    ///
+    /// ```
+    /// use tautline_base::Medium;
+    ///
+    /// let mut packet = [0x45, 2, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0xd5, 10, 0, 0, 1, 10, 0, 0, 2];
+    /// Medium::Ip.write_tos(&mut packet, 3); // CE
+    /// assert_eq!((packet[1], &packet[10..12]), (3, &[0x66, 0xd4][..]));
+    /// ```
+    pub fn write_tos(self, frame: &mut [u8], tos: u8) {
+        let start = self.network_offset(frame);
+        let (Some(ethertype), Some(ip)) = (self.ethertype(frame), frame.get_mut(start..)) else {
+            return;
+        };
+        if ethertype == IPV4 && ip.len() >= IPV4_HEADER && ip[1] != tos {
+            let word = |high, low| u32::from(u16::from_be_bytes([high, low]));
+            let (before, after) = (word(ip[0], ip[1]), word(ip[0], tos));
+            let mut sum = (!word(ip[10], ip[11]) & 0xffff) + (!before & 0xffff) + after;
+            sum = (sum & 0xffff) + (sum >> 16);
+            sum = (sum & 0xffff) + (sum >> 16);
+            ip[1] = tos;
+            ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        } else if ethertype == IPV6 && ip.len() >= IPV6_HEADER {
+            ip[0] = (ip[0] & 0xf0) | (tos >> 4);
+            ip[1] = (ip[1] & 0x0f) | (tos << 4);
+        }
+    }
 }
 
 /// The ethertype of an IP packet whose first byte is `first`.

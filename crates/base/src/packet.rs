@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use crate::frame::Frame;
-use crate::headers::{ETHERNET_HEADER, IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, Medium};
+use crate::headers::{ETHERNET_HEADER, Medium};
 use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -154,12 +154,14 @@ pub trait Item {
         (0, 0)
     }
 
-    /// The TOS or traffic-class byte: DSCP in the upper six bits, ECN in the lower two.
+    /// The TOS or traffic-class byte: DSCP in the upper six bits, ECN in the lower two. A packet that
+    /// stores it implements [`set_tos`](Self::set_tos) too, else AQMs drop it instead of marking it.
     fn tos(&self) -> u8 {
         0
     }
 
-    /// Sets the TOS byte.
+    /// Sets the TOS byte; [`finish`](Self::finish) writes it into the header. Default: keeps the old
+    /// one, so the packet cannot be marked or washed.
     fn set_tos(&mut self, _tos: u8) {}
 
     /// Local priority, 0..=15, the index into the priomap of pfifo_fast and prio.
@@ -230,16 +232,18 @@ pub trait Item {
     }
 
     /// Marks "congestion experienced". Returns true if the packet carries CE now, also if it already
-    /// did; false, without a change, for Not-ECT.
+    /// did; false, without a change, for Not-ECT and for a packet whose TOS byte cannot be set.
     fn set_ce(&mut self) -> bool {
         if Ecn::of_tos(self.tos()) == Ecn::NotEct {
             return false;
         }
         self.set_tos(self.tos() | 0b11);
-        true
+        Ecn::of_tos(self.tos()) == Ecn::Ce
     }
 
-    /// Writes metadata changes (TOS, CE) into the bytes; called once, on the way to the device.
+    /// Writes metadata changes (TOS, CE) into the bytes; called once, on the way to the device. The ring
+    /// of `tautline-bql` calls it; a loop of your own does after `dequeue`, else marks are lost
+    /// ([`Medium::write_tos`](crate::Medium::write_tos)).
     fn finish(&mut self) {}
 }
 
@@ -519,8 +523,7 @@ impl<F: Frame> Packet<F> {
         )
     }
 
-    /// Writes the TOS byte into the IP header; for IPv4 updates the checksum incrementally (RFC 1624
-    /// eqn. 3).
+    /// Writes the TOS byte into the IP header.
     fn write_tos(&mut self) {
         let (tos, medium) = (self.tos, self.medium());
         // Untagged IPv4 with the same TOS byte: nearly every packet.
@@ -531,29 +534,8 @@ impl<F: Frame> Packet<F> {
             return;
         }
         let used = self.used();
-        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else {
-            return;
-        };
-        let start = medium.network_offset(bytes);
-        let (Some(ethertype), Some(&first)) = (medium.ethertype(bytes), bytes.get(start)) else {
-            return;
-        };
-        if ethertype == IPV4 && bytes.len() >= start + IPV4_HEADER {
-            let ip = &mut bytes[start..];
-            if ip[1] == tos {
-                return;
-            }
-            let word = |high, low| u32::from(u16::from_be_bytes([high, low]));
-            let (before, after) = (word(first, ip[1]), word(first, tos));
-            let mut sum = (!word(ip[10], ip[11]) & 0xffff) + (!before & 0xffff) + after;
-            sum = (sum & 0xffff) + (sum >> 16);
-            sum = (sum & 0xffff) + (sum >> 16);
-            ip[1] = tos;
-            ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        } else if ethertype == IPV6 && bytes.len() >= start + IPV6_HEADER {
-            let ip = &mut bytes[start..];
-            ip[0] = (ip[0] & 0xf0) | (tos >> 4);
-            ip[1] = (ip[1] & 0x0f) | (tos << 4);
+        if let Some(bytes) = self.frame.bytes_mut().get_mut(..used) {
+            medium.write_tos(bytes, tos);
         }
     }
 }
@@ -694,6 +676,7 @@ impl<F: Frame> Item for Packet<F> {
 mod tests {
     use super::*;
     use crate::frame::HeapFrame;
+    use crate::headers::IPV4;
 
     /// Sum of all 16-bit words of a header; 0xffff when the checksum is right.
     fn folded_sum(header: &[u8]) -> u16 {
@@ -829,6 +812,38 @@ mod tests {
         assert_eq!(
             (bare.bytes()[1], folded_sum(bare.bytes())),
             (0b11, u16::MAX)
+        );
+    }
+
+    /// A packet that knows its TOS byte and cannot change it.
+    struct Fixed(u8);
+
+    impl Item for Fixed {
+        fn len(&self) -> Bytes {
+            Bytes::new(100)
+        }
+
+        fn enqueued(&self) -> Instant {
+            Instant::ZERO
+        }
+
+        fn set_enqueued(&mut self, _now: Instant) {}
+
+        fn flow_hash(&self) -> u64 {
+            0
+        }
+
+        fn tos(&self) -> u8 {
+            self.0
+        }
+    }
+
+    /// Else an AQM takes it for marked and drops nothing, and the queue grows.
+    #[test]
+    fn a_packet_whose_tos_cannot_be_set_does_not_count_as_marked() {
+        assert_eq!(
+            [0b00, 0b01, 0b10, 0b11].map(|tos| Fixed(tos).set_ce()),
+            [false, false, false, true]
         );
     }
 
