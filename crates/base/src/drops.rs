@@ -61,7 +61,7 @@ impl DropReason {
 
 impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Overlimit => "overlimit",
             Self::Memory => "memory",
             Self::Target => "target",

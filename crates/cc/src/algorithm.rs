@@ -125,7 +125,7 @@ impl Algorithm {
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -212,6 +212,11 @@ mod tests {
                 algorithm.name()
             );
         }
+    }
+
+    #[test]
+    fn a_name_fills_its_column() {
+        assert_eq!(alloc::format!("{:8}|", Algorithm::Bbr), "bbr     |");
     }
 
     #[test]
