@@ -51,7 +51,8 @@ pub trait Device {
     /// Puts a packet into the transmit ring. It may stay unsent until the
     /// [`doorbell`](Self::doorbell).
     ///
-    /// # Panics If there is no [`room`](Self::room): the caller broke the contract.
+    /// # Panics
+    /// If there is no [`room`](Self::room): the caller broke the contract.
     fn put(&mut self, packet: Packet<Self::Frame>, now: Instant);
 
     /// Notifies the device of packets put; one call per burst.

@@ -12,6 +12,20 @@ use core::time::Duration;
 ///
 /// Arithmetic saturates: a clock that steps back yields zero durations, never a panic or a wrap.
 ///
+/// With `std`, a clock is the time since a start, from any time after [`ZERO`](Self::ZERO) on, which
+/// also means "at once"; `tautline-rt` has one (`Clock`):
+///
+/// ```
+/// use std::time::Duration;
+/// use tautline_base::Instant;
+///
+/// let start = std::time::Instant::now();
+/// let now = || Instant::from_secs(1) + start.elapsed();
+/// let deadline = now() + Duration::from_millis(5);
+/// let wait: Duration = deadline - now(); // zero if it has passed
+/// # assert!(wait <= Duration::from_millis(5));
+/// ```
+///
 /// `Option<Instant>` takes eight bytes, too: a connection has a dozen of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
