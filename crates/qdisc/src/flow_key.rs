@@ -5,12 +5,26 @@
 //! under a secret key, so that a peer cannot choose addresses and ports that share a queue (hash
 //! flooding).
 
-use tautline_base::HashKey;
 use tautline_base::headers::{ETHERNET_HEADER, Headers};
+use tautline_base::{HashKey, Medium};
 
 use crate::pfifo_fast::priority_of_tos;
 
 /// A secret that keys the hashes of flows and hosts.
+///
+/// ```
+/// use tautline_base::{HeapFrame, Item, Packet};
+/// use tautline_qdisc::FlowKey;
+///
+/// let key = FlowKey::from_seed(1); // in a program: FlowKey::new(HashKey::random())
+/// let frame = HeapFrame::new(); // holds 60 received bytes
+/// # use tautline_base::Frame;
+/// let info = key.parse(&frame.bytes()[..60]);
+/// let packet = Packet::new(frame, 60)
+///     .with_hashes(info.flow, info.source, info.destination)
+///     .with_tos(info.tos, info.priority);
+/// assert_eq!(packet.flow_hash(), info.flow);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey(HashKey);
 
@@ -51,7 +65,13 @@ impl FlowKey {
 
     /// Parses an Ethernet frame.
     pub fn parse(&self, frame: &[u8]) -> FlowInfo {
-        let headers = Headers::parse(frame, ETHERNET_HEADER);
+        self.parse_on(Medium::Ethernet, frame)
+    }
+
+    /// Parses a frame of `medium`: with [`Medium::Ip`] a packet without a link header, as a TUN interface
+    /// or a tunnel carries it.
+    pub fn parse_on(&self, medium: Medium, frame: &[u8]) -> FlowInfo {
+        let headers = Headers::parse(frame, medium.link_header());
         let Some(ip) = headers.ip else {
             let link = frame.get(..ETHERNET_HEADER).unwrap_or(frame);
             return FlowInfo {
@@ -145,6 +165,17 @@ mod tests {
             key.parse(&frame)
         };
         assert_eq!(fragment(0), fragment(800));
+    }
+
+    #[test]
+    fn a_packet_without_a_link_header_is_of_the_same_flow_as_with_one() {
+        let key = FlowKey::from_seed(1);
+        let frame = udp(0xb8, [192, 0, 2, 1], 1000);
+        let packet = &frame[ETHERNET_HEADER..];
+        assert_eq!(key.parse_on(Medium::Ip, packet), key.parse(&frame));
+        for len in 0..packet.len() {
+            key.parse_on(Medium::Ip, &packet[..len]);
+        }
     }
 
     #[test]

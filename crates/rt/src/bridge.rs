@@ -375,7 +375,7 @@ where
         from.received.bytes += bytes.len() as u64;
         let received_now = (bytes, Duration::ZERO);
         record(&mut from.tracer, now, What::Received, received_now);
-        let known = key.parse(bytes);
+        let known = key.parse_on(medium, bytes);
         let with_metadata = |packet: Packet<A::Frame>| {
             packet
                 .with_medium(medium)
