@@ -22,6 +22,61 @@
 //! assert_eq!(qdisc.stats().dequeued.packets, 2);
 //! # Ok::<(), tautline_qdisc::ConfigError>(())
 //! ```
+//!
+//! # A loop of your own
+//! A router or a VPN implements [`Item`](tautline_base::Item) for its packets, and runs one loop for each
+//! way out: enqueue what has arrived; dequeue while the qdisc gives something and the way out takes it;
+//! settle the drops; wait until [`ready_at`](Qdisc::ready_at), the next arrival, or the way out takes
+//! something again.
+//!
+//! ```
+//! use tautline_base::{Bytes, Instant, Item, Medium, Rate};
+//! use tautline_qdisc::{Cake, Drops, FlowInfo, FlowKey, Qdisc, cake::{Bandwidth, Config}};
+//!
+//! /// An IP packet of a TUN interface.
+//! struct IpPacket {
+//!     bytes: Vec<u8>,
+//!     info: FlowInfo,
+//!     enqueued: Instant,
+//! }
+//!
+//! impl Item for IpPacket {
+//!     fn len(&self) -> Bytes { Bytes::new(self.bytes.len() as u64) }
+//!     fn enqueued(&self) -> Instant { self.enqueued }
+//!     fn set_enqueued(&mut self, now: Instant) { self.enqueued = now; }
+//!     fn flow_hash(&self) -> u64 { self.info.flow }
+//!     fn host_hashes(&self) -> (u32, u32) { (self.info.source, self.info.destination) } // CAKE
+//!     fn tos(&self) -> u8 { self.info.tos } // CAKE's tins, ECN
+//!     fn set_tos(&mut self, tos: u8) { self.info.tos = tos; } // ECN marks
+//!     fn headers(&self) -> &[u8] { &self.bytes } // filters, CAKE's ACK filter
+//!     fn network_offset(&self) -> usize { 0 }
+//!     fn finish(&mut self) { Medium::Ip.write_tos(&mut self.bytes, self.info.tos); }
+//! }
+//!
+//! let bandwidth = Bandwidth::Shaped("20mbit".parse::<Rate>()?);
+//! let mut queue = Cake::new(Config { bandwidth, ..Config::default() })?;
+//! let (key, mut drops) = (FlowKey::from_seed(1), Drops::new()); // FlowKey::new(HashKey::random())
+//!
+//! let mut now = Instant::from_secs(1); // of a clock: see `Instant`
+//! # let mut sent = 0;
+//! for bytes in [vec![0x45; 1500], vec![0x45; 1500]] { // what has arrived
+//!     let info = key.parse_on(Medium::Ip, &bytes);
+//!     queue.enqueue(IpPacket { bytes, info, enqueued: now }, now, &mut drops);
+//! }
+//! while let Some(mut packet) = queue.dequeue(now, &mut drops) {
+//!     packet.finish(); // marks go into the header
+//!     # sent += packet.bytes.len();
+//!     // send packet.bytes
+//! }
+//! for (_packet, _reason) in drops.drain() {} // count it, reuse its buffer
+//! let wait = queue.ready_at().map(|at| at - now); // `None`: until something arrives
+//! # assert_eq!((sent, wait > Some(std::time::Duration::ZERO)), (1500, true));
+//! # now += std::time::Duration::from_millis(1);
+//! # Ok::<(), tautline_qdisc::ConfigError>(())
+//! ```
+//!
+//! Without the feature `std` (on by default) nothing draws random hash keys: give `perturbation` in each
+//! `Config` that has one.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -109,3 +164,7 @@ pub use sfq::Sfq;
 pub use stats::{Common, FlowStats, QueueStats, Stats};
 pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
 pub use tbf::Tbf;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

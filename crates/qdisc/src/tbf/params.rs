@@ -13,7 +13,8 @@ pub struct Config {
     /// The long-term rate. No default: it must be given.
     pub rate: Rate,
     /// The bucket: what may leave at once after a pause. Default none: it must be given. Longer
-    /// packets are split or dropped.
+    /// packets are split or dropped. In real time it covers the longest pause between two calls of
+    /// `dequeue`, else the rate is not reached: some ms at the rate for a thread that sleeps.
     pub burst: Bytes,
     /// A second, faster bucket that spreads the bursts. Default none.
     pub peak: Option<Peak>,
