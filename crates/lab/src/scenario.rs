@@ -227,7 +227,8 @@ impl Scenario {
     }
 }
 
-/// The tree of file number `file` over that of the file it is based on.
+/// The tree of file number `file` over that of the file it is based on, which lies beside it or came with
+/// the program.
 fn open(scenario_dir: &ScenarioDir, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
     let mut root = Node::parse(sources.text(file), file)?;
     let Some(base) = root.take("base") else {
@@ -241,11 +242,16 @@ fn open(scenario_dir: &ScenarioDir, sources: &mut Sources, file: usize) -> Resul
     if sources.is_open(&shown) {
         return Err(refuse(format!("{shown} would be its own base")));
     }
-    let text = scenario_dir
-        .read(name)
-        .map_err(|why| refuse(format!("{shown}: {why}")))?;
-    let file = sources.add(shown, text);
-    root.inherit(open(scenario_dir, sources, file)?, &check::VARIABLE);
+    let (found, text) = match (scenario_dir.read(name), ScenarioDir::Shipped.read(name)) {
+        (Ok(text), _) => (scenario_dir, text),
+        (Err(_), Ok(text)) => (&ScenarioDir::Shipped, text),
+        (Err(why), Err(_)) => {
+            let why = format!("{shown}: {why}; nor did it come with the program");
+            return Err(refuse(why));
+        }
+    };
+    let file = sources.add(found.shown(name), text);
+    root.inherit(open(found, sources, file)?, &check::VARIABLE);
     Ok(root)
 }
 

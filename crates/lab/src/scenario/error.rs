@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::{Expected, Unexpected};
+
 use super::source::{Position, Sources};
 
 /// An error in a scenario file with its position: `scenarios/001-f4.toml:12:8: flow.upload.from:
@@ -85,6 +87,19 @@ impl fmt::Display for Fault {
 impl serde::de::Error for Fault {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(message)
+    }
+
+    fn invalid_type(found: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        let wanted = wanted.to_string();
+        let wanted = match wanted.as_str() {
+            "a boolean" => "true or false",
+            "a string" => "text in quotes",
+            "a sequence" => "a list in brackets, or tables in double brackets",
+            "a map" => "a table",
+            other if other.starts_with("struct ") => "a table",
+            other => other,
+        };
+        Self::new(format_args!("{wanted} is wanted, not {found}"))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {

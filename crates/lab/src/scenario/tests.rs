@@ -241,7 +241,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "paper = \"001\"",
             "paper = 1",
-            "it.toml:3:9: paper: invalid type: integer `1`, expected a string",
+            "it.toml:3:9: paper: text in quotes is wanted, not integer `1`",
         ),
         (
             "id = \"001-F4\"",
@@ -256,7 +256,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "duration = \"10s\"",
             "duration = 10",
-            "it.toml:8:12: run.duration: invalid type: integer `10`, expected a time with its unit in quotes",
+            "it.toml:8:12: run.duration: a time with its unit in quotes is wanted, not integer `10`",
         ),
         (
             "duration = \"10s\"",
@@ -559,7 +559,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "[run]",
             "[anova]\nmetric = 1\n[run]",
-            "it.toml:7:1: anova: invalid type: map, expected a sequence",
+            "it.toml:7:1: anova: a list in brackets, or tables in double brackets is wanted, not map",
         ),
         (
             "[run]",
@@ -634,6 +634,34 @@ fn files_that_are_missing_or_their_own_base_are_named() {
         shipped.to_string(),
         "scenarios/it.toml: no such file came with the program"
     );
+}
+
+/// The first scenario of `docs/lab.md` can be copied as it stands.
+#[test]
+fn the_first_scenario_of_the_documentation_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md");
+    let text = std::fs::read_to_string(path).expect("the documentation");
+    let after = text.split("```toml\n").nth(1).expect("a scenario");
+    let example = after.split("```").next().expect("its end");
+    let directory = directory(&[("mine.toml", example)]);
+    let directory = ScenarioDir::Directory(directory.path().into());
+    let scenario = Scenario::load(&directory, "mine.toml").expect("it is right");
+    assert_eq!((scenario.cells.len(), scenario.shapes.len()), (2, 1));
+}
+
+#[test]
+fn a_base_may_have_come_with_the_program() {
+    let own =
+        "id = \"mine\"\nbase = \"001-f4.toml\"\ntitle = \"Mine\"\n[tcp]\ncongestion = \"bbr\"\n";
+    let directory = directory(&[("it.toml", own)]);
+    let mine = Scenario::load(&ScenarioDir::Directory(directory.path().into()), "it.toml")
+        .expect("a base that is not beside the file is looked for in the program");
+    let theirs = Scenario::load(&ScenarioDir::Shipped, "001-f4.toml").expect("it came with it");
+    assert_eq!(
+        (mine.header().id.as_str(), mine.cells.len()),
+        ("mine", theirs.cells.len())
+    );
+    assert!(mine.header().tcp.congestion.is_some() && theirs.header().tcp != mine.header().tcp);
 }
 
 #[test]
