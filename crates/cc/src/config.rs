@@ -10,7 +10,8 @@ use crate::pacing::PacingRatios;
 /// Parameters that every controller of this crate shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Sender maximum segment size in bytes of payload; zero counts as one byte.
+    /// Sender maximum segment size in bytes of payload, of QUIC the largest datagram; zero counts as one
+    /// byte. Fixed for the controller.
     pub mss: Bytes,
     /// Window of a new connection, and the window to restart from after idling. Ten segments (RFC
     /// 6928 §2).

@@ -28,7 +28,24 @@ use crate::sampler::RateSample;
 /// | a segment is sent or acknowledged during loss recovery | [`recovery`](Self::recovery) |
 /// | statistics are requested | [`name`](Self::name), [`model`](Self::model) |
 ///
-/// A controller of one's own needs the first six methods:
+/// # In a QUIC stack
+///
+/// | RFC 9002 | here |
+/// |---|---|
+/// | `max_datagram_size` | [`Config::mss`](crate::Config::mss), the largest UDP payload. Amounts are those of `bytes_in_flight` |
+/// | OnPacketSent | [`Sampler::on_send`](crate::Sampler::on_send); `on_idle` if nothing was in flight |
+/// | OnAckReceived | [`Sampler::on_delivered`](crate::Sampler::on_delivered) per packet, then once per ACK frame [`Sampler::on_ack`](crate::Sampler::on_ack) and `on_ack` |
+/// | OnPacketsLost | [`Sampler::on_lost`](crate::Sampler::on_lost) and `on_lost` per packet; `on_congestion` with [`Signal::Loss`] if the packet was sent after the last `on_congestion` |
+/// | more CE marks (§7.1) | `on_congestion` with [`Signal::Ce`], by the same rule; [`Ack::marked`] |
+/// | probe timeout | nothing |
+/// | persistent congestion (§7.6) | `on_congestion` with [`Signal::Timeout`] |
+/// | a larger datagram size is found | a new controller with that `mss`, which [`adopt`](Self::adopt)s the verdict of the old one |
+///
+/// The window of the verdict is reduced at once, so a transport without PRR need not know
+/// [`recovery`](Self::recovery). `tautline-quinn` is such a transport.
+///
+/// # A controller of one's own
+/// It needs the first six methods:
 ///
 /// ```
 /// use tautline_base::{Bytes, Instant, Rate};
