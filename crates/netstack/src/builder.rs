@@ -74,7 +74,8 @@ impl<D: Device> Builder<D> {
         self
     }
 
-    /// The hardware address on a device that carries Ethernet frames. Default 02:00:00:00:00:01.
+    /// The hardware address on a device that carries Ethernet frames. Default: on a packet socket that of
+    /// the interface, else 02:00:00:00:00:01; two stacks on one link need different ones.
     #[must_use]
     pub fn mac(mut self, mac: [u8; 6]) -> Self {
         self.host.mac = mac;
@@ -150,12 +151,13 @@ impl<D: Device> Builder<D> {
             invalid(format!("qdisc `{words}`: {error}"))
         })?;
         let qdisc = tree.build().map_err(|error| invalid(error.to_string()))?;
-        let mut host = self.host;
-        if host.mac == [0; 6] {
-            host.mac = [2, 0, 0, 0, 0, 1];
-        }
+        let (mut host, mut device) = (self.host, self.device);
         if host.addresses.is_empty() && host.owned.is_empty() {
             host = host.owns(Cidr::ALL_IPV4).owns(Cidr::ALL_IPV6);
+        }
+        device.prepare(&mut host)?;
+        if host.mac == [0; 6] {
+            host.mac = [2, 0, 0, 0, 0, 1];
         }
         let (mut sockets, mut limits) = (self.sockets, self.limits);
         // The stack sheds connections at five quarters of its limit.
@@ -168,7 +170,7 @@ impl<D: Device> Builder<D> {
             limits,
             frames: self.frames,
         };
-        let (handle, driver) = self.device.start(settings)?;
+        let (handle, driver) = device.start(settings)?;
         Ok(Netstack::new(handle, driver))
     }
 }

@@ -19,7 +19,7 @@
 //! windows close as memory fills. Near the ceiling the stack resets connections that have been closed, or held back by their peer's window,
 //! for longest. The others get little send buffer, and data that arrives for connections that hold
 //! much is dropped, to be retransmitted. At the ceiling those are reset whose application does not
-//! read. SYNs that wait for an answer are [bounded](tautline_stack::Limits::requests).
+//! read. SYNs that wait for an answer are [bounded](Limits::requests).
 #![forbid(unsafe_code)]
 
 mod alarm;
@@ -50,7 +50,7 @@ pub use relay::RelayLimits;
 pub use report::Report;
 pub use stack::Netstack;
 pub use tautline_base::Bytes;
-pub use tautline_rt::{TcpRequest, TcpStream};
-pub use tautline_stack::{Cidr, Rejection, TcpConfig};
+pub use tautline_rt::{ListenAt, StackHandle, TcpListener, TcpRequest, TcpStream, UdpSocket};
+pub use tautline_stack::{Cidr, Limits, Rejection, TcpConfig, UdpConfig};
 #[cfg(not(target_family = "wasm"))]
 pub use udp_sessions::{UdpSession, UdpSessions};

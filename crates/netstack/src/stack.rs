@@ -77,6 +77,24 @@ impl Netstack {
         TcpStream::connect_from(&self.handle, Some(local), remote, tcp).await
     }
 
+    /// Listens on a port, named alone or with one of the stack's addresses: `80`,
+    /// `([10, 0, 0, 2], 80)`.
+    ///
+    /// # Errors
+    /// As [`TcpListener::bind`].
+    pub async fn listen(&self, at: impl Into<ListenAt>) -> io::Result<TcpListener> {
+        TcpListener::bind(&self.handle, at).await
+    }
+
+    /// A socket for datagrams to `local`: `0.0.0.0` stands for all IPv4 addresses of the stack, `::` for
+    /// all of both families, port 0 for any free port.
+    ///
+    /// # Errors
+    /// As [`UdpSocket::bind`].
+    pub async fn bind_udp(&self, local: impl Into<SocketAddr>) -> io::Result<UdpSocket> {
+        UdpSocket::bind(&self.handle, local).await
+    }
+
     /// Like [`connect`](Self::connect), as a future that does not borrow the stack.
     #[cfg(not(target_family = "wasm"))]
     pub(crate) fn connecting(
@@ -87,7 +105,7 @@ impl Netstack {
         async move { TcpStream::connect(&handle, remote).await }
     }
 
-    /// The handle for sockets of single ports and for other settings.
+    /// The handle for sockets with settings of their own, and for replacing the qdisc.
     pub fn handle(&self) -> &StackHandle {
         &self.handle
     }

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tautline_netstack::device::Tun;
-use tautline_netstack::{Netstack, Rejection};
+use tautline_netstack::device::{Nic, Tun};
+use tautline_netstack::{Cidr, Netstack, Rejection};
 
 /// Set in the namespace: the interface is to offload or not.
 const INSIDE: &str = "TAUTLINE_NETSTACK_OFFLOADS";
@@ -54,6 +54,66 @@ fn the_kernels_sockets_reach_any_destination_through_a_tun_interface() {
         let output = String::from_utf8_lossy(&inner.stderr).into_owned();
         assert!(inner.status.success(), "{mode}: {output}");
     }
+}
+
+/// A host on a packet socket is at the MAC address of its interface, which need not become promiscuous:
+/// switches, access points and clouds drop frames of other addresses. The test runs itself in a
+/// namespace.
+#[test]
+fn a_host_on_a_packet_socket_has_the_address_of_its_interface() {
+    if env::var(INSIDE).is_ok() {
+        return on_a_packet_socket();
+    }
+    let name = "a_host_on_a_packet_socket_has_the_address_of_its_interface";
+    let inner = Command::new("unshare")
+        .arg("-n")
+        .arg(env::current_exe().expect("it runs"))
+        .args(["--exact", name, "--nocapture"])
+        .env(INSIDE, "packet")
+        .output();
+    match inner {
+        Ok(inner) if String::from_utf8_lossy(&inner.stderr).starts_with("unshare: ") => {
+            println!("skipped: `unshare -n` needs root");
+        }
+        Ok(inner) => {
+            let output = String::from_utf8_lossy(&inner.stderr);
+            assert!(inner.status.success(), "{output}");
+        }
+        Err(error) => println!("skipped: unshare: {error}"),
+    }
+}
+
+fn on_a_packet_socket() {
+    ip("link add near address 02:00:00:00:09:01 type veth peer name far");
+    ip("address add 10.9.1.1/24 dev far");
+    ip("link set far up");
+    ip("link set near up");
+    let runtime = tokio::runtime::Runtime::new().expect("threads");
+    let stack = {
+        let _runtime = runtime.enter();
+        let device = Nic::packet_socket("near").expect("root in a namespace of its own");
+        let address = Cidr::new([10, 9, 1, 2], 24);
+        Netstack::builder(device).address(address).build()
+    };
+    let stack = stack.expect("a runtime");
+    let listener = runtime.block_on(stack.listen(80)).expect("a free port");
+    runtime.spawn(async move {
+        let (stream, _) = listener.accept().await.expect("it runs");
+        let (mut read, mut write) = stream.into_split();
+        tokio::io::copy(&mut read, &mut write).await.expect("open");
+    });
+    echo(at("10.9.1.2", 80));
+    let shown = |arguments: &[&str]| {
+        let output = Command::new("ip").args(arguments).output().expect("ip");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let neighbor = shown(&["neighbor", "show", "dev", "far"]);
+    assert!(
+        neighbor.contains("10.9.1.2 lladdr 02:00:00:00:09:01"),
+        "{neighbor}"
+    );
+    let link = shown(&["-d", "link", "show", "near"]);
+    assert!(link.contains("promiscuity 0"), "{link}");
 }
 
 fn inside(offloads: bool, has_thread: bool) {

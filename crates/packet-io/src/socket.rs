@@ -112,6 +112,24 @@ impl PacketSocket {
         }
     }
 
+    /// Replaces the packets that the socket receives from now on. An interface that has become
+    /// promiscuous stays so until the socket is closed.
+    ///
+    /// # Errors
+    /// [`OpenError`]: too many addresses, or the interface is gone.
+    pub fn take(&self, take: &Take) -> Result<(), OpenError> {
+        let (program, fd) = (filter::program(take)?, self.socket.as_fd());
+        if *take == Take::Everything {
+            let index = sys::interface_index(fd, &self.interface).map_err(|_| {
+                let interface = self.interface.to_string_lossy().into_owned();
+                OpenError::NoSuchInterface { interface }
+            })?;
+            sys::make_promiscuous(fd, index)
+                .map_err(|error| os("make the interface promiscuous", error))?;
+        }
+        sys::attach_filter(fd, &program).map_err(|error| os("attach the filter", error))
+    }
+
     /// Sends the packet `frame` behind its virtio-net header.
     ///
     /// # Errors

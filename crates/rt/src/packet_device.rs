@@ -39,6 +39,14 @@ impl PacketDevice {
         Ok(Self::new(PacketIo { socket }, mtu))
     }
 
+    /// Replaces the packets that the device receives from now on.
+    ///
+    /// # Errors
+    /// [`OpenError`]: too many addresses, or the interface is gone.
+    pub fn take(&self, take: &Take) -> Result<(), OpenError> {
+        self.io().socket.take(take)
+    }
+
     /// MAC address of the interface.
     pub fn mac(&self) -> [u8; 6] {
         self.io().socket.mac()

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use tautline_base::Medium;
 use tautline_rt::StackHandle;
+use tautline_stack::HostConfig;
 
 pub use frames::FrameStream;
 #[cfg(unix)]
@@ -61,9 +62,18 @@ pub trait Device: sealed::Start {}
 impl<S: sealed::Start> Device for S {}
 
 pub(crate) mod sealed {
-    use super::{Driver, Settings, StackHandle, io};
+    use super::{Driver, HostConfig, Settings, StackHandle, io};
 
-    pub trait Start {
+    pub trait Start: Sized {
+        /// Agrees with the host on addresses, before it starts. Its MAC address is zero unless the
+        /// application has chosen one.
+        ///
+        /// # Errors
+        /// The kernel's.
+        fn prepare(&mut self, _host: &mut HostConfig) -> io::Result<()> {
+            Ok(())
+        }
+
         /// Runs a stack with these settings.
         ///
         /// # Errors

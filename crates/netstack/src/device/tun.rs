@@ -8,11 +8,14 @@ use std::time::Duration;
 use tautline_base::{Device, HeapFrame, Instant};
 use tautline_rt::application::serve;
 #[cfg(target_os = "linux")]
-use tautline_rt::packet_device::{Config, OpenError, PacketDevice};
+use tautline_rt::packet_device::{Config, OpenError, PacketDevice, Take};
 use tautline_rt::{ByWords, Clock, HostThread, Idle, Sockets, StackHandle, TunFd};
 #[cfg(target_os = "linux")]
 use tautline_rt::{Tap, TapError};
 use tautline_stack::Host;
+use tautline_stack::HostConfig;
+#[cfg(target_os = "linux")]
+use tautline_stack::LinkLocal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
@@ -96,7 +99,10 @@ impl Tun {
 /// An Ethernet interface as one end: TAP, a packet socket, or any device of `tautline-rt`. The stack
 /// wants its [address](crate::Builder::address). It is a task, or a thread, as that of a [`Tun`].
 #[derive(Debug)]
-pub struct Nic<D>(D);
+pub struct Nic<D> {
+    device: D,
+    prepare: fn(&D, &mut HostConfig) -> io::Result<()>,
+}
 
 impl<D> Nic<D>
 where
@@ -104,7 +110,8 @@ where
 {
     /// A stack on `device`.
     pub fn new(device: D) -> Self {
-        Self(device)
+        let prepare = |_: &D, _: &mut HostConfig| Ok(());
+        Self { device, prepare }
     }
 }
 
@@ -115,27 +122,55 @@ impl Nic<Tap> {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn tap(interface: &str) -> Result<Self, TapError> {
-        Tap::open_offloading(interface).map(Self)
+        Tap::open_offloading(interface).map(Self::new)
     }
 }
 
 #[cfg(target_os = "linux")]
 impl Nic<PacketDevice> {
-    /// A packet socket on `interface`, which must not have the addresses of the stack.
+    /// A packet socket on `interface`, which must be up and must not have the addresses of the stack.
+    /// It receives what is sent to them, under the MAC address of the interface. If the stack owns
+    /// [prefixes](crate::Builder::owns) or has another [MAC address](crate::Builder::mac), it receives
+    /// everything, and the interface becomes promiscuous.
     ///
     /// # Errors
     /// [`OpenError`], each with its remedy.
     pub fn packet_socket(interface: &str) -> Result<Self, OpenError> {
-        PacketDevice::open(&Config::new(interface)).map(Self)
+        let device = PacketDevice::open(&Config {
+            take: Take::Addresses(Vec::new()),
+            ..Config::new(interface)
+        })?;
+        let prepare = share_interface;
+        Ok(Self { device, prepare })
     }
+}
+
+/// Chooses what `device` receives for `host`, which shares the interface with the kernel: its MAC address,
+/// and not the link-local address that the kernel has made of that.
+#[cfg(target_os = "linux")]
+fn share_interface(device: &PacketDevice, host: &mut HostConfig) -> io::Result<()> {
+    let has_own_mac = host.mac != [0; 6] && host.mac != device.mac();
+    let take = if has_own_mac || !host.owned.is_empty() {
+        Take::Everything
+    } else {
+        Take::Addresses(host.addresses.iter().map(|own| own.address()).collect())
+    };
+    if !has_own_mac {
+        (host.mac, host.link_local) = (device.mac(), LinkLocal::None);
+    }
+    device.take(&take).map_err(io::Error::other)
 }
 
 impl<D> sealed::Start for Nic<D>
 where
     D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
 {
+    fn prepare(&mut self, host: &mut HostConfig) -> io::Result<()> {
+        (self.prepare)(&self.device, host)
+    }
+
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        start(self.0, settings, false)
+        start(self.device, settings, false)
     }
 }
 
