@@ -489,6 +489,14 @@ pub fn seconds(text: &str) -> Result<Duration, Misread> {
         .ok_or_else(misread)
 }
 
+/// An address of either family and a port.
+pub(crate) fn address_and_port(text: &str) -> Result<SocketAddr, Misread> {
+    text.parse().map_err(|_| Misread {
+        text: text.to_owned(),
+        example: "an address in digits and a port, 10.7.0.2:5001 or [2001:db8::2]:5001",
+    })
+}
+
 /// A time in seconds that is not zero.
 fn some_seconds(text: &str) -> Result<Duration, Misread> {
     let misread = || Misread {

@@ -107,6 +107,33 @@ fn a_command_line_that_cannot_work_is_one_line() {
 }
 
 #[test]
+fn refusals_say_what_would_be_accepted() {
+    let end = [
+        "send",
+        "--iface",
+        "none",
+        "--ip",
+        "10.0.0.1/8",
+        "--bytes",
+        "1",
+    ];
+    let boxed = ["middlebox", "--left", "no-such-if", "--right", "nor-this"];
+    for (command, rest, part) in [
+        (&end[..], ["--to", "10.0.0.2"], "10.7.0.2:5001"),
+        (&["iperf3"][..], ["-p", "5201"], "--server|--client"),
+        (
+            &boxed[..],
+            ["--qdisc", "fqcodel"],
+            "did you mean `fq_codel`",
+        ),
+    ] {
+        let output = tautline(&[command, &rest].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn doctor_has_a_finding_per_line_and_a_status() {
     let output = tautline(&["doctor", "--json"]);
     let text = String::from_utf8(output.stdout).expect("text");

@@ -13,7 +13,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::args::{OptionalStack, seconds};
 use crate::check::Unusable;
@@ -31,13 +31,13 @@ The peer may be any iperf3. Without --iface the sockets are the kernel's. A link
 
 /// Measures throughput and latency with iperf3's protocol.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("role").required(true)))]
 pub(super) struct Iperf3 {
     /// Listens for tests
-    #[arg(short, long, required_unless_present = "client")]
+    #[arg(short, long, group = "role")]
     server: bool,
     /// Tests with the server HOST
-    #[arg(short, long, value_name = "HOST", conflicts_with = "server")]
+    #[arg(short, long, value_name = "HOST", group = "role")]
     client: Option<String>,
     /// Port of the server
     #[arg(short, long, default_value_t = 5201)]
@@ -87,7 +87,8 @@ struct Load {
     /// Blocks to send instead of a time
     #[arg(short = 'k', long, value_parser = binary, conflicts_with = "bytes")]
     blockcount: Option<u64>,
-    /// Bytes of a block; UDP: of a datagram, by default what one packet carries
+    /// Bytes of a block, with K, M or G for powers of 1024; UDP: of a datagram, by default what one packet
+    /// carries
     #[arg(short, long, value_parser = binary)]
     length: Option<u64>,
     /// Streams at a time
@@ -99,13 +100,13 @@ struct Load {
     /// Both send
     #[arg(long, conflicts_with = "reverse")]
     bidir: bool,
-    /// Send and receive buffers
+    /// Bytes of the send and of the receive buffer, with K, M or G for powers of 1024
     #[arg(short, long, value_parser = binary)]
     window: Option<u64>,
     /// Congestion controller at both ends
     #[arg(short = 'C', long)]
     congestion: Option<String>,
-    /// Largest segment
+    /// Largest segment, in bytes of payload
     #[arg(short = 'M', long)]
     set_mss: Option<u16>,
     /// Without Nagle's algorithm

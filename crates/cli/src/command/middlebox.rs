@@ -32,10 +32,10 @@ use crate::report::{limited, micros, print_json, print_line, rounded};
 
 const EXAMPLES: &str = "\
 Examples:
-  middlebox --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
-  middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
-  middlebox --device tap --left tap0 --right tap1 --limit none
-  middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
+  tautline middlebox --device packet --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
+  tautline middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
+  tautline middlebox --device tap --left tap0 --right tap1 --limit none
+  tautline middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
 A qdisc may be a whole tc script: commands separated by semicolons, with or without a leading `tc qdisc add dev X`.
 An interval's line covers that interval, the summary the whole run; each packet counts once: received = packets + dropped + lost outside \
 the qdisc + growth of the queue.
@@ -151,6 +151,9 @@ impl MiddleboxArgs {
         if let Some(queues) = self.queues.filter(|_| self.device != DeviceKind::AfXdp) {
             let problem = "it is an option of --device af_xdp; leave it out";
             return Err(Unusable::new("queues", queues, problem).into());
+        }
+        for words in [&self.to_right, &self.to_left] {
+            build::<Packet<()>>(words.as_ref().unwrap_or(&self.qdisc))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use clap::{ArgGroup, Parser};
 use tautline_base::Frame;
 use tautline_stack::TcpConfig;
 
-use crate::args::{Size, StackArgs, TransferArgs, seconds};
+use crate::args::{Size, StackArgs, TransferArgs, address_and_port, seconds};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::report::{self, Summary};
@@ -27,7 +27,7 @@ pub struct SendArgs {
     #[command(flatten)]
     transfer: TransferArgs,
     /// The receiver: `10.7.0.2:5001` or `[2001:db8::2]:5001`
-    #[arg(long)]
+    #[arg(long, value_parser = address_and_port)]
     to: SocketAddr,
     /// File to send
     #[arg(long, group = "data")]
