@@ -1,6 +1,6 @@
 //! [`with_device`]: opens AF_XDP, TAP or a packet socket, as the options say, and runs a job on it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 
 use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
@@ -51,11 +51,20 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         let problem = "this command serves all queues in one thread; leave it out";
         return Err(Unusable::new("queues", queues, problem).into());
     }
+    for own in args.own().filter(|own| kernel_has(own.address())) {
+        let address = own.address();
+        eprintln!("note: the kernel has {address}, too: choose an address that no other host has");
+    }
     match args.device {
         DeviceKind::AfXdp => with_af_xdp(args, job),
         DeviceKind::Tap => with_tap(args, job),
         DeviceKind::Packet => with_packet(args, job),
     }
+}
+
+/// Whether `address` is the kernel's, which would answer its packets too: with resets.
+fn kernel_has(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// The AF_XDP sockets that `args` describe.
@@ -184,5 +193,16 @@ fn last_bytes(address: IpAddr) -> [u8; 4] {
     match address {
         IpAddr::V4(v4) => v4.octets(),
         IpAddr::V6(v6) => (v6.to_bits() as u32).to_be_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_kernel_are_known() {
+        assert!(kernel_has([127, 0, 0, 1].into()));
+        assert!(!kernel_has([192, 0, 2, 1].into()), "RFC 5737");
     }
 }

@@ -39,6 +39,7 @@ Examples:
 A qdisc may be a whole tc script: commands separated by semicolons, with or without a leading `tc qdisc add dev X`.
 An interval's line covers that interval, the summary the whole run; each packet counts once: received = packets + dropped + lost outside \
 the qdisc + growth of the queue.
+Percentiles of sojourn times are upper bounds, at most twice too large.
 TAP interfaces that do not exist are created and removed with the middlebox. Over AF_XDP `netem duplicate` has no effect, because the \
 UMEM has no spare frame for a copy; use --device tap. Over packet sockets (--device packet) frames with a VLAN tag do not pass and are \
 not counted, because the kernel has moved the tag out of them; TAP interfaces carry them.";

@@ -19,7 +19,8 @@ Examples:
   tautline tun2socks --tun tun0 --proxy socks5://name:password@[::1]:1080 --qdisc 'cake bandwidth 50mbit'
 The interface is created if it does not exist; give it an address and routes: `ip address add 10.9.0.1/24 dev tun0; ip link set tun0 up; \
 ip route add 192.0.2.0/24 dev tun0`. The proxy's own address must not be routed to it.
-A SYN is answered once the proxy has connected: a refused destination is a refused connection.";
+A SYN is answered once the proxy has connected: a refused destination is a refused connection.
+With RUST_LOG=debug in the environment there is a line for each connection and failure.";
 
 /// Forwards connections and datagrams from a TUN interface through a SOCKS 5 proxy, or connections
 /// only through an HTTP proxy.

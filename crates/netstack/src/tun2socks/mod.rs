@@ -15,6 +15,7 @@ use std::str::FromStr;
 
 use tautline_stack::Rejection;
 use tokio::net::{TcpStream, UdpSocket};
+use tracing::debug;
 
 pub use http::{HttpError, HttpProxy};
 pub use socks5::{BadProxy, Socks5, Socks5Error};
@@ -84,10 +85,20 @@ impl Tun2Socks {
 impl Upstream for Proxy {
     async fn connect(&self, to: SocketAddr) -> Result<TcpStream, Rejection> {
         match self {
-            Self::Socks5(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
-            Self::Http(proxy) => proxy.connect(to).await.map_err(|error| error.rejection()),
+            Self::Socks5(proxy) => {
+                (proxy.connect(to).await).map_err(|error| logged(to, &error, error.rejection()))
+            }
+            Self::Http(proxy) => {
+                (proxy.connect(to).await).map_err(|error| logged(to, &error, error.rejection()))
+            }
         }
     }
+}
+
+/// Logs why the proxy has not connected, which `how` does not say.
+fn logged(to: SocketAddr, error: &dyn std::error::Error, how: Rejection) -> Rejection {
+    debug!(%to, %error, "no connection through the proxy");
+    how
 }
 
 impl Associate for Proxy {
