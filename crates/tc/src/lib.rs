@@ -62,3 +62,7 @@ pub use words::{ParseError, Word, Words};
 pub fn build<P: Item + Send + 'static>(words: &str) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
     tree::build(words)
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
