@@ -99,7 +99,7 @@ impl serde::de::Error for Fault {
             other if other.starts_with("struct ") => "a table",
             other => other,
         };
-        Self::new(format_args!("{wanted} is wanted, not {found}"))
+        Self::new(format_args!("found {found}, wanted {wanted}"))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {

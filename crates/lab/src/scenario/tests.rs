@@ -241,7 +241,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "paper = \"001\"",
             "paper = 1",
-            "it.toml:3:9: paper: text in quotes is wanted, not integer `1`",
+            "it.toml:3:9: paper: found integer `1`, wanted text in quotes",
         ),
         (
             "id = \"001-F4\"",
@@ -256,7 +256,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "duration = \"10s\"",
             "duration = 10",
-            "it.toml:8:12: run.duration: a time with its unit in quotes is wanted, not integer `10`",
+            "it.toml:8:12: run.duration: found integer `10`, wanted a time with its unit in quotes",
         ),
         (
             "duration = \"10s\"",
@@ -559,7 +559,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "[run]",
             "[anova]\nmetric = 1\n[run]",
-            "it.toml:7:1: anova: a list in brackets, or tables in double brackets is wanted, not map",
+            "it.toml:7:1: anova: found map, wanted a list in brackets, or tables in double brackets",
         ),
         (
             "[run]",

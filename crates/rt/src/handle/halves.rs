@@ -16,7 +16,6 @@ use super::readiness::{Interest, Ready};
 use super::{Failure, TcpStream};
 
 /// The receiving half of a [`TcpStream`].
-#[derive(Debug)]
 pub struct OwnedReadHalf {
     // Dropped before `socket` notifies the host's thread, which then finds the ring abandoned.
     ring: Mutex<ByteReceiver<Received>>,
@@ -24,7 +23,6 @@ pub struct OwnedReadHalf {
 }
 
 /// The sending half of a [`TcpStream`]. Dropping it sends a FIN after the written data.
-#[derive(Debug)]
 pub struct OwnedWriteHalf {
     /// `None` once shut down. Dropped before `socket` notifies the host's thread, which then finds
     /// the ring abandoned.

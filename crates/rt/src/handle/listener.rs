@@ -16,7 +16,6 @@ use super::{StackHandle, TcpStream};
 
 /// A listening socket. Dropping it frees the port and resets the connections that were not
 /// accepted.
-#[derive(Debug)]
 pub struct TcpListener {
     // Dropped before `socket` notifies the host's thread, which then finds the queue abandoned.
     queue: Mutex<Consumer<Waiting>>,

@@ -16,6 +16,7 @@ mod byte_queue;
 mod command;
 mod connection;
 mod datagram_ring;
+mod debug;
 pub mod failure;
 pub mod group;
 pub mod halves;
@@ -99,7 +100,7 @@ impl Default for Config {
 
 /// A handle to a host on another thread, for [`TcpStream::connect`] and [`TcpListener::bind`].
 /// Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StackHandle(Arc<Inner>);
 
 #[derive(Debug)]

@@ -13,7 +13,6 @@ use super::{StackHandle, TcpStream};
 
 /// A SYN at a listener with [`deferred_accept`](tautline_stack::TcpConfig::deferred_accept). Dropping
 /// it resets the requested connection.
-#[derive(Debug)]
 pub struct TcpRequest {
     id: SocketId,
     local: SocketAddr,

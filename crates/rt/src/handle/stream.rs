@@ -29,7 +29,6 @@ use super::readiness::{Interest, Ready, wait_for};
 /// | `read_exact`, `read_to_end`, `write_all` | not cancel safe, as with every tokio stream |
 ///
 /// Unlike the kernel's sockets, a failed connection returns its error from every later read.
-#[derive(Debug)]
 pub struct TcpStream {
     read: OwnedReadHalf,
     write: OwnedWriteHalf,

@@ -27,7 +27,6 @@ const DATAGRAMS: usize = 512;
 ///
 /// Sending returns once the datagram is queued for the host's thread. Errors that only the host
 /// detects (no route, port unreachable) are returned once, by a later call.
-#[derive(Debug)]
 pub struct UdpSocket {
     // Dropped before `socket` notifies the host's thread, which then finds the rings abandoned.
     incoming: Mutex<DatagramReceiver>,

@@ -23,6 +23,25 @@ async fn pair(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
     (client, accepted.expect("accepted").0)
 }
 
+/// Not their rings and settings, which are pages in an error message.
+#[test]
+fn sockets_print_their_addresses() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, server) = pair(world, &listener).await;
+        let ends = |socket: &TcpStream| {
+            let local = socket.local_addr().expect("open");
+            let peer = socket.peer_addr().expect("open");
+            format!("TcpStream {{ local: Some({local}), peer: Some({peer}), .. }}")
+        };
+        for socket in [&client, &server] {
+            assert_eq!(format!("{socket:?}"), ends(socket));
+        }
+        let (read, write) = client.into_split();
+        assert!(format!("{listener:?} {read:?} {write:?}").len() < 300);
+    });
+}
+
 /// As tokio's `AsyncBufRead` is used: by lines, and to copy without a buffer in between.
 #[test]
 fn received_bytes_are_read_where_they_are() {
