@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Offload, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Offload, Packet, Received};
 use tautline_bql::LimitKind;
-use tautline_qdisc::{Pfifo, Stats, pfifo};
+use tautline_qdisc::{FqCodel, Pfifo, Stats, fq_codel, pfifo};
 use tautline_rt::bridge::{Bridge, Side};
 use tautline_tc::DynQdisc;
 use tautline_testkit::{ACK, Ip, MemoryDevice, PSH, Segment, TCP, frame};
@@ -20,6 +20,7 @@ const PAYLOAD: usize = 4 * SIZE + 300;
 #[derive(Default)]
 struct Merging {
     wire: MemoryDevice,
+    medium: Medium,
     offloads: VecDeque<Offload>,
     /// Addresses of the frames that were received and sent.
     received: Vec<usize>,
@@ -31,6 +32,10 @@ impl Device for Merging {
 
     fn mtu(&self) -> usize {
         self.wire.mtu()
+    }
+
+    fn medium(&self) -> Medium {
+        self.medium
     }
 
     fn room(&self) -> usize {
@@ -74,11 +79,16 @@ impl Device for Merging {
     }
 }
 
+type Queue = Box<dyn DynQdisc<Packet<HeapFrame>>>;
+
 fn side(frames: usize, frame_len: usize) -> Side<Merging> {
-    let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> =
-        Box::new(Pfifo::new(pfifo::Config::default()));
+    let queue: Queue = Box::new(Pfifo::new(pfifo::Config::default()));
+    side_of(Merging::default(), queue, frames, frame_len)
+}
+
+fn side_of(device: Merging, queue: Queue, frames: usize, frame_len: usize) -> Side<Merging> {
     Side::new(
-        Merging::default(),
+        device,
         (0..frames)
             .map(|_| HeapFrame::with_len(frame_len))
             .collect(),
@@ -155,6 +165,45 @@ fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
         let received = bridge.left.received();
         assert_eq!((received.frames, received.no_memory), (5, 0));
     }
+}
+
+/// Without a link header the flow is that of the IP header all the same: the fourth packet, of a flow of
+/// its own, passes two of the first flow.
+#[test]
+fn packets_without_a_link_header_have_flows() {
+    let ip_side = || {
+        let device = Merging {
+            medium: Medium::Ip,
+            ..Merging::default()
+        };
+        let config = fq_codel::Config {
+            perturbation: Some(1),
+            ..fq_codel::Config::default()
+        };
+        let queue: Queue = Box::new(FqCodel::new(config).expect("the default"));
+        side_of(device, queue, 8, 2048)
+    };
+    let mut bridge = Bridge::new(ip_side(), ip_side(), 1);
+    let [bulk, sparse] = both_families();
+    for (addresses, from, len) in [
+        (bulk, 0, 1400),
+        (bulk, 1400, 1401),
+        (bulk, 2801, 1402),
+        (sparse, 0, 9),
+    ] {
+        arrive(
+            &mut bridge.left,
+            segment(addresses, from, len, ACK)[14..].to_vec(),
+            None,
+        );
+    }
+    assert!(!bridge.turn(NOW));
+    let sent = &bridge.right.port().ring().device().wire.sent;
+    let payloads: Vec<usize> = sent
+        .iter()
+        .map(|packet| packet.len() - if packet[0] >> 4 == 4 { 40 } else { 60 })
+        .collect();
+    assert_eq!(payloads, [1400, 1401, 9, 1402]);
 }
 
 #[test]
