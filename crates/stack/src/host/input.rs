@@ -27,6 +27,33 @@ impl AsRef<[u8]> for Kept {
     }
 }
 
+/// Receives a frame from the device, or a large packet in memory to keep: its payload then needs no copy.
+fn receive_one<Q, D, T, L>(host: &mut Host<Q, D, T, L>, received: Received<D::Frame>, now: Instant)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    let offload = received.offload;
+    let is_large = received.len >= LEAST_KEPT && !offload.zeros;
+    let received = if is_large {
+        host.device_mut().keep(received)
+    } else {
+        Err(received)
+    };
+    match received {
+        Ok(kept) => {
+            let kept = bytes::Bytes::from_owner(Kept(kept));
+            host.receive_frame(&kept, (offload, Some(&kept)), now);
+        }
+        Err(received) => {
+            host.receive_frame(received.bytes(), (offload, None), now);
+            host.device_mut().recycle(received.frame);
+        }
+    }
+}
+
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
     D: Device,
@@ -42,31 +69,9 @@ where
             let Some(received) = self.device_mut().receive(now) else {
                 return taken;
             };
-            self.receive_one(received, now);
+            receive_one(self, received, now);
         }
         RECEIVE_BUDGET
-    }
-
-    /// Receives a frame from the device, or a large packet in memory to keep: its payload then needs no
-    /// copy.
-    fn receive_one(&mut self, received: Received<D::Frame>, now: Instant) {
-        let offload = received.offload;
-        let is_large = received.len >= LEAST_KEPT && !offload.zeros;
-        let received = if is_large {
-            self.device_mut().keep(received)
-        } else {
-            Err(received)
-        };
-        match received {
-            Ok(kept) => {
-                let kept = bytes::Bytes::from_owner(Kept(kept));
-                self.receive_frame(&kept, (offload, Some(&kept)), now);
-            }
-            Err(received) => {
-                self.receive_frame(received.bytes(), (offload, None), now);
-                self.device_mut().recycle(received.frame);
-            }
-        }
     }
 
     /// Whether SYNs flood the host: half of the latest 64 frames were SYNs that listeners keep no

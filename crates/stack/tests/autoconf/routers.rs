@@ -417,7 +417,7 @@ fn a_connection_behind_two_silent_routers_ends() {
     assert_eq!(pair.hosts[HOST].socket_count(), 0);
 }
 
-/// What an advertisement has changed is made known although a query for groups came right behind it.
+/// A query for groups right behind an advertisement does not keep what that has changed from being made known.
 #[test]
 fn a_query_behind_an_advertisement_does_not_defer_it() {
     let without_address = |config| HostConfig {

@@ -100,7 +100,7 @@ fn data_that_cannot_leave_ends_its_connection() {
     assert_eq!(pair.state(0, client), Some("CLOSED"));
 }
 
-/// What waited for it leaves once it is back, and the connection lives.
+/// Data that waited for the host leaves once it is back, and the connection lives.
 #[test]
 fn a_host_that_comes_back_gets_what_waited() {
     let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
