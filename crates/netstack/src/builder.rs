@@ -155,6 +155,7 @@ impl<D: Device> Builder<D> {
         if host.addresses.is_empty() && host.owned.is_empty() {
             host = host.owns(Cidr::ALL_IPV4).owns(Cidr::ALL_IPV6);
         }
+        host.keeps_packets = true;
         device.prepare(&mut host)?;
         if host.mac == [0; 6] {
             host.mac = [2, 0, 0, 0, 0, 1];

@@ -63,6 +63,11 @@ pub struct HostConfig {
     /// Resets this host sends at most in a second, on average, in answer to segments without a
     /// connection. Default 1000, in bursts of 50.
     pub resets_per_second: u32,
+    /// Packets of 8 KiB and more stay in the memory they arrived in, if the device [has some to
+    /// keep](tautline_base::Device::keep), for [`recv_owned`](crate::TcpSocket::recv_owned) or a single
+    /// copy to the reader. Each takes a few small allocations. Default false: they are copied to pages,
+    /// which allocates nothing in steady state.
+    pub keeps_packets: bool,
     /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the
     /// system's generator in production.
     pub seed: u64,
@@ -101,6 +106,7 @@ impl HostConfig {
             vlan: None,
             icmp_errors_per_second: 1000,
             resets_per_second: 1000,
+            keeps_packets: false,
             seed,
         }
     }

@@ -188,10 +188,7 @@ proptest! {
         steps in prop::collection::vec((1usize..40_000, 0usize..3, 1usize..6000), 1..40),
         loses_one_in in 8usize..60,
     ) {
-        let mut pair = Pair::large(1);
-        for host in &mut pair.hosts {
-            host.device_mut().whole = true;
-        }
+        let mut pair = Pair::keeping(1);
         let (client, server) = pair.open(TcpConfig::default());
         let mut frames = 0;
         pair.filter = Box::new(move |side, _| {
@@ -223,10 +220,7 @@ proptest! {
 /// Large packets need no copy, also behind one that was read in part.
 #[test]
 fn a_large_packet_is_taken_with_its_memory() {
-    let mut pair = Pair::large(1);
-    for host in &mut pair.hosts {
-        host.device_mut().whole = true;
-    }
+    let mut pair = Pair::keeping(1);
     let (client, server) = pair.open(TcpConfig::default());
     let data: Vec<u8> = (0..400_000).map(|at| (at % 251) as u8).collect();
     let (mut sent, mut all, mut owned) = (0, Vec::new(), 0);

@@ -37,7 +37,7 @@ where
 {
     let offload = received.offload;
     let is_large = received.len >= LEAST_KEPT && !offload.zeros;
-    let received = if is_large {
+    let received = if is_large && host.interface.config.keeps_packets {
         host.device_mut().keep(received)
     } else {
         Err(received)

@@ -87,8 +87,8 @@ impl<'a> TcpSocket<'a> {
     }
 
     /// Takes the next bytes without a copy if the receive buffer keeps them in the memory they arrived in,
-    /// and their number `fits`: the rest of a packet of many segments, on a device that has
-    /// memory [to keep](tautline_base::Device::keep). `None` otherwise: [`recv`](crate::Host::recv) reads
+    /// and their number `fits`: the rest of a large packet, on a host that [keeps
+    /// them](crate::HostConfig::keeps_packets). `None` otherwise: [`recv`](crate::Host::recv) reads
     /// what there is. The packet's memory is held until all of the result is dropped; it no longer counts
     /// as the host's.
     ///

@@ -109,6 +109,19 @@ impl Pair {
         Self::on(device, seed, |config| config)
     }
 
+    /// As [`large`](Self::large), but packets arrive as they left, and the hosts keep them.
+    pub fn keeping(seed: u64) -> Self {
+        let device = || MemoryDevice {
+            tso: Some(Tso::MOST),
+            whole: true,
+            ..MemoryDevice::default()
+        };
+        Self::on(device, seed, |config| HostConfig {
+            keeps_packets: true,
+            ..config
+        })
+    }
+
     fn on(
         device: impl Fn() -> MemoryDevice,
         seed: u64,
