@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use tautline_base::Bytes;
 use tautline_rt::handle::Config;
@@ -170,8 +171,10 @@ impl<D: Device> Builder<D> {
             sockets,
             limits,
             frames: self.frames,
+            start: Arc::default(),
         };
+        let start = Arc::clone(&settings.start);
         let (handle, driver) = device.start(settings)?;
-        Ok(Netstack::new(handle, driver))
+        Ok(Netstack::new(handle, driver, start))
     }
 }

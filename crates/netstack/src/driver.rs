@@ -21,6 +21,7 @@ use tautline_tc::DynQdisc;
 use crate::alarm::{Alarm, Rest, deadline};
 use crate::device::PacketIo;
 use crate::settings::Settings;
+use crate::start::Start;
 
 /// The queueing discipline of every stack.
 pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
@@ -108,6 +109,7 @@ pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(Stack
     let config = settings.sockets.clone();
     spawn_task(config, |sockets, clock| {
         let mut turns = Turns {
+            start: Arc::clone(&settings.start),
             host: host(offloaded(MemoryRing::new(io.medium(), io.mtu())), settings),
             sockets,
             io,
@@ -165,8 +167,8 @@ struct Turns<I> {
     sockets: Sockets<ByWords>,
     io: I,
     clock: Clock,
-    /// True once a socket has existed. Before that nothing is received: the SYN that arrives before
-    /// the application listens would be refused.
+    start: Arc<Start>,
+    /// Nothing is received before.
     has_begun: bool,
 }
 
@@ -183,7 +185,7 @@ impl<I: PacketIo> Turns<I> {
             let _all = self.host.receive(now);
             let at = deadline(serve(&mut self.host, &mut self.sockets, now));
             let mut is_busy = received == Some(BATCH);
-            if !self.has_begun && self.host.socket_count() > 0 {
+            if !self.has_begun && self.start.may_begin(self.host.socket_count(), context) {
                 (self.has_begun, is_busy) = (true, true);
             }
             is_busy |= self.transmit(context)?;

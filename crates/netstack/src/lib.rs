@@ -36,6 +36,7 @@ mod relay;
 mod report;
 mod settings;
 mod stack;
+mod start;
 #[cfg(not(target_family = "wasm"))]
 pub mod tun2socks;
 #[cfg(not(target_family = "wasm"))]
@@ -49,6 +50,7 @@ pub use incoming::{TcpIncoming, UdpIncoming};
 pub use relay::RelayLimits;
 pub use report::Report;
 pub use stack::Netstack;
+pub use start::Hold;
 pub use tautline_base::Bytes;
 pub use tautline_rt::{ListenAt, StackHandle, TcpListener, TcpRequest, TcpStream, UdpSocket};
 pub use tautline_stack::{Cidr, Limits, Rejection, TcpConfig, UdpConfig};

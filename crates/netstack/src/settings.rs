@@ -1,9 +1,13 @@
 //! [`Settings`]: a stack's settings as a driver takes them.
 
+use std::sync::Arc;
+
 use tautline_base::{HeapFrame, Packet};
 use tautline_rt::handle::Config;
 use tautline_stack::{HostConfig, Limits};
 use tautline_tc::DynQdisc;
+
+use crate::start::Start;
 
 /// The settings of [`Builder`](crate::Builder), verified.
 pub struct Settings {
@@ -12,4 +16,5 @@ pub struct Settings {
     pub(crate) sockets: Config,
     pub(crate) limits: Limits,
     pub(crate) frames: usize,
+    pub(crate) start: Arc<Start>,
 }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use tautline_rt::{StackHandle, TcpListener, TcpStream, UdpSocket};
 use tautline_stack::{ListenAt, TcpConfig};
 
 use crate::device::Device;
 use crate::driver::Driver;
+use crate::start::{Hold, Start};
 use crate::{Builder, Report, TcpIncoming, UdpIncoming};
 
 /// A stack that runs until it is dropped; then its connections fail.
@@ -15,6 +17,7 @@ use crate::{Builder, Report, TcpIncoming, UdpIncoming};
 pub struct Netstack {
     handle: StackHandle,
     _driver: Driver,
+    start: Arc<Start>,
 }
 
 impl Netstack {
@@ -23,11 +26,20 @@ impl Netstack {
         Builder::new(device)
     }
 
-    pub(crate) fn new(handle: StackHandle, driver: Driver) -> Self {
+    pub(crate) fn new(handle: StackHandle, driver: Driver, start: Arc<Start>) -> Self {
         Self {
             handle,
             _driver: driver,
+            start,
         }
+    }
+
+    /// A stack begins to receive with its first socket. An application that opens several holds it until
+    /// the last is open, and drops the result then: else what arrives for the others meanwhile is
+    /// refused. Without effect on a stack that has begun, or has a
+    /// [thread](crate::device::Tun::with_thread).
+    pub fn hold(&self) -> Hold {
+        self.start.hold()
     }
 
     /// The SYNs to every address and port that no other listener has. One at a time.

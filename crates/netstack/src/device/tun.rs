@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use super::sealed;
 use crate::alarm::{Alarm, Rest, deadline};
 use crate::driver::{self, Driver, Queue, TURNS};
 use crate::settings::Settings;
+use crate::start::Start;
 
 /// Frames that one [`Host::receive`] takes at most.
 const BATCH: usize = 64;
@@ -214,6 +216,7 @@ where
     driver::spawn_task(config, |sockets, clock| {
         let descriptor = device.as_fd().try_clone_to_owned()?;
         let mut turns = Turns {
+            start: Arc::clone(&settings.start),
             readiness: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
             host: driver::host(device, settings),
             sockets,
@@ -232,8 +235,8 @@ struct Turns<D: Device<Frame = HeapFrame>> {
     host: Host<Queue, D>,
     sockets: Sockets<ByWords>,
     clock: Clock,
-    /// True once a socket has existed. Before that nothing is received: the SYN that arrives before
-    /// the application listens would be refused.
+    start: Arc<Start>,
+    /// Nothing is received before.
     has_begun: bool,
     /// Deadline of the last poll.
     promised: Option<Instant>,
@@ -257,7 +260,7 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
             }
             let mut is_busy = self.has_begun && self.receive(context, now)?;
             self.promised = deadline(serve(&mut self.host, &mut self.sockets, now));
-            if !self.has_begun && self.host.socket_count() > 0 {
+            if !self.has_begun && self.start.may_begin(self.host.socket_count(), context) {
                 (self.has_begun, is_busy) = (true, true);
             }
             if is_busy {

@@ -141,7 +141,9 @@ where
     Device: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stack = Netstack::builder(Packets::new(device, config.mtu.into())).build()?;
+    let hold = stack.hold();
     let (connections, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
+    drop(hold);
     let mut sessions = UdpSessions::new(datagrams, config.udp_timeout, UDP_SESSIONS);
     loop {
         tokio::select! {

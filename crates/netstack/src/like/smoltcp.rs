@@ -186,7 +186,10 @@ async fn serve_tcp(
     let Some(stack) = stack else {
         return Ok(());
     };
+    // Datagrams have one, too: both are polled before either is open.
+    let hold = stack.hold();
     let incoming: TcpIncoming = stack.tcp_incoming().await?;
+    drop(hold);
     loop {
         let (request, new) = (incoming.next().await?, new.clone());
         tokio::spawn(async move {
@@ -207,7 +210,9 @@ async fn serve_udp(
     let Some(stack) = stack else {
         return Ok(());
     };
+    let hold = stack.hold();
     let incoming: UdpIncoming = stack.udp_incoming().await?;
+    drop(hold);
     let mut buffer = vec![0; LONGEST];
     loop {
         tokio::select! {

@@ -116,7 +116,9 @@ pub(crate) async fn run<W: Upstream>(
     limits: RelayLimits,
     stack: &Netstack,
 ) -> io::Result<()> {
+    let hold = stack.hold();
     let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
+    drop(hold);
     let upstream = Arc::new(upstream);
     let forwarding = forward(Arc::clone(&upstream), limits, Arc::new(datagrams));
     let _forwarding = AbortOnDrop(tokio::spawn(forwarding));
