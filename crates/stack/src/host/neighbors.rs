@@ -153,7 +153,7 @@ where
     for id in failed {
         if let Some(connection) = host.transport.sockets.connection_mut(id) {
             // Its route may have changed while it waited.
-            if lost.contains(&connection.next_hop) {
+            if lost.binary_search(&connection.next_hop).is_ok() {
                 connection.on_unresolved_next_hop(now);
             }
             host.transport.mark_runnable(id);
