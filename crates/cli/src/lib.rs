@@ -6,6 +6,7 @@ pub mod args;
 pub mod check;
 pub mod command;
 pub mod control;
+mod descriptors;
 pub mod device;
 pub mod failure;
 mod held_lease;

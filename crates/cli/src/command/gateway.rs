@@ -24,6 +24,7 @@ use super::rendezvous::{self, IPV6_MTU};
 use super::tun2socks::signaled;
 use crate::args::Times;
 use crate::check::Unusable;
+use crate::descriptors;
 use crate::failure::Failure;
 use sandbox::{Runtime, Sandbox};
 
@@ -229,6 +230,7 @@ impl GatewayArgs {
             self.connect(&gateway, &mut runtime, &mut commands, number, sandbox)
                 .await?;
         }
+        descriptors::raise_limit();
         let is_endless = |sandbox: &Sandbox| !matches!(sandbox, Sandbox::Run(_));
         let is_endless = self.sandboxes.iter().any(is_endless);
         let ended = async {

@@ -11,6 +11,7 @@ use tautline_netstack::{Bytes, Netstack};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Times;
+use crate::descriptors;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -58,6 +59,7 @@ impl Tun2SocksArgs {
         } else {
             Tun::open(&self.tun)?
         };
+        descriptors::raise_limit();
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {
             let stack = Netstack::builder(tun)
