@@ -3,7 +3,7 @@
 #[expect(dead_code, reason = "of what tests share, these need little")]
 mod pair;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,4 +233,28 @@ fn a_large_packet_is_taken_with_its_memory() {
     }
     assert!(all == data);
     assert!(owned > data.len() / 4, "{owned} of {} bytes", data.len());
+}
+
+/// A short payload does not keep a long packet's memory, of which it would be charged its own bytes only.
+#[test]
+fn a_packet_of_padding_is_not_kept() {
+    for len in [1, 1400] {
+        let mut pair = Pair::keeping(1);
+        let (client, server) = pair.open(TcpConfig::default());
+        let caught = Rc::<RefCell<Vec<Vec<u8>>>>::default();
+        let frames = caught.clone();
+        pair.filter = Box::new(move |_, frame| {
+            frames.borrow_mut().push(frame.to_vec());
+            false
+        });
+        assert_eq!(pair.hosts[0].send(client, &vec![7; len]), Ok(len));
+        pair.run_for(Duration::from_millis(3));
+        let mut frame = caught.borrow()[0].clone();
+        frame.resize(16_000, 0);
+        pair.hosts[1].device_mut().arrived.push_back(frame);
+        assert_eq!(pair.hosts[1].receive(pair.now), 1);
+        let mut socket = pair.hosts[1].tcp(server).expect("the socket exists");
+        assert_eq!(socket.recv_owned(|_| true), Ok(None), "{len} bytes");
+        assert_eq!(read_lent(&mut pair, server, usize::MAX), vec![7; len]);
+    }
 }

@@ -102,15 +102,16 @@ where
             Medium::Ip => wire::parse_plain_ip(frame, offload),
         };
         if let Some((ends, mut segment)) = plain {
-            segment.kept = kept;
+            segment.offer_memory(kept);
             self.on_tcp(&ends, &segment, frame, now);
         } else {
             match wire::parse_over(medium, frame, vlan, offload) {
-                Ok(Parsed::Tcp { ends, mut segment }) => {
-                    segment.kept = kept;
-                    self.on_tcp(&ends, &segment, frame, now);
+                Ok(mut parsed) => {
+                    if let Parsed::Tcp { segment, .. } = &mut parsed {
+                        segment.offer_memory(kept);
+                    }
+                    self.dispatch(frame, parsed, now);
                 }
-                Ok(parsed) => self.dispatch(frame, parsed, now),
                 Err(Malformed::Header) => self.interface.stats.malformed += 1,
                 Err(Malformed::Checksum) => self.interface.stats.bad_checksum += 1,
             }

@@ -62,7 +62,14 @@ pub(crate) struct Segment<'a> {
     pub(crate) size: usize,
 }
 
-impl Segment<'_> {
+impl<'a> Segment<'a> {
+    /// Lets the receiver keep the memory of the `packet` that it came in, unless the payload is the lesser part
+    /// of it: headers and padding of any length would be held without a charge.
+    #[inline]
+    pub(crate) fn offer_memory(&mut self, packet: Option<&'a bytes::Bytes>) {
+        self.kept = packet.filter(|packet| self.payload.len() >= packet.len() / 4 * 3);
+    }
+
     /// Number of merged segments.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
