@@ -1,0 +1,220 @@
+//! Large packets on their way to a reader: whatever the sizes of ring and memory, the losses and the ways
+//! to read, no byte is lost and no reader waits for ever.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::num::NonZeroUsize;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+use std::{future, io};
+
+use proptest::prelude::*;
+use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Tso};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{Pfifo, pfifo};
+use tautline_rt::handle::Config;
+use tautline_rt::{Application, Sockets, StackHandle, TcpListener, TcpStream};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+use tautline_testkit::MemoryDevice;
+
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
+const START: Instant = Instant::from_secs(1);
+
+/// Somebody was woken.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+struct End {
+    host: Host<Pfifo<Packet<HeapFrame>>, MemoryDevice, NoTrace>,
+    sockets: Sockets,
+    wake: Option<Instant>,
+}
+
+impl End {
+    fn new(number: u8, config: Config, woken: &Arc<Flag>) -> (StackHandle, Self) {
+        let host = HostConfig {
+            keeps_packets: true,
+            ..HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number))
+        };
+        let host = host.address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
+        let device = MemoryDevice {
+            tso: Some(Tso::MOST),
+            whole: true,
+            ..MemoryDevice::default()
+        };
+        let large = |_| HeapFrame::with_len(Tso::MOST.frame_len());
+        let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+        let pool = pool.with_large((0..8).map(large).collect());
+        let qdisc = Pfifo::new(pfifo::Config::default());
+        let port = Port::new(qdisc, Ring::new(device, Dql::default()));
+        let (stack, sockets) = StackHandle::new(config, Waker::from(Arc::clone(woken)));
+        let end = Self {
+            host: Host::new(host, port, pool, NoTrace),
+            sockets,
+            wake: None,
+        };
+        (stack, end)
+    }
+
+    /// One turn. True if something arrived or happened.
+    fn turn(&mut self, now: Instant) -> bool {
+        let received = self.host.receive(now);
+        let mut events = 0;
+        while let Some(event) = self.host.next_event() {
+            self.sockets.on_event(&mut self.host, event, now);
+            events += 1;
+        }
+        self.sockets.turn(&mut self.host, now);
+        self.wake = self.host.poll(now).map(|wake| wake.at);
+        received > 0 || events > 0
+    }
+}
+
+/// Runs both tasks to their ends. Of the client's frames, one in `loses_one_in` is lost.
+fn run(
+    ends: &mut [End; 2],
+    mut tasks: [Pin<&mut dyn Future<Output = ()>>; 2],
+    woken: &Arc<Flag>,
+    loses_one_in: usize,
+) -> Instant {
+    let (waker, mut now, mut done) = (Waker::from(Arc::clone(woken)), START, [false; 2]);
+    let mut frames = 0;
+    loop {
+        for (task, done) in tasks.iter_mut().zip(&mut done) {
+            *done = *done
+                || task
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&waker))
+                    .is_ready();
+        }
+        if done == [true; 2] {
+            return now;
+        }
+        let mut busy = false;
+        for side in 0..2 {
+            busy |= ends[side].turn(now);
+            for frame in std::mem::take(&mut ends[side].host.device_mut().sent) {
+                frames += usize::from(side == 0);
+                if side == 1 || frames % loses_one_in != 0 {
+                    ends[1 - side].host.device_mut().arrived.push_back(frame);
+                }
+                busy = true;
+            }
+        }
+        if !busy && !woken.0.swap(false, Ordering::AcqRel) {
+            // Nothing is left to do now: time jumps to the next thing there is.
+            let next = ends.iter().filter_map(|end| end.wake).min();
+            now = next.expect("a task waits for nothing").max(now);
+            assert!(now - START < Duration::from_secs(600), "the tasks hang");
+        }
+    }
+}
+
+/// How the server reads next: the way, and most bytes.
+type Read = (usize, usize);
+
+/// Reads once, if there is something; false at the end.
+async fn read(stream: &mut TcpStream, (way, most): Read, all: &mut Vec<u8>) -> io::Result<bool> {
+    let mut block = vec![0; most];
+    if way == 0 {
+        let count = future::poll_fn(|context| stream.poll_recv(context, &mut block)).await?;
+        all.extend(&block[..count]);
+        return Ok(count > 0);
+    }
+    let peeked = match way {
+        1 => stream.peek(&mut block).await?,
+        _ => 0,
+    };
+    let count = future::poll_fn(|context| {
+        let filled = stream.poll_fill(context)?;
+        filled.map(|filled| {
+            let filled = &filled[..filled.len().min(most)];
+            let both = filled.len().min(peeked);
+            assert_eq!(block[..both], filled[..both], "a peek shows what is read");
+            all.extend(filled);
+            Ok::<_, io::Error>(filled.len())
+        })
+    });
+    let count = count.await?;
+    stream.consume(count);
+    Ok(count > 0)
+}
+
+/// A transfer of writes of these lengths that ends with a FIN, read in these ways in turn.
+fn transfer(config: &Config, writes: &[usize], reads: &[Read], loses_one_in: usize) {
+    let woken = Arc::new(Flag::default());
+    let (client, near) = End::new(1, Config::default(), &woken);
+    let (server, far) = End::new(2, config.clone(), &woken);
+    let len: usize = writes.iter().sum();
+    let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
+    let serve = async {
+        let listener = TcpListener::bind(&server, SERVER.port()).await;
+        let accepted = listener.expect("the port is free").accept().await;
+        let (mut stream, _) = accepted.expect("accepted");
+        let mut all = Vec::new();
+        for how in reads.iter().cycle() {
+            if !read(&mut stream, *how, &mut all).await.expect("no error") {
+                break;
+            }
+        }
+        assert!(all == data, "{} of {len} bytes", all.len());
+    };
+    let ask = async {
+        let stream = TcpStream::connect(&client, SERVER).await;
+        let mut stream = stream.expect("connected");
+        let mut sent = 0;
+        for len in writes {
+            let end = sent + len;
+            while sent < end {
+                let part = &data[sent..end];
+                let taken = future::poll_fn(|context| stream.poll_send(context, part)).await;
+                sent += taken.expect("open");
+            }
+        }
+        stream.finish();
+        // The FIN of the server.
+        let mut rest = [0];
+        let end = future::poll_fn(|context| stream.poll_recv(context, &mut rest)).await;
+        assert_eq!(end.expect("no error"), 0);
+    };
+    let tasks: [Pin<&mut dyn Future<Output = ()>>; 2] = [pin!(serve), pin!(ask)];
+    let mut ends = [near, far];
+    let end = run(&mut ends, tasks, &woken, loses_one_in);
+    // Longer than spare memory is kept.
+    for end in [Duration::ZERO, Duration::from_secs(10)].map(|later| end + later) {
+        ends[1].turn(end);
+    }
+    assert_eq!(ends[1].host.buffer_memory(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_byte_reaches_the_reader(
+        ring in prop_oneof![1usize..2000, 2000usize..20_000, 20_000usize..140_000],
+        memory in prop_oneof![1u64..2000, 2000u64..100_000, Just(1u64 << 30)],
+        writes in prop::collection::vec(prop_oneof![1usize..200, 200usize..90_000], 1..25),
+        reads in prop::collection::vec(
+            (0usize..3, prop_oneof![1usize..2000, 2000usize..100_000]), 1..20),
+        loses_one_in in 4usize..60,
+    ) {
+        let config = Config {
+            receive_ring: NonZeroUsize::new(ring).expect("not zero"),
+            ring_memory: Bytes::new(memory),
+            ..Config::default()
+        };
+        // Long transfers in tiny steps show nothing more.
+        let longest = reads.iter().map(|(_, most)| *most).max().unwrap_or(1).min(ring);
+        let writes: Vec<usize> = writes.iter().map(|len| (*len).min(longest * 200)).collect();
+        transfer(&config, &writes, &reads, loses_one_in);
+    }
+}
