@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::kept_memory::KeptMemory;
 use rustix::io::Errno;
 use tautline_base::{
     Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Offload, Packet, Received,
     Segmentation, Tso,
 };
+
+use crate::kept_memory::KeptMemory;
 
 /// A non-blocking descriptor whose unit is one frame.
 pub trait FrameIo: AsFd {

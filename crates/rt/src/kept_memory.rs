@@ -8,8 +8,10 @@ use tautline_base::{Frame, HeapFrame, KeptPacket, Received};
 
 /// Capacities of the buffers that shorter packets are copied to. A longer one keeps its frame.
 const CAPACITIES: [usize; 2] = [16 << 10, 32 << 10];
-/// Most bytes of unused memory that wait for the next packets.
-const MOST_SPARE: usize = 4 << 20;
+/// Most unused frames, and buffers of each capacity, that wait for the next packets: as many as a host
+/// receives in a turn. Each kind has its own bound: else those that a burst of shorter packets leaves would
+/// take the place of frames for good, and each long packet would allocate and clear a new one.
+const MOST_SPARE: usize = 64;
 
 /// Memory for packets to keep. It comes back from any thread.
 #[derive(Debug, Default)]
@@ -19,17 +21,12 @@ pub(crate) struct KeptMemory(Arc<Mutex<Spare>>);
 struct Spare {
     frames: Vec<HeapFrame>,
     buffers: [Vec<Vec<u8>>; CAPACITIES.len()],
-    /// Bytes in all of them.
-    bytes: usize,
 }
 
 impl KeptMemory {
     /// A frame that was kept before.
     pub(crate) fn take_frame(&self) -> Option<HeapFrame> {
-        let mut spare = locked(&self.0);
-        let frame = spare.frames.pop()?;
-        spare.bytes -= frame.bytes().len();
-        Some(frame)
+        locked(&self.0).frames.pop()
     }
 
     /// The packet of `received` in memory of its own, and the frame if it is not that.
@@ -49,17 +46,8 @@ impl KeptMemory {
 
     /// An empty buffer.
     fn buffer(&self, class: usize) -> Vec<u8> {
-        let mut spare = locked(&self.0);
-        match spare.buffers[class].pop() {
-            Some(buffer) => {
-                spare.bytes -= CAPACITIES[class];
-                buffer
-            }
-            None => {
-                drop(spare);
-                Vec::with_capacity(CAPACITIES[class])
-            }
-        }
+        let spare = locked(&self.0).buffers[class].pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(CAPACITIES[class]))
     }
 }
 
@@ -97,15 +85,11 @@ impl Drop for Kept {
         let mut spare = locked(&self.spare);
         // What is too much is freed after the lock.
         match memory {
-            Memory::Frame(Received { frame, .. })
-                if spare.bytes + frame.bytes().len() <= MOST_SPARE =>
-            {
-                spare.bytes += frame.bytes().len();
+            Memory::Frame(Received { frame, .. }) if spare.frames.len() < MOST_SPARE => {
                 spare.frames.push(frame);
             }
-            Memory::Buffer(mut buffer, class) if spare.bytes + CAPACITIES[class] <= MOST_SPARE => {
+            Memory::Buffer(mut buffer, class) if spare.buffers[class].len() < MOST_SPARE => {
                 buffer.clear();
-                spare.bytes += CAPACITIES[class];
                 spare.buffers[class].push(buffer);
             }
             _ => {}
@@ -121,6 +105,14 @@ mod tests {
         let mut frame = HeapFrame::with_len(1 << 16);
         frame.bytes_mut()[100..100 + len].fill(7);
         Received::new(frame, 100, len as u32)
+    }
+
+    /// Bytes of all unused memory.
+    fn unused(memory: &KeptMemory) -> usize {
+        let spare = locked(&memory.0);
+        let frames = spare.frames.iter().map(|frame| frame.bytes().len());
+        let buffers = spare.buffers.iter().flatten().map(Vec::capacity);
+        frames.chain(buffers).sum()
     }
 
     #[test]
@@ -139,9 +131,9 @@ mod tests {
                 "{len}: a large one keeps its frame"
             );
             assert_eq!((*packet).as_ref(), vec![7; len]);
-            assert_eq!(locked(&memory.0).bytes, 0);
+            assert_eq!(unused(&memory), 0);
             drop(packet);
-            assert_eq!(locked(&memory.0).bytes, held);
+            assert_eq!(unused(&memory), held);
             let _again = if held == 1 << 16 {
                 assert!(memory.take_frame().is_some());
                 None
@@ -150,21 +142,22 @@ mod tests {
                 assert_eq!((*packet).as_ref(), vec![7; len]);
                 Some(packet)
             };
-            assert_eq!(locked(&memory.0).bytes, 0, "it was used again");
+            assert_eq!(unused(&memory), 0, "it was used again");
         }
     }
 
+    /// Unused memory of one kind is bounded, and leaves room for the other kinds.
     #[test]
     fn unused_memory_is_bounded() {
         let memory = KeptMemory::default();
-        let packets: Vec<_> = (0..600)
-            .map(|at| memory.keep(received(9_000 + 100 * at % 50_000)))
-            .collect();
-        drop(packets);
+        for len in [9_000, 17_000, 40_000, 9_000] {
+            let packets: Vec<_> = (0..600).map(|_| memory.keep(received(len))).collect();
+            drop(packets);
+            let (packet, _) = memory.keep(received(len));
+            drop(packet);
+        }
         let spare = locked(&memory.0);
-        let frames: usize = spare.frames.iter().map(|frame| frame.bytes().len()).sum();
-        let buffers: usize = spare.buffers.iter().flatten().map(Vec::capacity).sum();
-        assert_eq!(frames + buffers, spare.bytes);
-        assert!((MOST_SPARE - (1 << 16)..=MOST_SPARE).contains(&spare.bytes));
+        assert_eq!(spare.frames.len(), MOST_SPARE);
+        assert_eq!(spare.buffers.each_ref().map(Vec::len), [MOST_SPARE; 2]);
     }
 }
