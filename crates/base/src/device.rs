@@ -10,8 +10,13 @@ use crate::headers::{ETHERNET_HEADER, Medium, VLAN_TAG};
 use crate::packet::Packet;
 use crate::time::Instant;
 
-/// The bytes of a received packet that the host keeps: [`Device::keep`].
-pub type KeptPacket = Box<dyn AsRef<[u8]> + Send>;
+/// A received packet that the host keeps: [`Device::keep`].
+pub struct KeptPacket {
+    /// Its bytes.
+    pub bytes: Box<dyn AsRef<[u8]> + Send>,
+    /// Bytes of memory that it holds, which count in the host's limit.
+    pub memory: usize,
+}
 
 /// A network device: AF_XDP socket, TAP, simulated NIC.
 ///
@@ -83,8 +88,8 @@ pub trait Device {
     /// Returns a received frame for reuse.
     fn recycle(&mut self, frame: Self::Frame);
 
-    /// A received packet of several segments in memory for the caller to keep, at least half of which the
-    /// packet fills. The device may reuse it once the caller drops it.
+    /// A received packet in memory for the caller to keep, about half of which the packet fills at least. The
+    /// device may reuse it once the caller drops it. The host asks for packets of 8 KiB and more.
     ///
     /// # Errors
     /// The packet, whose frame must be recycled: the device has no such memory (the default).

@@ -32,16 +32,24 @@ impl KeptMemory {
     /// The packet of `received` in memory of its own, and the frame if it is not that.
     pub(crate) fn keep(&self, received: Received<HeapFrame>) -> (KeptPacket, Option<HeapFrame>) {
         let len = received.len as usize;
-        let (memory, frame) = match CAPACITIES.iter().position(|capacity| len <= *capacity) {
+        let (memory, held, frame) = match CAPACITIES.iter().position(|capacity| len <= *capacity) {
             Some(class) => {
                 let mut buffer = self.buffer(class);
                 buffer.extend_from_slice(received.bytes());
-                (Memory::Buffer(buffer, class), Some(received.frame))
+                let held = buffer.capacity();
+                (Memory::Buffer(buffer, class), held, Some(received.frame))
             }
-            None => (Memory::Frame(received), None),
+            None => {
+                let held = received.frame.bytes().len();
+                (Memory::Frame(received), held, None)
+            }
         };
         let spare = Arc::clone(&self.0);
-        (Box::new(Kept { memory, spare }), frame)
+        let packet = KeptPacket {
+            bytes: Box::new(Kept { memory, spare }),
+            memory: held,
+        };
+        (packet, frame)
     }
 
     /// An empty buffer.
@@ -130,7 +138,8 @@ mod tests {
                 held == 1 << 16,
                 "{len}: a large one keeps its frame"
             );
-            assert_eq!((*packet).as_ref(), vec![7; len]);
+            assert_eq!((*packet.bytes).as_ref(), vec![7; len]);
+            assert_eq!(packet.memory, held);
             assert_eq!(unused(&memory), 0);
             drop(packet);
             assert_eq!(unused(&memory), held);
@@ -139,7 +148,7 @@ mod tests {
                 None
             } else {
                 let (packet, _) = memory.keep(received(len));
-                assert_eq!((*packet).as_ref(), vec![7; len]);
+                assert_eq!((*packet.bytes).as_ref(), vec![7; len]);
                 Some(packet)
             };
             assert_eq!(unused(&memory), 0, "it was used again");

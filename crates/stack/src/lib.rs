@@ -20,6 +20,7 @@ mod cookies;
 pub mod dhcp;
 mod fast_open;
 pub mod host;
+mod kept_bytes;
 mod keyed;
 pub mod limits;
 mod link_mtu;

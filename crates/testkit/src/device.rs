@@ -34,7 +34,7 @@ pub struct MemoryDevice {
     /// [`Segmentation`]. Default `None`: it takes none.
     pub tso: Option<Tso>,
     /// Such packets leave whole, their checksums unfinished, and arrive so, in memory to
-    /// [keep](Device::keep). Default false.
+    /// [keep](Device::keep) that counts as twice their size. Default false.
     pub whole: bool,
     /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,
@@ -135,7 +135,10 @@ impl Device for MemoryDevice {
 
     fn keep(&mut self, received: Received<HeapFrame>) -> Result<KeptPacket, Received<HeapFrame>> {
         if self.whole {
-            Ok(Box::new(received.bytes().to_vec()))
+            Ok(KeptPacket {
+                bytes: Box::new(received.bytes().to_vec()),
+                memory: 2 * received.bytes().len(),
+            })
         } else {
             Err(received)
         }

@@ -1,13 +1,12 @@
 //! Arriving frames: parse, demultiplex, deliver. Malformed, foreign and unsolicited frames are
 //! counted and dropped.
 
-use tautline_base::{
-    Device, Instant, KeptPacket, Medium, Offload, Packet, Qdisc, Received, SocketId,
-};
+use tautline_base::{Device, Instant, Medium, Offload, Packet, Qdisc, Received, SocketId};
 use tautline_bql::Limit;
 
 use super::Host;
 use super::transport::DropStage;
+use crate::kept_bytes::KeptBytes;
 use crate::tcp::{Reply, Tuple};
 use crate::time_wait::Answer;
 use crate::trace::Tracer;
@@ -17,15 +16,6 @@ use crate::wire::{self, Ends, Mac, Malformed, Parsed, Segment};
 const RECEIVE_BUDGET: usize = 64;
 /// Bytes of a packet from which it is kept.
 const LEAST_KEPT: u32 = 8 << 10;
-
-/// The owner of a packet that is kept.
-struct Kept(KeptPacket);
-
-impl AsRef<[u8]> for Kept {
-    fn as_ref(&self) -> &[u8] {
-        (*self.0).as_ref()
-    }
-}
 
 /// Receives a frame from the device, or a large packet in memory to keep: its payload then needs no copy.
 fn receive_one<Q, D, T, L>(host: &mut Host<Q, D, T, L>, received: Received<D::Frame>, now: Instant)
@@ -44,8 +34,8 @@ where
     };
     match received {
         Ok(kept) => {
-            let kept = bytes::Bytes::from_owner(Kept(kept));
-            host.receive_frame(&kept, (offload, Some(&kept)), now);
+            let kept = KeptBytes::of(kept);
+            host.receive_frame(kept.bytes(), (offload, Some(&kept)), now);
         }
         Err(received) => {
             host.receive_frame(received.bytes(), (offload, None), now);
@@ -90,7 +80,7 @@ where
     fn receive_frame(
         &mut self,
         frame: &[u8],
-        (offload, kept): (Offload, Option<&bytes::Bytes>),
+        (offload, kept): (Offload, Option<&KeptBytes>),
         now: Instant,
     ) {
         let now = self.advance_clock(now);

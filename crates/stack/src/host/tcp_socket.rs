@@ -89,11 +89,11 @@ impl<'a> TcpSocket<'a> {
     /// Takes the next bytes without a copy if the receive buffer keeps them in the memory they arrived in,
     /// and their number `fits`: the rest of a large packet, on a host that [keeps
     /// them](crate::HostConfig::keeps_packets). `None` otherwise: [`recv`](crate::Host::recv) reads
-    /// what there is. The packet's memory is held until all of the result is dropped; it no longer counts
-    /// as the host's.
+    /// what there is, and finds the end. The packet's memory is held until all of the result is dropped; it
+    /// no longer counts as the host's.
     ///
     /// # Errors
-    /// As [`recv`](crate::Host::recv).
+    /// [`SocketError::NoSuchSocket`].
     pub fn recv_owned(
         &mut self,
         mut fits: impl FnMut(usize) -> bool,

@@ -28,6 +28,7 @@ pub(crate) use self::window::ReceiveShare;
 use self::window::ReceiveWindow;
 use super::info::TcpInfo;
 use crate::config::AckCompression;
+use crate::kept_bytes::KeptBytes;
 use crate::ranges::RangeSet;
 use crate::wire::{SACK_BLOCKS, Segment};
 
@@ -109,7 +110,7 @@ pub(super) struct ReceiveTotals {
 pub(super) struct Incoming<'a> {
     bytes: &'a [u8],
     /// The same in memory to keep.
-    kept: Option<bytes::Bytes>,
+    kept: Option<KeptBytes>,
     /// Bytes per segment.
     size: u64,
 }
@@ -120,7 +121,7 @@ impl<'a> Incoming<'a> {
     pub(super) fn of(segment: &Segment<'a>) -> Self {
         Self {
             bytes: segment.payload,
-            kept: segment.kept.map(|packet| packet.slice_ref(segment.payload)),
+            kept: segment.kept.map(|packet| packet.part(segment.payload)),
             size: segment.size as u64,
         }
     }
@@ -465,7 +466,7 @@ impl Receiver {
     }
 
     /// Writes the bytes of `range` that are not yet there, or keeps them.
-    fn store(&mut self, range: Range<u64>, bytes: &[u8], kept: Option<bytes::Bytes>) {
+    fn store(&mut self, range: Range<u64>, bytes: &[u8], kept: Option<KeptBytes>) {
         let in_sequence = range.start == self.next && self.is_without_holes();
         let Self {
             bytes: pages,

@@ -9,6 +9,7 @@ use super::{
     SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
 };
 use crate::chunks::Chunks;
+use crate::kept_bytes::KeptBytes;
 
 /// The payload of frames that leave out zeros: no packet has more.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
@@ -57,17 +58,18 @@ pub(crate) struct Segment<'a> {
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
     /// The memory of the payload, if the receiver may keep it.
-    pub(crate) kept: Option<&'a bytes::Bytes>,
+    pub(crate) kept: Option<&'a KeptBytes>,
     /// Payload bytes of each segment but perhaps the last, if several were merged.
     pub(crate) size: usize,
 }
 
 impl<'a> Segment<'a> {
     /// Lets the receiver keep the memory of the `packet` that it came in, unless the payload is the lesser part
-    /// of it: headers and padding of any length would be held without a charge.
+    /// of it: windows and rings count payload, and headers and padding may have any length.
     #[inline]
-    pub(crate) fn offer_memory(&mut self, packet: Option<&'a bytes::Bytes>) {
-        self.kept = packet.filter(|packet| self.payload.len() >= packet.len() / 4 * 3);
+    pub(crate) fn offer_memory(&mut self, packet: Option<&'a KeptBytes>) {
+        let least = |packet: &KeptBytes| packet.bytes().len() / 4 * 3;
+        self.kept = packet.filter(|packet| self.payload.len() >= least(packet));
     }
 
     /// Number of merged segments.

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use crate::kept_bytes::KeptBytes;
+
 /// Bytes in a page. Small in unit tests, so that they cross many borders.
 pub(super) const PAGE: u64 = if cfg!(test) { 64 } else { 4096 };
 
@@ -33,19 +35,19 @@ struct Storage {
     count: usize,
     /// Payloads that were not copied, by offset. Pages hold nothing at their offsets.
     kept: VecDeque<Kept>,
-    /// Bytes in them.
-    kept_bytes: usize,
+    /// Bytes of memory that they hold.
+    kept_memory: usize,
 }
 
 #[derive(Debug)]
 struct Kept {
     start: u64,
-    payload: Bytes,
+    payload: KeptBytes,
 }
 
 impl Kept {
     fn end(&self) -> u64 {
-        self.start + self.payload.len() as u64
+        self.start + self.payload.bytes().len() as u64
     }
 }
 
@@ -64,16 +66,16 @@ impl Pages {
     /// Stores `bytes` at `offset`, which is above all that was written: `kept`, if the same bytes are in
     /// memory to keep, or a copy.
     #[inline]
-    pub(super) fn write_or_keep(&mut self, offset: u64, bytes: &[u8], kept: Option<Bytes>) {
+    pub(super) fn write_or_keep(&mut self, offset: u64, bytes: &[u8], kept: Option<KeptBytes>) {
         match kept {
             Some(payload) => self.keep(offset, payload),
             None => self.write(offset, bytes),
         }
     }
 
-    fn keep(&mut self, offset: u64, payload: Bytes) {
+    fn keep(&mut self, offset: u64, payload: KeptBytes) {
         let held = self.held.get_or_insert_default();
-        held.kept_bytes += payload.len();
+        held.kept_memory += payload.memory();
         held.kept.push_back(Kept {
             start: offset,
             payload,
@@ -99,7 +101,7 @@ impl Pages {
         let Some(held) = &self.held else { return &[] };
         let end = match held.kept_at(offset) {
             Some(kept) if kept.start <= offset => {
-                return &kept.payload[(offset - kept.start) as usize..];
+                return &kept.payload.bytes()[(offset - kept.start) as usize..];
             }
             Some(kept) => kept.start,
             None => u64::MAX,
@@ -115,7 +117,8 @@ impl Pages {
     pub(super) fn kept_from(&self, offset: u64) -> Option<Bytes> {
         let kept = self.held.as_ref()?.kept_at(offset)?;
         let before = offset.checked_sub(kept.start)? as usize;
-        (before <= kept.payload.len() / 4).then(|| kept.payload.slice(before..))
+        let payload = kept.payload.bytes();
+        (before <= payload.len() / 4).then(|| payload.slice(before..))
     }
 
     /// Nothing below `offset` is needed any more.
@@ -128,7 +131,7 @@ impl Pages {
         while let Some(kept) = held.kept.front()
             && kept.end() <= offset
         {
-            held.kept_bytes -= kept.payload.len();
+            held.kept_memory -= kept.payload.memory();
             held.kept.pop_front();
         }
         while self.first < first {
@@ -157,7 +160,7 @@ impl Pages {
             let slots = held.pages.capacity() + held.spare.capacity();
             held.count * PAGE as usize
                 + slots * size_of::<Option<Page>>()
-                + held.kept_bytes
+                + held.kept_memory
                 + held.kept.capacity() * size_of::<Kept>()
                 + size_of::<Storage>()
         })

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use tautline_base::KeptPacket;
 
 const LATER: Instant = Instant::from_secs(9);
 const SOONER: Instant = Instant::from_secs(8);
@@ -162,6 +163,14 @@ fn whole(bytes: &[u8]) -> Incoming<'_> {
     merged(bytes, bytes.len() as u64)
 }
 
+/// The same in memory of twice its size, to keep.
+fn kept(bytes: &[u8]) -> Option<KeptBytes> {
+    Some(KeptBytes::of(KeptPacket {
+        bytes: Box::new(bytes.to_vec()),
+        memory: 2 * bytes.len(),
+    }))
+}
+
 /// Segments of `size` bytes that came as one.
 fn merged(bytes: &[u8], size: u64) -> Incoming<'_> {
     Incoming {
@@ -228,35 +237,18 @@ proptest! {
                 receiver.accept(next + len, whole(&text(next + len..next + 2 * len)), false, (LATER, None));
             }
             if way == 2 {
-                let kept = Some(bytes::Bytes::from(payload.clone()));
-                let incoming = Incoming { kept, ..whole(&payload) };
+                let before = receiver.memory();
+                let incoming = Incoming { kept: kept(&payload), ..whole(&payload) };
                 if want % 2 == 0 {
                     receiver.accept_next(incoming, LATER);
                 } else {
                     receiver.accept(next, incoming, false, (LATER, None));
                 }
+                prop_assert!(receiver.memory() >= before + 2 * payload.len());
             } else {
                 receiver.accept(next, whole(&payload), false, (LATER, None));
             }
-            match reading {
-                0 => {
-                    let mut out = vec![0; want];
-                    let got = receiver.read(&mut out);
-                    read.extend(&out[..got]);
-                }
-                1 => {
-                    let lent = receiver.readable_bytes();
-                    prop_assert!(receiver.readable() == 0 || !lent.is_empty());
-                    let lent = lent[..lent.len().min(want)].to_vec();
-                    receiver.consume(lent.len());
-                    read.extend(lent);
-                }
-                _ => {
-                    let kept = receiver.kept_bytes().unwrap_or_default();
-                    receiver.consume(kept.len());
-                    read.extend(kept);
-                }
-            }
+            read.extend(read_by(&mut receiver, reading, want));
             receiver.acknowledged();
             receiver.advertise(0, None);
         }
@@ -267,6 +259,59 @@ proptest! {
         receiver.bytes.trim();
         receiver.bytes.trim();
         prop_assert!(receiver.bytes.memory() < 8192, "{} bytes of nothing", receiver.bytes.memory());
+    }
+}
+
+/// Reads in one of three ways, up to `want` bytes or a kept payload.
+fn read_by(receiver: &mut Receiver, way: usize, want: usize) -> Vec<u8> {
+    match way {
+        0 => {
+            let mut out = vec![0; want];
+            let got = receiver.read(&mut out);
+            out.truncate(got);
+            out
+        }
+        1 => {
+            let lent = receiver.readable_bytes();
+            assert!(receiver.readable() == 0 || !lent.is_empty());
+            let lent = lent[..lent.len().min(want)].to_vec();
+            receiver.consume(lent.len());
+            lent
+        }
+        _ => {
+            let kept = receiver.kept_bytes().unwrap_or_default();
+            assert!(kept.len() <= receiver.readable());
+            receiver.consume(kept.len());
+            kept.into()
+        }
+    }
+}
+
+proptest! {
+    /// Segments around the next byte, kept or not, cut by bytes received before, by the window and by
+    /// the end of the stream.
+    #[test]
+    fn kept_and_overlapping_segments_yield_the_stream(
+        segments in prop::collection::vec(
+            (-90i64..120, 1u64..90, any::<bool>(), 0usize..200, 0usize..3), 1..120),
+    ) {
+        const END: u64 = 1000;
+        let mut receiver = receiver(256);
+        let mut read: Vec<u8> = Vec::new();
+        let rest = (0..END).map(|at| (0, 40, at % 3 > 0, 30, at as usize % 3));
+        for (distance, len, is_kept, want, way) in segments.into_iter().chain(rest) {
+            let start = receiver.next().saturating_add_signed(distance).clamp(1, END);
+            let end = END.min(start + len);
+            let payload = text(start..end);
+            let kept = is_kept.then(|| kept(&payload)).flatten();
+            let incoming = Incoming { kept, ..whole(&payload) };
+            receiver.accept(start, incoming, end == END, (LATER, None));
+            read.extend(read_by(&mut receiver, way, want));
+            receiver.acknowledged();
+            receiver.advertise(0, None);
+        }
+        prop_assert!(receiver.finished());
+        prop_assert_eq!(&read, &text(1..END));
     }
 }
 
