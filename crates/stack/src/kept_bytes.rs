@@ -4,11 +4,12 @@ use bytes::Bytes;
 use tautline_base::KeptPacket;
 
 /// A received packet, or a part of it, in memory that is held until all parts are dropped.
-#[derive(Clone, Debug)]
-pub(crate) struct KeptBytes {
-    bytes: Bytes,
-    /// Bytes of memory that are held.
-    memory: usize,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBytes {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Bytes of memory that are held: that of the whole packet.
+    pub memory: usize,
 }
 
 /// The owner of a packet.
@@ -27,15 +28,6 @@ impl KeptBytes {
             bytes: Bytes::from_owner(Owner(packet.bytes)),
             memory: packet.memory,
         }
-    }
-
-    pub(crate) fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    /// Bytes of memory that are held.
-    pub(crate) fn memory(&self) -> usize {
-        self.memory
     }
 
     /// The part that `bytes` points to.

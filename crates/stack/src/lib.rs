@@ -50,6 +50,7 @@ pub use config::{
     SynCookies, TcpConfig,
 };
 pub use host::{Host, Replaced, Stuck, TcpSocket, Udp};
+pub use kept_bytes::KeptBytes;
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{

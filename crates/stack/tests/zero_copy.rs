@@ -172,8 +172,9 @@ fn read_some(
         _ => {
             let mut socket = host.tcp(server).expect("the socket exists");
             let owned = socket.recv_owned(|len| len <= most * 16).expect("open");
-            all.extend(owned.iter().flatten());
-            owned.map_or(0, |owned| owned.len())
+            let owned = owned.map(|kept| kept.bytes).unwrap_or_default();
+            all.extend(&owned);
+            owned.len()
         }
     }
 }

@@ -10,6 +10,7 @@ use std::ops::Deref;
 use std::sync::{Arc, PoisonError};
 
 use bytes::{Buf, Bytes};
+use tautline_stack::KeptBytes;
 
 use super::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
@@ -97,8 +98,7 @@ impl Chunk {
     }
 
     /// One without room.
-    fn of_owned(budget: &Arc<Budget>, lent: Bytes) -> Self {
-        let capacity = lent.len();
+    fn of_owned(budget: &Arc<Budget>, lent: Bytes, capacity: usize) -> Self {
         budget.held.fetch_add(capacity, Ordering::Relaxed);
         Self {
             bytes: Vec::new(),
@@ -285,11 +285,11 @@ impl<P: Deref<Target = ByteQueue>> ByteSender<P> {
         }
     }
 
-    /// Appends `data`, which is not empty, without a copy. There was [`room`](Self::room) for some of it at
-    /// least.
-    pub(super) fn push_owned(&mut self, data: Bytes) {
-        self.0
-            .append(Box::new(Chunk::of_owned(&self.0.budget, data)));
+    /// Appends bytes, at least one, without a copy. There was [`room`](Self::room) for some of them at least.
+    pub(super) fn push_owned(&mut self, kept: KeptBytes) {
+        let KeptBytes { bytes, memory } = kept;
+        let chunk = Chunk::of_owned(&self.0.budget, bytes, memory);
+        self.0.append(Box::new(chunk));
     }
 
     /// Most bytes that the queue holds at a time.
@@ -460,11 +460,16 @@ mod tests {
         let budget = Arc::new(Budget::new(1 << 20));
         let (mut sender, mut receiver) = byte_queue(1000, &budget);
         assert_eq!(sender.push(b"copied"), 6);
-        sender.push_owned(Bytes::from(vec![7; 900]));
+        let kept = |bytes: Vec<u8>| KeptBytes {
+            bytes: bytes.into(),
+            memory: 2000,
+        };
+        sender.push_owned(kept(vec![7; 900]));
+        assert_eq!(budget.held(), 512 + 2000);
         assert_eq!((sender.room(), sender.capacity()), (94, 1000));
         assert!(!sender.is_half_empty());
         // Past the capacity, by the last of them.
-        sender.push_owned(Bytes::from(vec![8; 900]));
+        sender.push_owned(kept(vec![8; 900]));
         assert_eq!(sender.room(), 0);
         let mut out = [0; 100];
         assert_eq!(receiver.peek(&mut out), 100);

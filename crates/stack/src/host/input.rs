@@ -35,7 +35,7 @@ where
     match received {
         Ok(kept) => {
             let kept = KeptBytes::of(kept);
-            host.receive_frame(kept.bytes(), (offload, Some(&kept)), now);
+            host.receive_frame(&kept.bytes, (offload, Some(&kept)), now);
         }
         Err(received) => {
             host.receive_frame(received.bytes(), (offload, None), now);

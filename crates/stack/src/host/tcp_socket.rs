@@ -3,6 +3,7 @@
 use tautline_base::{Instant, SocketId};
 
 use super::transport::Transport;
+use crate::kept_bytes::KeptBytes;
 use crate::socket::{Recv, SocketError};
 use crate::tcp::{AppData, Boundary, Connection, Reading};
 
@@ -97,10 +98,10 @@ impl<'a> TcpSocket<'a> {
     pub fn recv_owned(
         &mut self,
         mut fits: impl FnMut(usize) -> bool,
-    ) -> Result<Option<bytes::Bytes>, SocketError> {
+    ) -> Result<Option<KeptBytes>, SocketError> {
         let mut packet = None;
-        let mut take = |kept: &bytes::Bytes| {
-            packet = fits(kept.len()).then(|| kept.clone());
+        let mut take = |kept: &KeptBytes| {
+            packet = fits(kept.bytes.len()).then(|| kept.clone());
             packet.is_some()
         };
         self.transport.read(self.id, Reading::Kept(&mut take))?;

@@ -18,6 +18,7 @@ use super::state::State;
 use super::tuple::Tuple;
 use crate::attribution::Attribution;
 use crate::config::{Pacing, TcpConfig};
+use crate::kept_bytes::KeptBytes;
 use crate::socket::{CloseReason, PathError, Recv, SocketError, SocketOption};
 use crate::tsq::Tsq;
 use crate::wire::TIMESTAMP_OPTION;
@@ -106,7 +107,7 @@ pub(crate) enum Reading<'a> {
     /// In place. Returns how many bytes are consumed.
     Lent(&'a mut dyn FnMut(&[u8]) -> usize),
     /// A packet with the memory that it arrived in, if it is kept. Returns whether it is consumed.
-    Kept(&'a mut dyn FnMut(&bytes::Bytes) -> bool),
+    Kept(&'a mut dyn FnMut(&KeptBytes) -> bool),
 }
 
 /// Limits that the host's memory puts on a connection.
@@ -334,7 +335,7 @@ impl Connection {
             }
             Reading::Kept(take) => {
                 let kept = self.receiver.kept_bytes().filter(|kept| take(kept));
-                let count = kept.map_or(0, |kept| kept.len());
+                let count = kept.map_or(0, |kept| kept.bytes.len());
                 (Some(count), count == 0)
             }
         };

@@ -555,7 +555,7 @@ impl Receiver {
     }
 
     /// The next bytes with the memory they arrived in, if that is kept.
-    pub(super) fn kept_bytes(&self) -> Option<bytes::Bytes> {
+    pub(super) fn kept_bytes(&self) -> Option<KeptBytes> {
         self.bytes.kept_from(self.read)
     }
 

@@ -68,7 +68,7 @@ impl<'a> Segment<'a> {
     /// of it: windows and rings count payload, and headers and padding may have any length.
     #[inline]
     pub(crate) fn offer_memory(&mut self, packet: Option<&'a KeptBytes>) {
-        let least = |packet: &KeptBytes| packet.bytes().len() / 4 * 3;
+        let least = |packet: &KeptBytes| packet.bytes.len() / 4 * 3;
         self.kept = packet.filter(|packet| self.payload.len() >= least(packet));
     }
 

@@ -3,8 +3,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
 use crate::kept_bytes::KeptBytes;
 
 /// Bytes in a page. Small in unit tests, so that they cross many borders.
@@ -47,7 +45,7 @@ struct Kept {
 
 impl Kept {
     fn end(&self) -> u64 {
-        self.start + self.payload.bytes().len() as u64
+        self.start + self.payload.bytes.len() as u64
     }
 }
 
@@ -75,7 +73,7 @@ impl Pages {
 
     fn keep(&mut self, offset: u64, payload: KeptBytes) {
         let held = self.held.get_or_insert_default();
-        held.kept_memory += payload.memory();
+        held.kept_memory += payload.memory;
         held.kept.push_back(Kept {
             start: offset,
             payload,
@@ -101,7 +99,7 @@ impl Pages {
         let Some(held) = &self.held else { return &[] };
         let end = match held.kept_at(offset) {
             Some(kept) if kept.start <= offset => {
-                return &kept.payload.bytes()[(offset - kept.start) as usize..];
+                return &kept.payload.bytes[(offset - kept.start) as usize..];
             }
             Some(kept) => kept.start,
             None => u64::MAX,
@@ -114,11 +112,12 @@ impl Pages {
 
     /// The rest of the payload at `offset`, if it was not copied, and is most of it: its memory is held as
     /// a whole.
-    pub(super) fn kept_from(&self, offset: u64) -> Option<Bytes> {
+    pub(super) fn kept_from(&self, offset: u64) -> Option<KeptBytes> {
         let kept = self.held.as_ref()?.kept_at(offset)?;
         let before = offset.checked_sub(kept.start)? as usize;
-        let payload = kept.payload.bytes();
-        (before <= payload.len() / 4).then(|| payload.slice(before..))
+        let payload = &kept.payload;
+        let is_most = before <= payload.bytes.len() / 4;
+        is_most.then(|| payload.part(&payload.bytes[before..]))
     }
 
     /// Nothing below `offset` is needed any more.
@@ -131,7 +130,7 @@ impl Pages {
         while let Some(kept) = held.kept.front()
             && kept.end() <= offset
         {
-            held.kept_memory -= kept.payload.memory();
+            held.kept_memory -= kept.payload.memory;
             held.kept.pop_front();
         }
         while self.first < first {

@@ -279,7 +279,8 @@ fn read_by(receiver: &mut Receiver, way: usize, want: usize) -> Vec<u8> {
             lent
         }
         _ => {
-            let kept = receiver.kept_bytes().unwrap_or_default();
+            let kept = receiver.kept_bytes();
+            let kept = kept.map(|kept| kept.bytes).unwrap_or_default();
             assert!(kept.len() <= receiver.readable());
             receiver.consume(kept.len());
             kept.into()
