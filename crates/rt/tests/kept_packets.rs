@@ -21,6 +21,7 @@ use tautline_testkit::MemoryDevice;
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
 const START: Instant = Instant::from_secs(1);
+const NONE_LOST: usize = usize::MAX;
 
 /// Somebody was woken.
 #[derive(Default)]
@@ -148,8 +149,10 @@ async fn read(stream: &mut TcpStream, (way, most): Read, all: &mut Vec<u8>) -> i
     Ok(count > 0)
 }
 
-/// A transfer of writes of these lengths that ends with a FIN, read in these ways in turn.
+/// A transfer of writes of these lengths, read in these ways in turn. It ends with a reset if no frame is
+/// lost, else with a FIN.
 fn transfer(config: &Config, writes: &[usize], reads: &[Read], loses_one_in: usize) {
+    let resets = loses_one_in == NONE_LOST;
     let woken = Arc::new(Flag::default());
     let (client, near) = End::new(1, Config::default(), &woken);
     let (server, far) = End::new(2, config.clone(), &woken);
@@ -161,11 +164,15 @@ fn transfer(config: &Config, writes: &[usize], reads: &[Read], loses_one_in: usi
         let (mut stream, _) = accepted.expect("accepted");
         let mut all = Vec::new();
         for how in reads.iter().cycle() {
-            if !read(&mut stream, *how, &mut all).await.expect("no error") {
+            let Ok(is_more) = read(&mut stream, *how, &mut all).await else {
+                assert!(resets && data.starts_with(&all));
+                return;
+            };
+            if !is_more {
                 break;
             }
         }
-        assert!(all == data, "{} of {len} bytes", all.len());
+        assert!(all == data && !resets, "{} of {len} bytes", all.len());
     };
     let ask = async {
         let stream = TcpStream::connect(&client, SERVER).await;
@@ -178,6 +185,9 @@ fn transfer(config: &Config, writes: &[usize], reads: &[Read], loses_one_in: usi
                 let taken = future::poll_fn(|context| stream.poll_send(context, part)).await;
                 sent += taken.expect("open");
             }
+        }
+        if resets {
+            return stream.abort();
         }
         stream.finish();
         // The FIN of the server.
@@ -205,7 +215,7 @@ proptest! {
         writes in prop::collection::vec(prop_oneof![1usize..200, 200usize..90_000], 1..25),
         reads in prop::collection::vec(
             (0usize..3, prop_oneof![1usize..2000, 2000usize..100_000]), 1..20),
-        loses_one_in in 4usize..60,
+        loses_one_in in prop_oneof![3 => 4usize..60, 1 => Just(NONE_LOST)],
     ) {
         let config = Config {
             receive_ring: NonZeroUsize::new(ring).expect("not zero"),
