@@ -210,7 +210,12 @@ proptest! {
 
     #[test]
     fn every_byte_reaches_the_reader(
-        ring in prop_oneof![1usize..2000, 2000usize..20_000, 20_000usize..140_000],
+        ring in prop_oneof![
+            8 => 1usize..2000,
+            8 => 2000usize..20_000,
+            8 => 20_000usize..140_000,
+            1 => Just(usize::MAX),
+        ],
         memory in prop_oneof![1u64..2000, 2000u64..100_000, Just(1u64 << 30)],
         writes in prop::collection::vec(prop_oneof![1usize..200, 200usize..90_000], 1..25),
         reads in prop::collection::vec(

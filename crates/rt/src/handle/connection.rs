@@ -372,9 +372,10 @@ impl HostEnd {
             }
             let capacity = self.incoming.capacity();
             let mut waits = false;
-            let fits = |len| {
-                waits = len > 2 * room && len <= capacity;
-                len <= capacity.min(2 * room)
+            let fits = |len: usize| {
+                let half_fits = len.div_ceil(2) <= room;
+                waits = len <= capacity && !half_fits;
+                len <= capacity && half_fits
             };
             if let Ok(Some(packet)) = host.tcp(socket).and_then(|mut tcp| tcp.recv_owned(fits)) {
                 self.incoming.push_owned(packet);
