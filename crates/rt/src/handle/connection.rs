@@ -352,7 +352,8 @@ impl HostEnd {
     }
 
     /// Moves received bytes to the application, through `scratch` if they must be copied. A packet
-    /// that is not copied enters the ring whole if half of it fits.
+    /// that is not copied enters the ring whole if half of it fits; one no longer than the ring waits for
+    /// that, which is at the latest when half of the ring is free.
     pub(super) fn fetch<Q, D, T, L>(
         &mut self,
         socket: SocketId,

@@ -73,7 +73,8 @@ pub struct Config {
     /// host has its own buffer ([`TcpConfig::send_buffer`]).
     pub send_ring: NonZeroUsize,
     /// Capacity in bytes of the ring from host to application, per connection. A large packet that needs no
-    /// copy enters whole if half of it fits. Default 64 KiB.
+    /// copy enters whole if half of it fits, so that half as much again may be in the ring; it waits while more
+    /// than half of the ring is unread. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
     /// Most bytes in the rings of all connections together. Beyond it an empty ring takes 512
     /// bytes, and one that holds bytes nothing. Default 1 GiB.

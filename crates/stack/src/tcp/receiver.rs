@@ -4,7 +4,8 @@
 //! Bytes are stored at their place in [`Pages`]; a [`RangeSet`] says which are there. The first
 //! copy of a byte wins. Memory is bounded by the advertised window whatever the sizes and order of
 //! segments, and goes with what has arrived: a segment at the far end of the window costs its page
-//! or two. A connection that is quiet holds none.
+//! or two. Packets that are kept take less than three times their payload. A connection that is quiet
+//! holds none.
 
 mod ack_delay;
 mod acks;
