@@ -9,7 +9,7 @@ use tautline_base::SocketId;
 
 use super::byte_queue::{Budget, ByteQueue, ends};
 use super::notify::NotifyFlag;
-use super::sync::{AtomicUsize, Mutex, Ordering};
+use super::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use super::waiters::Waiters;
 
 const SOCKET: SocketId = SocketId {
@@ -162,6 +162,30 @@ fn bytes_pass_whole_and_in_order() {
         assert_eq!((count, &out[..4]), (4, &[1, 2, 3, 4][..]));
         assert!(receiver.is_empty() && !sender.has_unread());
         assert_eq!(budget.held(), 0);
+    });
+}
+
+/// A host that sets the flag of a full ring, and still finds more than half of it unread, is notified.
+#[test]
+fn a_host_that_waits_for_half_of_a_ring_is_notified() {
+    loom::model(|| {
+        let budget = Arc::new(Budget::new(1 << 20));
+        let queue = Arc::new(ByteQueue::new(4, &budget));
+        let (mut sender, mut receiver) = ends(Arc::clone(&queue), queue);
+        assert_eq!(sender.push(&[1, 2, 3]), 3);
+        let full = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&full);
+        let reader = spawn(move || {
+            let reads = [(); 3].map(|()| {
+                assert_eq!(receiver.pop(&mut [0]), 1);
+                receiver.is_half_empty() && flag.swap(false, Ordering::AcqRel)
+            });
+            reads.contains(&true)
+        });
+        full.swap(true, Ordering::AcqRel);
+        let waits = !sender.is_half_empty();
+        let is_notified = reader.join().expect("no panic");
+        assert!(is_notified || !waits);
     });
 }
 
