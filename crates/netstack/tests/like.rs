@@ -356,3 +356,18 @@ async fn a_session_may_never_end() {
     assert_eq!(&data, b"data");
     session.write_all(&data).await.expect("open");
 }
+
+/// A datagram that waits in the device when the stack begins is one of its sessions.
+#[tokio::test]
+async fn ipstack_refuses_no_datagram_while_it_opens_its_sockets() {
+    for _ in 0..20 {
+        let [near, far] = link();
+        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 77), 53);
+        let early = datagram((Ipv4Addr::new(10, 0, 0, 2), 1000), to, b"early");
+        near.0.send(early).expect("the far end is there");
+        let mut stack = ipstack::IpStack::new(ipstack::IpStackConfig::default(), far);
+        let accepted = timeout(Duration::from_secs(10), stack.accept()).await;
+        let accepted = accepted.expect("not refused").expect("the stack runs");
+        assert!(matches!(accepted, ipstack::IpStackStream::Udp(_)));
+    }
+}
