@@ -89,6 +89,35 @@ pub fn copy(from: &[u8], to: &mut [u8]) -> u16 {
     sum(from)
 }
 
+/// Copies `parts` to `to`, one after the other, and returns their [`sum`] before it is
+/// [folded](fold). After an odd number of bytes, the next count with swapped places (RFC 1071 §2 (B)).
+///
+/// # Panics
+/// If the parts are longer than `to`.
+///
+/// ```
+/// use tautline_base::checksum::{copy_parts, fold, sum};
+///
+/// let mut frame = [0; 8];
+/// let parts: [&[u8]; 3] = [b"odd", b"", b" and."];
+/// assert_eq!(fold(copy_parts(parts, &mut frame)), sum(b"odd and."));
+/// assert_eq!(&frame, b"odd and.");
+/// ```
+pub fn copy_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>, to: &mut [u8]) -> u64 {
+    let (mut sum, mut at) = (0, 0);
+    for part in parts {
+        let of_part = copy(part, &mut to[at..at + part.len()]);
+        let is_odd = at % 2 == 1;
+        sum += u64::from(if is_odd {
+            of_part.swap_bytes()
+        } else {
+            of_part
+        });
+        at += part.len();
+    }
+    sum
+}
+
 /// Adds a word with end-around carry.
 #[inline]
 fn carry(sum: u64, word: [u8; 8]) -> u64 {

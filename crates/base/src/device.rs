@@ -50,6 +50,12 @@ pub trait Device {
         false
     }
 
+    /// True if it sends packets of several segments whose payload is not in the frame
+    /// ([`Deferred::Payload`](crate::Deferred)), so that it is not copied into one. Default false.
+    fn gathers(&self) -> bool {
+        false
+    }
+
     /// Number of packets that the transmit ring accepts now.
     fn room(&self) -> usize;
 
@@ -137,6 +143,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn completes(&self) -> bool {
         (**self).completes()
+    }
+
+    fn gathers(&self) -> bool {
+        (**self).gathers()
     }
 
     fn room(&self) -> usize {

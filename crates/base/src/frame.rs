@@ -2,6 +2,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
+
+/// Most parts of a payload that a frame refers to (Linux `MAX_SKB_FRAGS`).
+pub const MOST_PARTS: usize = 17;
 
 /// A buffer for one Ethernet frame. The value owns the buffer: frames are moved, never copied.
 ///
@@ -38,6 +42,18 @@ pub trait Frame {
         false
     }
 
+    /// The payload that stays in its owner's memory instead of the buffer, in order and in at most
+    /// [`MOST_PARTS`] parts (scatter-gather; the fragments of Linux's `sk_buff`). Default: none.
+    fn payload(&self) -> &[bytes::Bytes] {
+        &[]
+    }
+
+    /// The list of [`payload`](Self::payload), for writing; `None` (the default) if the frame type
+    /// has none.
+    fn payload_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
+        None
+    }
+
     /// Bytes of buffer that a packet of `used` bytes is charged for. Default: the whole buffer.
     fn memory(&self, used: usize) -> usize {
         self.bytes().len().max(used)
@@ -72,6 +88,7 @@ pub struct HeapFrame(Box<Memory>);
 #[repr(C)]
 struct Memory {
     large: Option<Box<[u8]>>,
+    payload: Vec<bytes::Bytes>,
     ordinary: [u8; HeapFrame::LEN],
 }
 
@@ -83,6 +100,7 @@ impl HeapFrame {
     pub fn new() -> Self {
         Self(Box::new(Memory {
             large: None,
+            payload: Vec::new(),
             ordinary: [0; Self::LEN],
         }))
     }
@@ -92,6 +110,7 @@ impl HeapFrame {
         let large = (len > Self::LEN).then(|| vec![0; len].into_boxed_slice());
         Self(Box::new(Memory {
             large,
+            payload: Vec::new(),
             ordinary: [0; Self::LEN],
         }))
     }
@@ -120,6 +139,14 @@ impl Frame for HeapFrame {
 
     fn is_portable(&self) -> bool {
         true
+    }
+
+    fn payload(&self) -> &[bytes::Bytes] {
+        &self.0.payload
+    }
+
+    fn payload_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
+        Some(&mut self.0.payload)
     }
 
     fn duplicate(&self) -> Option<Self> {

@@ -272,6 +272,9 @@ pub enum Deferred {
     Checksum,
     /// The payload, all zeros, and the checksum.
     Zeros,
+    /// The payload, which [stays with its owner](Frame::payload), of a packet of several segments. The
+    /// device [gathers](crate::Device::gathers) it.
+    Payload,
 }
 
 /// Ethernet, IPv4, and TCP without options.
@@ -401,7 +404,8 @@ impl<F: Frame> Packet<F> {
         match (self.flags & DEFERRED_BITS) >> DEFERRED {
             0 => Deferred::Nothing,
             1 => Deferred::Checksum,
-            _ => Deferred::Zeros,
+            2 => Deferred::Zeros,
+            _ => Deferred::Payload,
         }
     }
 
@@ -409,10 +413,32 @@ impl<F: Frame> Packet<F> {
     pub fn complete(&mut self) {
         let (deferred, used, network) = (self.deferred(), self.used(), self.network_offset());
         self.flags &= !DEFERRED_BITS;
-        if deferred != Deferred::Nothing
-            && let Some(bytes) = self.frame.bytes_mut().get_mut(..used)
-        {
-            segmentation::complete(bytes, network, deferred == Deferred::Zeros);
+        match deferred {
+            Deferred::Nothing => {}
+            Deferred::Payload => self.gather(),
+            Deferred::Checksum | Deferred::Zeros => {
+                if let Some(bytes) = self.frame.bytes_mut().get_mut(..used) {
+                    segmentation::complete(bytes, network, deferred == Deferred::Zeros);
+                }
+            }
+        }
+    }
+
+    /// Copies the payload from its owners' memory into the frame.
+    fn gather(&mut self) {
+        let (Some(mut at), Some(parts)) = (self.headers_len(), self.frame.payload_mut()) else {
+            return;
+        };
+        let mut parts = core::mem::take(parts);
+        let bytes = self.frame.bytes_mut();
+        for part in parts.drain(..) {
+            if let Some(place) = bytes.get_mut(at..at + part.len()) {
+                place.copy_from_slice(&part);
+            }
+            at += part.len();
+        }
+        if let Some(list) = self.frame.payload_mut() {
+            *list = parts;
         }
     }
 
@@ -435,9 +461,29 @@ impl<F: Frame> Packet<F> {
     }
 
     /// The bytes on the wire; for a packet of several segments the headers once and the payload of
-    /// all.
+    /// all. [Deferred](Self::deferred) parts are arbitrary.
     pub fn bytes(&self) -> &[u8] {
         self.frame.bytes().get(..self.used()).unwrap_or(&[])
+    }
+
+    /// The same bytes in parts: a payload that stays with its owner is not part of the frame.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let (inside, outside) = match self.deferred() {
+            Deferred::Payload => (self.headers_len().unwrap_or(0), self.frame.payload()),
+            _ => (self.used(), &[][..]),
+        };
+        let inside = self.frame.bytes().get(..inside).unwrap_or(&[]);
+        core::iter::once(inside).chain(outside.iter().map(AsRef::as_ref))
+    }
+
+    /// Its TCP segments or datagrams, to be cut; `None` if it holds neither, or fewer bytes of payload than
+    /// [segments](Item::segments).
+    pub fn segmentation(&self) -> Option<Segmentation<'_>> {
+        let whole = Segmentation::new(self.bytes(), self.network_offset(), self.segments)?;
+        Some(match self.deferred() {
+            Deferred::Payload => whole.with_payload(self.frame.payload()),
+            _ => whole,
+        })
     }
 
     /// Bytes of the frame in use.
@@ -604,8 +650,11 @@ impl<F: Frame> Item for Packet<F> {
     /// Each piece gets its share of the credit and its own segment. The last keeps the frame, which
     /// belongs to the pool.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
+        if self.deferred() == Deferred::Payload {
+            self.complete();
+        }
         let (count, network) = (self.segments, self.network_offset());
-        let longest = Segmentation::new(self.bytes(), network, count)
+        let longest = (self.segmentation())
             .filter(|_| count > 1)
             .map(|whole| whole.len_of(0));
         let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
@@ -619,7 +668,7 @@ impl<F: Frame> Item for Packet<F> {
             return Err(self);
         };
         for (index, mut frame) in (0..).zip(frames) {
-            let whole = Segmentation::new(self.bytes(), network, count);
+            let whole = self.segmentation();
             let len = whole
                 .and_then(|whole| whole.write(usize::from(index), frame.bytes_mut()))
                 .unwrap_or(0);
@@ -674,6 +723,8 @@ impl<F: Frame> Item for Packet<F> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
     use crate::frame::HeapFrame;
     use crate::headers::IPV4;
@@ -735,6 +786,75 @@ mod tests {
             .sum::<u32>();
         assert_eq!((flipped, original.bytes()[14] ^ copy.bytes()[14]), (1, 1));
         assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
+    }
+
+    /// A packet of three segments whose payload, in two parts, is in its frame or not.
+    fn of_three_segments(is_outside: bool) -> Packet<HeapFrame> {
+        let payload: Vec<u8> = (0..3000).map(|at| (at % 251) as u8).collect();
+        let mut frame = HeapFrame::with_len(54 + 3000);
+        let bytes = frame.bytes_mut();
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (bytes[23], bytes[46]) = (6, 0x50);
+        let deferred = if is_outside {
+            let parts = payload.chunks(1701).map(|part| part.to_vec().into());
+            frame.payload_mut().expect("a list").extend(parts);
+            Deferred::Payload
+        } else {
+            bytes[54..].copy_from_slice(&payload);
+            Deferred::Nothing
+        };
+        Packet::new(frame, 3054)
+            .with_segments(3)
+            .with_deferred(deferred)
+    }
+
+    /// Whoever reads or changes the bytes finds the payload in the frame.
+    #[test]
+    fn a_payload_outside_the_frame_is_gathered() {
+        let (inside, mut outside) = (of_three_segments(false), of_three_segments(true));
+        let parts =
+            |packet: &Packet<HeapFrame>| packet.parts().map(<[u8]>::len).collect::<Vec<_>>();
+        assert_eq!(
+            (parts(&inside), parts(&outside)),
+            (vec![3054], vec![54, 1701, 1299])
+        );
+        assert_eq!(outside.parts().collect::<Vec<_>>().concat(), inside.bytes());
+        assert_eq!(Item::len(&outside), Item::len(&inside));
+
+        let segment = |packet: &Packet<HeapFrame>, index| {
+            let mut segment = vec![0; 2048];
+            let whole = packet.segmentation().expect("it holds TCP");
+            assert_eq!((whole.count(), whole.size()), (3, 1000));
+            let len = whole.write(index, &mut segment).expect("room");
+            segment.truncate(len);
+            segment
+        };
+        (0..3).for_each(|index| assert_eq!(segment(&outside, index), segment(&inside, index)));
+
+        let mut copy = Item::duplicate(&outside).expect("it is on the heap");
+        copy.leave_checksum();
+        assert_eq!(
+            (copy.bytes(), copy.deferred()),
+            (inside.bytes(), Deferred::Nothing)
+        );
+        assert!(Item::corrupt(&mut outside, 0));
+        assert_eq!(parts(&outside), [3054]);
+        assert_eq!(outside.bytes()[1..], inside.bytes()[1..]);
+
+        let segments = |packet: Packet<HeapFrame>| {
+            let mut segments = Vec::new();
+            let cut = packet.split(&mut |segment| segments.push(segment.bytes().to_vec()));
+            assert!(cut.is_ok());
+            segments
+        };
+        let cut = segments(of_three_segments(true));
+        assert_eq!(cut.len(), 3);
+        assert_eq!(cut, segments(inside));
+
+        let frame = of_three_segments(true).frame;
+        let mut pool = crate::Pool::heap(1, Some(crate::Tso::MOST));
+        pool.put_back(frame);
+        assert!(pool.take().is_some_and(|frame| frame.payload().is_empty()));
     }
 
     /// One flipped bit must never be hidden by a checksum that is written later.

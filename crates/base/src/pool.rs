@@ -114,10 +114,13 @@ impl<F: Frame> Pool<F> {
             .map(|large| large.len)
     }
 
-    /// Returns a frame. A frame beyond the capacity is freed: it was allocated when a qdisc
+    /// Returns a frame, and drops its [payload](Frame::payload). A frame beyond the capacity is freed: it was allocated when a qdisc
     /// [duplicated](Frame::duplicate) a packet. So is one shorter than those of the pool, which was
     /// [allocated](Frame::allocate) for a piece of a split packet.
-    pub fn put_back(&mut self, frame: F) {
+    pub fn put_back(&mut self, mut frame: F) {
+        if let Some(payload) = frame.payload_mut() {
+            payload.clear();
+        }
         let (free, capacity) = match &mut self.large {
             Some(large) if frame.bytes().len() >= large.len => (&mut large.free, large.capacity),
             _ => (&mut self.free, self.capacity),

@@ -7,7 +7,7 @@
 
 use core::ops::Range;
 
-use crate::checksum::{copy, fold, sum};
+use crate::checksum::{copy, copy_parts, fold, sum};
 use crate::headers::{IPV4_HEADER, IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER};
 
 /// FIN and PSH, set in the last segment only.
@@ -169,6 +169,8 @@ pub(crate) fn complete(frame: &mut [u8], network: usize, zeros: bool) {
 #[derive(Clone, Copy, Debug)]
 pub struct Segmentation<'a> {
     whole: &'a [u8],
+    /// The payload, if it is not in `whole`.
+    outside: &'a [bytes::Bytes],
     headers: Layout,
     repeated: Repeated,
     /// Bytes of payload per segment; the last may be shorter.
@@ -196,11 +198,17 @@ impl<'a> Segmentation<'a> {
         let count = (whole.len() - headers.payload).div_ceil(size.max(1)).max(1);
         Some(Self {
             whole,
+            outside: &[],
             headers,
             repeated: headers.repeated_sums(whole),
             size,
             count,
         })
+    }
+
+    /// Reads the payload from `outside`, as if its bytes stood in the frame.
+    pub(crate) fn with_payload(self, outside: &'a [bytes::Bytes]) -> Self {
+        Self { outside, ..self }
     }
 
     /// Number of segments.
@@ -244,8 +252,11 @@ impl<'a> Segmentation<'a> {
         let len = self.len_of(index);
         let out = out.get_mut(..len).filter(|_| index < self.count)?;
         out[..payload].copy_from_slice(&self.whole[..payload]);
-        let from = &self.whole[payload + index * self.size..][..len - payload];
-        let sum = copy(from, &mut out[payload..]);
+        let (start, place) = (index * self.size, &mut out[payload..]);
+        let sum = match self.outside {
+            [] => copy(&self.whole[payload + start..][..place.len()], place).into(),
+            parts => copy_parts(range_of(parts, start, place.len()), place),
+        };
         self.finish(index, out, sum);
         Some(len)
     }
@@ -258,17 +269,18 @@ impl<'a> Segmentation<'a> {
         let from = headers.payload + last * whole.size;
         let last_segment = Segmentation {
             whole: &[],
+            outside: &[],
             ..whole
         };
         frame.copy_within(from.., headers.payload);
         let out = &mut frame[..len];
-        last_segment.finish(last, out, sum(&out[headers.payload..]));
+        last_segment.finish(last, out, sum(&out[headers.payload..]).into());
         Some(len)
     }
 
     /// Turns the headers of the whole in `out` into those of segment `index`, the sum of whose payload
     /// is `payload`.
-    fn finish(&self, index: usize, out: &mut [u8], payload: u16) {
+    fn finish(&self, index: usize, out: &mut [u8], payload: u64) {
         let Layout {
             network,
             transport,
@@ -287,7 +299,7 @@ impl<'a> Segmentation<'a> {
             ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         }
         let header = &mut out[transport..];
-        let mut sum = self.repeated.transport + (len - transport) as u64 + u64::from(payload);
+        let mut sum = self.repeated.transport + (len - transport) as u64 + payload;
         if self.headers.udp {
             let below = (len - transport) as u16;
             header[4..6].copy_from_slice(&below.to_be_bytes());
@@ -304,6 +316,21 @@ impl<'a> Segmentation<'a> {
         let at = self.headers.checksum();
         header[at..at + 2].copy_from_slice(&self.headers.checksum_field(sum));
     }
+}
+
+/// The `len` bytes from `start` on of what `parts` hold one after the other, in parts.
+fn range_of(
+    parts: &[bytes::Bytes],
+    mut start: usize,
+    mut len: usize,
+) -> impl Iterator<Item = &[u8]> {
+    parts.iter().filter_map(move |part| {
+        let from = start.min(part.len());
+        let to = part.len().min(from + len);
+        start -= from;
+        len -= to - from;
+        (from < to).then(|| &part[from..to])
+    })
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Sending {
             return Ok(());
         };
         while !*ended {
-            let chunk = source
+            let mut chunk = source
                 .chunk(now)
                 .map_err(|error| Failure::Os(named("the data to send", error)))?;
             if chunk.is_empty() {
@@ -145,7 +145,7 @@ impl Sending {
                 break;
             }
             let offered = chunk.len();
-            let taken = match host.send(*socket, chunk) {
+            let taken = match host.tcp(*socket)?.send_owned(&mut chunk) {
                 // The event that follows says why.
                 Err(SocketError::Closed) => return Ok(()),
                 taken => taken?,

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::{Buf, Bytes, BytesMut};
 use sha2::{Digest, Sha256};
 use tautline_base::Instant;
 
@@ -26,9 +26,10 @@ pub enum Source {
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
-    block: Vec<u8>,
-    /// The part of the block that is filled and not yet sent.
-    left: Range<usize>,
+    /// Memory for the next block, which is that of an earlier one if nobody holds it any more.
+    spare: BytesMut,
+    /// The part of the block that is not yet sent.
+    left: Bytes,
     sent: u64,
     digest: FileDigest,
 }
@@ -47,7 +48,7 @@ enum FileDigest {
 /// Generated data.
 #[derive(Debug)]
 pub struct PatternSource {
-    block: Vec<u8>,
+    block: Bytes,
     sent: u64,
     limit: Limit,
     digest: bool,
@@ -86,8 +87,8 @@ impl Source {
         };
         Ok(Self::File(FileSource {
             file,
-            block: vec![0; BLOCK],
-            left: 0..0,
+            spare: BytesMut::new(),
+            left: Bytes::new(),
             sent: 0,
             digest,
         }))
@@ -96,7 +97,7 @@ impl Source {
     /// Generated data up to `limit`.
     pub fn pattern(limit: Limit, output: &TransferArgs) -> Self {
         Self::Pattern(PatternSource {
-            block: noise(),
+            block: noise().into(),
             sent: 0,
             limit,
             digest: !output.no_digest,
@@ -107,7 +108,7 @@ impl Source {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn chunk(&mut self, now: Instant) -> io::Result<&[u8]> {
+    pub fn chunk(&mut self, now: Instant) -> io::Result<Bytes> {
         match self {
             Self::File(source) => source.chunk(),
             Self::Pattern(source) => Ok(source.chunk(now)),
@@ -118,7 +119,7 @@ impl Source {
     pub fn advance(&mut self, count: usize) {
         match self {
             Self::File(source) => {
-                source.left.start += count;
+                source.left.advance(count);
                 source.sent += count as u64;
             }
             Self::Pattern(source) => source.sent += count as u64,
@@ -138,14 +139,16 @@ impl Source {
 }
 
 impl FileSource {
-    fn chunk(&mut self) -> io::Result<&[u8]> {
+    fn chunk(&mut self) -> io::Result<Bytes> {
         if self.left.is_empty() {
-            self.left = 0..self.file.read(&mut self.block)?;
+            self.spare.resize(BLOCK, 0);
+            let read = self.file.read(&mut self.spare)?;
+            self.left = self.spare.split_to(read).freeze();
             if let FileDigest::Meanwhile(hasher) = &mut self.digest {
-                hasher.update(&self.block[self.left.clone()]);
+                hasher.update(&self.left);
             }
         }
-        Ok(&self.block[self.left.clone()])
+        Ok(self.left.clone())
     }
 
     fn digest(mut self) -> io::Result<Option<String>> {
@@ -156,17 +159,18 @@ impl FileSource {
         };
         self.file.rewind()?;
         let mut again = self.file.take(self.sent);
+        let mut block = vec![0; BLOCK];
         loop {
-            match again.read(&mut self.block)? {
+            match again.read(&mut block)? {
                 0 => return Ok(Some(hex(hasher))),
-                count => hasher.update(&self.block[..count]),
+                count => hasher.update(&block[..count]),
             }
         }
     }
 }
 
 impl PatternSource {
-    fn chunk(&mut self, now: Instant) -> &[u8] {
+    fn chunk(&mut self, now: Instant) -> Bytes {
         let from = (self.sent % BLOCK as u64) as usize;
         let left = match self.limit {
             Limit::Bytes(limit) => limit - self.sent,
@@ -180,7 +184,7 @@ impl PatternSource {
         let len = usize::try_from(left)
             .unwrap_or(usize::MAX)
             .min(BLOCK - from);
-        &self.block[from..from + len]
+        self.block.slice(from..from + len)
     }
 
     fn digest(&self) -> Option<String> {

@@ -106,6 +106,7 @@ fn host(side: usize, seed: u64, tree: &str, automatic: bool) -> Stack {
     let tso = (side == 0 && seed % 2 == 1).then_some(Tso::MOST);
     let device = MemoryDevice {
         tso,
+        gathers: true,
         ..MemoryDevice::default()
     };
     let ring = Ring::new(device, Dql::default());

@@ -4,9 +4,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, Owner, Packet, Pool, Segmentation, SocketId,
-};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Owner, Packet, Pool, SocketId};
 
 /// The packets in the device below, cut into its frames.
 #[derive(Debug)]
@@ -87,8 +85,8 @@ impl<F: Frame> Gso<F> {
             return;
         };
         let (bytes, segments) = (packet.bytes(), packet.segments());
-        let (network, medium) = (packet.network_offset(), packet.medium());
-        let segmentation = Segmentation::new(bytes, network, segments).filter(|_| segments > 1);
+        let medium = packet.medium();
+        let segmentation = packet.segmentation().filter(|_| segments > 1);
         let count = if segmentation.is_some() { segments } else { 1 };
         // A packet that cannot be cut, of fewer bytes than segments, leaves whole.
         *left = (*left).min(count);

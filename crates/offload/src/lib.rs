@@ -99,6 +99,11 @@ impl<D: Device> Device for SoftwareOffload<D> {
         Some(self.config.gso)
     }
 
+    /// A segment is cut from the memory that its payload is in.
+    fn gathers(&self) -> bool {
+        true
+    }
+
     /// A packet needs one descriptor to begin with; the remaining segments follow as descriptors
     /// become free.
     fn room(&self) -> usize {

@@ -136,8 +136,15 @@ impl PacketSocket {
     /// [`ErrorKind::WouldBlock`] if the kernel has no buffer space now: send the packet again
     /// later. After any other error the packet is lost.
     pub fn send(&self, header: &[u8; HEADER_LEN], frame: &[u8]) -> io::Result<usize> {
-        let parts = [IoSlice::new(header), IoSlice::new(frame)];
-        match writev(&self.socket, &parts) {
+        self.send_vectored(&[IoSlice::new(header), IoSlice::new(frame)])
+    }
+
+    /// Sends the packet that `parts` are, the first its virtio-net header of [`HEADER_LEN`] bytes.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_vectored(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match writev(&self.socket, parts) {
             // The device queue is full; with qdisc bypass the kernel queues nothing.
             Err(Errno::NOBUFS | Errno::NOMEM) => Err(ErrorKind::WouldBlock.into()),
             Err(error) => Err(self.examine(error)),

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Offload, Packet, Received,
-    Segmentation, Tso,
+    Deferred, Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Offload, Packet,
+    Received, Segmentation, Tso,
 };
 
 use crate::kept_memory::KeptMemory;
@@ -42,6 +42,12 @@ pub trait FrameIo: AsFd {
     /// True if the kernel may refuse a packet of several segments as if its queue were full, and
     /// take its segments one by one. Default: false.
     fn refuses_segments(&self) -> bool {
+        false
+    }
+
+    /// True if [`write_packet`](Self::write_packet) writes the [parts](Packet::parts) of a packet.
+    /// Default: false.
+    fn gathers(&self) -> bool {
         false
     }
 
@@ -158,8 +164,7 @@ impl Cutter {
                 }
             }
         }
-        let whole = Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments());
-        let whole = whole.ok_or(ErrorKind::InvalidData)?;
+        let whole = packet.segmentation().ok_or(ErrorKind::InvalidData)?;
         while self.written < whole.count() {
             self.segment.resize(whole.len_of(self.written), 0);
             whole.write(self.written, &mut self.segment);
@@ -268,13 +273,19 @@ impl<S: FrameIo> Device for FrameDevice<S> {
         self.io.tso().is_some()
     }
 
+    fn gathers(&self) -> bool {
+        self.io.gathers()
+    }
+
     fn room(&self) -> usize {
         TRANSMIT_RING - self.waiting.len()
     }
 
     fn put(&mut self, mut packet: Packet<HeapFrame>, _now: Instant) {
         assert!(self.room() > 0, "put without room");
-        packet.leave_checksum();
+        if !(self.io.gathers() && packet.deferred() == Deferred::Payload) {
+            packet.leave_checksum();
+        }
         self.waiting.push_back(packet);
     }
 
@@ -392,6 +403,66 @@ mod tests {
                 unit: Unit::Datagrams(1000),
             })
         }
+    }
+
+    /// Gathers, and refuses packets of several segments like a full queue.
+    struct Refusing(UnixDatagram);
+
+    impl AsFd for Refusing {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl FrameIo for Refusing {
+        fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+            self.0.send(frame)
+        }
+
+        fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+            self.0.recv(frame)
+        }
+
+        fn tso(&self) -> Option<Tso> {
+            Some(Tso::MOST)
+        }
+
+        fn gathers(&self) -> bool {
+            true
+        }
+
+        fn refuses_segments(&self) -> bool {
+            true
+        }
+
+        fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
+            assert_eq!(packet.parts().count(), 2, "the payload is not in the frame");
+            Err(ErrorKind::WouldBlock.into())
+        }
+    }
+
+    #[test]
+    fn a_payload_outside_the_frame_is_cut_too() {
+        let (near, far) = UnixDatagram::pair().expect("descriptors");
+        near.set_nonblocking(true).expect("a socket");
+        let mut device = FrameDevice::new(Refusing(near), 1500);
+        let mut frame = HeapFrame::with_len(54 + 3000);
+        let bytes = frame.bytes_mut();
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (bytes[23], bytes[46]) = (6, 0x50);
+        let payload = frame.payload_mut().expect("a list");
+        payload.push(vec![7; 3000].into());
+        let packet = Packet::new(frame, 3054)
+            .with_segments(3)
+            .with_deferred(Deferred::Payload);
+        device.put(packet, Instant::ZERO);
+        device.doorbell(Instant::ZERO);
+        let mut segment = [0; 2048];
+        for _ in 0..3 {
+            assert_eq!(far.recv(&mut segment).expect("a segment"), 1054);
+            assert_eq!(segment[54..1054], [7; 1000]);
+        }
+        assert_eq!((device.counters().cut, device.in_flight()), (1, 1));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! would save little. The call's return is the packet's completion; it then waits in the driver, in
 //! at most [`send_buffer`](Config::send_buffer) bytes.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tautline_base::{HeapFrame, Packet, Tso};
@@ -14,7 +14,7 @@ use tautline_packet_io::{HEADER_LEN, PacketSocket};
 use tun_rs::VirtioNetHdr;
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo};
-use crate::virtio::{header_of, unit_of};
+use crate::virtio::{Slices, header_of, slices_of, unit_of};
 
 /// A packet socket as a device.
 ///
@@ -77,10 +77,16 @@ impl FrameIo for PacketIo {
         true
     }
 
+    fn gathers(&self) -> bool {
+        true
+    }
+
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
         let mut header = [0; HEADER_LEN];
         header_of(packet).encode(&mut header)?;
-        self.socket.send(&header, packet.bytes())
+        let mut slices: Slices<'_> = [IoSlice::new(&[]); _];
+        self.socket
+            .send_vectored(slices_of(&mut slices, &header, packet))
     }
 
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {

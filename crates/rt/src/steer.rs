@@ -385,6 +385,10 @@ impl<D: Device + AsFd> Device for Steered<D> {
         self.inner().completes()
     }
 
+    fn gathers(&self) -> bool {
+        self.inner().gathers()
+    }
+
     fn room(&self) -> usize {
         self.inner().room()
     }

@@ -14,7 +14,7 @@ use tautline_base::{HeapFrame, Medium, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
-use crate::virtio::{header_of, unit_of};
+use crate::virtio::{Slices, header_of, slices_of, unit_of};
 
 /// A TAP or TUN interface as a device. Unless it offloads, the kernel finishes checksums and cuts
 /// large packets before they get here.
@@ -203,14 +203,19 @@ impl FrameIo for TapIo {
         self.offloading.then_some(Tso::MOST)
     }
 
+    fn gathers(&self) -> bool {
+        self.offloading
+    }
+
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
         if !self.offloading {
             return self.write_frame(packet.bytes());
         }
         let mut header = [0; VIRTIO_NET_HDR_LEN];
         header_of(packet).encode(&mut header)?;
+        let mut slices: Slices<'_> = [IoSlice::new(&[]); _];
         self.device
-            .send_vectored(&[IoSlice::new(&header), IoSlice::new(packet.bytes())])
+            .send_vectored(slices_of(&mut slices, &header, packet))
     }
 
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {

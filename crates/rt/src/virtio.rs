@@ -1,9 +1,11 @@
 //! Virtio-net headers (virtio 1.2 §5.1.6.2), which TAP interfaces and packet sockets put before
 //! packets of several segments and packets without checksums.
 
+use std::io::IoSlice;
+use std::iter;
 use std::num::NonZeroU16;
 
-use tautline_base::{Deferred, HeapFrame, Item, Offload, Packet, Segmentation};
+use tautline_base::{Deferred, HeapFrame, Item, MOST_PARTS, Offload, Packet};
 use tun_rs::VirtioNetHdr;
 
 use crate::frame_device::Unit;
@@ -25,7 +27,7 @@ pub(crate) fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
     if segments == 1 && packet.deferred() == Deferred::Nothing {
         return VirtioNetHdr::default();
     }
-    let Some(whole) = Segmentation::new(packet.bytes(), packet.network_offset(), segments) else {
+    let Some(whole) = packet.segmentation() else {
         return VirtioNetHdr::default();
     };
     let (transport, checksum) = whole.checksum_at();
@@ -45,6 +47,26 @@ pub(crate) fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
         gso_size: short(whole.size()),
         ..single
     }
+}
+
+/// Room for the slices of a packet: its header, its bytes in the frame and those elsewhere.
+pub(crate) type Slices<'a> = [IoSlice<'a>; 2 + MOST_PARTS];
+
+/// The slices of a write of `packet` behind its virtio `header`.
+pub(crate) fn slices_of<'s, 'a>(
+    slices: &'s mut Slices<'a>,
+    header: &'a [u8],
+    packet: &'a Packet<HeapFrame>,
+) -> &'s [IoSlice<'a>] {
+    let mut used = 0;
+    for (slice, part) in slices
+        .iter_mut()
+        .zip(iter::once(header).chain(packet.parts()))
+    {
+        *slice = IoSlice::new(part);
+        used += 1;
+    }
+    &slices[..used]
 }
 
 /// The unit that a virtio header describes.

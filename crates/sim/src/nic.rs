@@ -18,9 +18,7 @@ mod shared;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tautline_base::{
-    Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Received, Segmentation, Tso,
-};
+use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Received, Tso};
 
 use crate::config_error::ConfigError;
 use crate::link::earliest;
@@ -288,7 +286,7 @@ fn segment<'a>(packet: &'a Packet<HeapFrame>, index: u16, scratch: &'a mut HeapF
     if packet.segments() == 1 {
         return packet.bytes();
     }
-    let whole = Segmentation::new(packet.bytes(), packet.network_offset(), packet.segments());
+    let whole = packet.segmentation();
     let len = whole.and_then(|whole| whole.write(index.into(), scratch.bytes_mut()));
     len.map_or_else(|| packet.bytes(), |len| &scratch.bytes()[..len])
 }

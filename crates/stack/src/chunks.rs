@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
+use tautline_base::MOST_PARTS;
 
 /// Bytes in the order written. A steady stream allocates nothing.
 #[derive(Debug, Default)]
@@ -123,6 +124,33 @@ impl Chunks {
             }
             Source::Copied(_) => None,
         }
+    }
+
+    /// Puts the bytes of `range`, counted from the first one held, into `parts` without a copy. False,
+    /// with no parts, if some of them are copies, or the parts too many.
+    pub(crate) fn lend(&self, range: Range<usize>, parts: &mut Vec<Bytes>) -> bool {
+        parts.clear();
+        let end = self.span.start + range.end.min(self.len()) as u64;
+        let mut at = self.span.start + range.start as u64;
+        let first = self.chunks.partition_point(|chunk| chunk.end <= at);
+        for chunk in self.chunks.range(first..) {
+            if at >= end {
+                break;
+            }
+            match &chunk.source {
+                Source::Owned(bytes) if parts.len() < MOST_PARTS => {
+                    let until = chunk.end.min(end);
+                    let from = bytes.len() - (chunk.end - at) as usize;
+                    parts.push(bytes.slice(from..from + (until - at) as usize));
+                    at = until;
+                }
+                _ => {
+                    parts.clear();
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// The bytes of `range`, counted from the first one held, in parts. A part may be empty.

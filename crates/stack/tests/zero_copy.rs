@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use pair::Pair;
 use proptest::prelude::*;
 use tautline_base::SocketId;
@@ -66,8 +66,10 @@ proptest! {
     fn copied_and_owned_writes_arrive_in_order(
         writes in prop::collection::vec((1usize..9000, any::<bool>()), 1..20),
         (loses_one_in, step) in (5usize..40, 1usize..6000),
+        device in prop::sample::select(vec![Pair::new as fn(u64) -> Pair, Pair::large, Pair::keeping]),
     ) {
-        let (mut pair, client, server) = Pair::connected(1, TcpConfig::default());
+        let mut pair = device(1);
+        let (client, server) = pair.open(TcpConfig::default());
         let mut frames = 0;
         pair.filter = Box::new(move |side, _| {
             frames += 1;
@@ -134,6 +136,46 @@ fn an_owned_buffer_is_dropped_with_its_connection() {
     pair.hosts[0].abort(client).expect("open");
     pair.run_for(Duration::from_secs(1));
     assert_eq!(drops.load(Ordering::Relaxed), 1);
+}
+
+/// The buffers of the application, and not a copy of them, are what such a device sends.
+#[test]
+fn a_device_that_gathers_sends_from_owned_buffers() {
+    for (is_owned, len) in [(true, 4096), (true, 300_000), (false, 300_000)] {
+        let mut pair = Pair::large(1);
+        let (client, server) = pair.open(TcpConfig::default());
+        let data: Vec<u8> = (0..300_000).map(|at| (at % 251) as u8).collect();
+        let mut rest = Bytes::from(data.clone());
+        let mut all = Vec::new();
+        while all.len() < data.len() {
+            let host = &mut pair.hosts[0];
+            let mut part = rest.slice(..len.min(rest.len()));
+            let taken = if is_owned {
+                host.tcp(client).expect("open").send_owned(&mut part)
+            } else {
+                host.send(client, &part)
+            };
+            rest.advance(taken.expect("open"));
+            pair.run_for(Duration::from_millis(1));
+            all.extend(read_lent(&mut pair, server, usize::MAX));
+        }
+        assert!(all == data);
+        let host = &mut pair.hosts[0];
+        assert_eq!(host.outstanding(), 0);
+        assert_eq!(host.device_mut().gathered > 0, is_owned, "{len}");
+        let mut next = Bytes::from(data);
+        let kept = next.clone();
+        host.tcp(client)
+            .expect("open")
+            .send_owned(&mut next)
+            .expect("open");
+        drop(next);
+        pair.run_for(Duration::from_secs(1));
+        assert!(
+            kept.is_unique(),
+            "a frame that has returned refers to nothing"
+        );
+    }
 }
 
 /// The ways to read: [`Recv::Data`] of each, appended to `all`.

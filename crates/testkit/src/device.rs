@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use tautline_base::{
-    Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Packet, Received, Segmentation,
-    Tso,
+    Deferred, Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Packet, Received, Tso,
 };
 
 /// A device that completes every packet at once, keeps a copy of each frame sent and receives the
@@ -36,6 +35,10 @@ pub struct MemoryDevice {
     /// Such packets leave whole, their checksums unfinished, and arrive so, in memory to
     /// [keep](Device::keep) that counts as twice their size. Default false.
     pub whole: bool,
+    /// It [gathers](Device::gathers) the payload of such packets. Default false.
+    pub gathers: bool,
+    /// Packets whose payload it gathered.
+    pub gathered: usize,
     /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,
     /// Frames to be received, oldest first.
@@ -61,6 +64,8 @@ impl Default for MemoryDevice {
             stuck: false,
             tso: None,
             whole: false,
+            gathers: false,
+            gathered: 0,
             sent: VecDeque::new(),
             arrived: VecDeque::new(),
             done: Vec::new(),
@@ -91,13 +96,23 @@ impl Device for MemoryDevice {
         self.tso.is_some()
     }
 
+    fn gathers(&self) -> bool {
+        self.gathers
+    }
+
     fn put(&mut self, mut packet: Packet<HeapFrame>, _now: Instant) {
+        if packet.deferred() == Deferred::Payload {
+            assert!(self.gathers, "this device cannot gather a payload");
+            self.gathered += 1;
+        }
         if packet.segments() == 1 || self.whole {
-            packet.complete();
-            self.sent.push_back(packet.bytes().to_vec());
+            if packet.segments() == 1 {
+                packet.complete();
+            }
+            self.sent
+                .push_back(packet.parts().collect::<Vec<_>>().concat());
         } else {
-            let (bytes, network) = (packet.bytes(), packet.network_offset());
-            let whole = Segmentation::new(bytes, network, packet.segments());
+            let whole = packet.segmentation();
             let whole = whole.expect("a packet of several segments is of TCP");
             for index in 0..whole.count() {
                 let mut segment = vec![0; whole.len_of(index)];

@@ -679,7 +679,7 @@ where
         self.port.ring().device().completes()
     }
 
-    /// Writes a segment into `frame`: its length and the parts that the device completes.
+    /// Writes a segment into `frame`: its length and the parts that are left to the device.
     pub(super) fn write_segment(
         &self,
         frame: &mut D::Frame,
@@ -688,18 +688,18 @@ where
         header: &TcpHeader,
         payload: Payload<'_>,
     ) -> (usize, Deferred) {
-        let bytes = frame.bytes_mut();
         match segments {
             1 if self.completes_frames() => {
-                wire::write_incomplete(bytes, addresses, header, payload)
+                wire::write_incomplete(frame.bytes_mut(), addresses, header, payload)
             }
             1 => {
-                let len = wire::write_tcp(bytes, addresses, header, payload);
+                let len = wire::write_tcp(frame.bytes_mut(), addresses, header, payload);
                 (len, Deferred::Nothing)
             }
             _ => {
-                let len = wire::write_tso(bytes, addresses, header, payload);
-                (len, Deferred::Nothing)
+                // A tracer reads the frame's bytes.
+                let gathers = self.port.ring().device().gathers() && !T::ENABLED;
+                wire::write_tso(frame, addresses, header, (payload, gathers))
             }
         }
     }

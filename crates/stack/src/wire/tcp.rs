@@ -2,7 +2,7 @@
 
 use smoltcp::wire::{IpProtocol, TcpOption, TcpPacket};
 use tautline_base::segmentation::leave_checksum;
-use tautline_base::{Deferred, Ecn, Offload, checksum};
+use tautline_base::{Deferred, Ecn, Frame, Offload, checksum};
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, FastOpenCookie, Malformed, OPTION_SPACE, SACK_BLOCK,
@@ -361,37 +361,31 @@ impl Payload<'_> {
         }
     }
 
+    /// Lets `frame` refer to it. False if it must be copied.
+    pub(super) fn lend(&self, frame: &mut impl Frame) -> bool {
+        match (self, frame.payload_mut()) {
+            (Self::Chunks(chunks, from, to), Some(parts)) => chunks.lend(*from..*to, parts),
+            _ => false,
+        }
+    }
+
     /// Writes it, and returns its part of the checksum.
     #[inline]
     pub(super) fn write_and_sum(&self, place: &mut [u8]) -> u64 {
         match self {
             // A segment seldom wraps around the send buffer's end.
             Self::Bytes(front, []) => checksum::copy(front, place).into(),
-            Self::Bytes(front, back) => write_parts([*front, *back], place),
-            Self::Chunks(chunks, from, to) => write_parts(chunks.parts(*from..*to), place),
+            Self::Bytes(front, back) => checksum::copy_parts([*front, *back], place),
+            Self::Chunks(chunks, from, to) => match chunks.in_one_piece(*from..*to) {
+                Some(bytes) => checksum::copy(bytes, place).into(),
+                None => checksum::copy_parts(chunks.parts(*from..*to), place),
+            },
             Self::Zeros(_) => {
                 place.fill(0);
                 0
             }
         }
     }
-}
-
-/// Writes `parts` one after the other, and returns their part of the checksum. After an odd number of
-/// bytes, the next count with swapped places (RFC 1071 §2 (B)).
-fn write_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>, place: &mut [u8]) -> u64 {
-    let (mut sum, mut at) = (0, 0);
-    for part in parts {
-        let of_part = checksum::copy(part, &mut place[at..at + part.len()]);
-        let is_odd = at % 2 == 1;
-        sum += u64::from(if is_odd {
-            of_part.swap_bytes()
-        } else {
-            of_part
-        });
-        at += part.len();
-    }
-    sum
 }
 
 /// Writes a TCP segment. Returns the frame's length.
@@ -445,16 +439,28 @@ pub(crate) fn write_incomplete(
 /// # Panics
 /// If `frame` is shorter than the packet, or the packet exceeds IP's length field: callers cut
 /// packets to the limits of [`Tso`](tautline_base::Tso).
+///
+/// For a device that [`gathers`](tautline_base::Device::gathers), a payload that belongs to the
+/// application is not copied.
 pub(crate) fn write_tso(
-    frame: &mut [u8],
+    frame: &mut impl Frame,
     addresses: &Addresses,
     header: &TcpHeader,
-    payload: Payload<'_>,
-) -> usize {
-    let (len, place) = write_headers(frame, addresses, header, payload.len());
-    payload.write(&mut frame[place..len]);
-    leave_checksum(&mut frame[..len], addresses.link_len());
-    len
+    (payload, gathers): (Payload<'_>, bool),
+) -> (usize, Deferred) {
+    let is_lent = gathers && payload.lend(frame);
+    let bytes = frame.bytes_mut();
+    let (len, place) = write_headers(bytes, addresses, header, payload.len());
+    if !is_lent {
+        payload.write(&mut bytes[place..len]);
+    }
+    leave_checksum(&mut bytes[..len], addresses.link_len());
+    let deferred = if is_lent {
+        Deferred::Payload
+    } else {
+        Deferred::Nothing
+    };
+    (len, deferred)
 }
 
 /// Writes all headers, with a TCP checksum of zero. Returns the length of the

@@ -100,10 +100,11 @@ impl Pair {
         Self::on(device, seed, change)
     }
 
-    /// A pair whose devices take packets of several segments, and cut them.
+    /// A pair whose devices take packets of several segments, gather their payload, and cut them.
     pub fn large(seed: u64) -> Self {
         let device = || MemoryDevice {
             tso: Some(Tso::MOST),
+            gathers: true,
             ..MemoryDevice::default()
         };
         Self::on(device, seed, |config| config)

@@ -143,10 +143,7 @@ impl SendBuffer {
                 let [front, back] = halves(bytes, from..to.max(from));
                 Payload::Bytes(front, back)
             }
-            Data::Chunks(chunks) => match chunks.in_one_piece(from..to.max(from)) {
-                Some(bytes) => Payload::Bytes(bytes, &[]),
-                None => Payload::Chunks(chunks, from, to.max(from)),
-            },
+            Data::Chunks(chunks) => Payload::Chunks(chunks, from, to.max(from)),
         }
     }
 
