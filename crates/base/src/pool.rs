@@ -114,9 +114,9 @@ impl<F: Frame> Pool<F> {
             .map(|large| large.len)
     }
 
-    /// Returns a frame, and drops its [payload](Frame::payload). A frame beyond the capacity is freed: it was allocated when a qdisc
-    /// [duplicated](Frame::duplicate) a packet. So is one shorter than those of the pool, which was
-    /// [allocated](Frame::allocate) for a piece of a split packet.
+    /// Returns a frame, and drops its [payload](Frame::payload). A frame beyond the capacity is freed:
+    /// it was allocated when a qdisc [duplicated](Frame::duplicate) a packet. So is one shorter than
+    /// those of the pool, which was [allocated](Frame::allocate) for a piece of a split packet.
     pub fn put_back(&mut self, mut frame: F) {
         if let Some(payload) = frame.payload_mut() {
             payload.clear();
