@@ -22,7 +22,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, ConfigError, Instant};
 
 use crate::limit::Limit;
-use stall::Stalls;
+use stall::{StallCounts, Stalls};
 
 /// Largest object that may be queued at once.
 const LARGEST_OBJECT: u32 = (1 << 28) - 1;
@@ -101,6 +101,7 @@ pub struct Dql {
     hold_time: Duration,
     stall_threshold: Duration,
     stalls: Option<Stalls>,
+    stall_counts: StallCounts,
     limit: u32,
     /// Bytes queued since creation, wrapping.
     queued: u32,
@@ -157,7 +158,7 @@ impl Dql {
     }
 
     /// Replaces the parameters of a running queue. The limit is clamped to the new bounds at once; a
-    /// new threshold restarts the stall detector.
+    /// new threshold restarts the stall detector, but the stalls found before still count.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -185,7 +186,10 @@ impl Dql {
         }
         self.stall_threshold = stall_threshold.unwrap_or_default();
         (self.limit_min, self.limit_max, self.hold_time) = (limit_min, limit_max, hold_time);
-        self.limit = self.limit.clamp(limit_min, limit_max);
+        let limit = self.limit.clamp(limit_min, limit_max);
+        if limit != self.limit {
+            (self.limit, self.previous.over) = (limit, 0);
+        }
         Ok(())
     }
 
@@ -196,6 +200,7 @@ impl Dql {
             hold_time,
             stall_threshold: Duration::ZERO,
             stalls: None,
+            stall_counts: StallCounts::default(),
             limit: limit_min,
             queued: 0,
             completed: 0,
@@ -215,8 +220,8 @@ impl Dql {
             hold_time: self.hold_time,
             inflight: self.in_flight(),
             stall_thrs: self.stall_threshold,
-            stall_cnt: self.stalls.as_ref().map_or(0, |stalls| stalls.count),
-            stall_max: self.stalls.as_ref().map_or(Duration::ZERO, Stalls::longest),
+            stall_cnt: self.stall_counts.count,
+            stall_max: self.stall_counts.longest(),
             overruns: self.overruns,
         }
     }
@@ -339,7 +344,7 @@ impl Limit for Dql {
     fn completed(&mut self, bytes: Bytes, now: Instant) {
         let amount = self.amount(bytes);
         if let Some(stalls) = &mut self.stalls {
-            stalls.completed(now);
+            stalls.completed(now, &mut self.stall_counts);
         }
         let over = self.over();
         let finding = self.judge(amount, over);
@@ -360,6 +365,7 @@ impl Limit for Dql {
         let Self {
             overruns,
             stall_threshold,
+            stall_counts,
             ..
         } = *self;
         let mut stalls = self.stalls.take();
@@ -369,6 +375,7 @@ impl Limit for Dql {
             overruns,
             stall_threshold,
             stalls,
+            stall_counts,
             ..limits
         };
     }

@@ -19,7 +19,27 @@ pub(super) const THRESHOLDS: core::ops::RangeInclusive<u64> = 4..=128;
 const WORDS: u64 = 4;
 const WORD: u64 = 64;
 
-/// The detector: recent ticks with queued objects, and the stalls found.
+/// The stalls found, whatever the threshold was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StallCounts {
+    pub(super) count: u64,
+    /// In ticks.
+    longest: u64,
+}
+
+impl StallCounts {
+    /// The longest stall, in whole ticks.
+    pub(super) fn longest(self) -> Duration {
+        TICK * u32::try_from(self.longest).unwrap_or(u32::MAX)
+    }
+
+    fn add(&mut self, ticks: u64) {
+        self.count += 1;
+        self.longest = self.longest.max(ticks);
+    }
+}
+
+/// The detector: recent ticks with queued objects.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     /// In ticks.
@@ -32,9 +52,6 @@ pub(super) struct Stalls {
     last_queued: Option<Tick>,
     /// Tick of the last completion, or of the first queued object before the first completion.
     last_reap: Option<Tick>,
-    pub(super) count: u64,
-    /// In ticks.
-    longest: u64,
 }
 
 impl Stalls {
@@ -47,17 +64,10 @@ impl Stalls {
             newest: 0,
             last_queued: None,
             last_reap: None,
-            count: 0,
-            longest: 0,
         }
     }
 
-    /// The longest stall, in whole ticks.
-    pub(super) fn longest(&self) -> Duration {
-        TICK * u32::try_from(self.longest).unwrap_or(u32::MAX)
-    }
-
-    /// Clears the ticks after a device reset; the stalls found stay.
+    /// Clears the ticks after a device reset.
     pub(super) fn reset(&mut self) {
         (self.queued_in, self.last_queued, self.last_reap) = ([0; WORDS as usize], None, None);
     }
@@ -81,32 +91,32 @@ impl Stalls {
         self.queued_in[(word % WORDS) as usize] |= 1 << (tick.number % WORD);
     }
 
-    /// Checks for a stall at a completion. A second one in a tick comes too soon to reveal a stall.
+    /// Checks for a stall at a completion and adds it to `found`. A second completion in a tick
+    /// comes too soon to reveal a stall.
     #[inline]
-    pub(super) fn completed(&mut self, now: Instant) {
+    pub(super) fn completed(&mut self, now: Instant, found: &mut StallCounts) {
         if !self.last_reap.is_some_and(|tick| tick.holds(now)) {
-            self.reap(Tick::of(now));
+            self.reap(Tick::of(now), found);
         }
     }
 
-    fn reap(&mut self, now: Tick) {
+    fn reap(&mut self, now: Tick, found: &mut StallCounts) {
         if let Some(reaped) = self.last_reap.replace(now)
             && now.number >= reaped.number.saturating_add(self.threshold)
+            && let Some(queued) = self.look_back(reaped.number, now.number)
         {
-            self.look_back(reaped.number, now.number);
+            found.add(now.number - queued);
         }
     }
 
+    /// The first tick after `reaped` with a queued object, if that is old enough.
     #[cold]
-    fn look_back(&mut self, reaped: u64, now: u64) {
+    fn look_back(&self, reaped: u64, now: u64) -> Option<u64> {
         let oldest = (reaped + 1).max((self.newest + 1).saturating_sub(WORDS) * WORD);
         let youngest = now
             .saturating_sub(self.threshold / 2)
             .min(self.newest * WORD + WORD - 1);
-        if let Some(tick) = (oldest..=youngest).find(|&tick| self.is_set(tick)) {
-            self.count += 1;
-            self.longest = self.longest.max(now - tick);
-        }
+        (oldest..=youngest).find(|&tick| self.is_set(tick))
     }
 
     fn is_set(&self, tick: u64) -> bool {
@@ -153,20 +163,20 @@ mod tests {
 
     #[test]
     fn a_late_completion_of_old_bytes_is_a_stall_and_a_quiet_line_is_not() {
-        let mut stalls = detector(10);
-        stalls.completed(tick(100));
+        let (mut stalls, mut found) = (detector(10), StallCounts::default());
+        stalls.completed(tick(100), &mut found);
         stalls.queued(tick(101));
-        stalls.completed(tick(109));
-        assert_eq!(stalls.count, 0, "sooner than the threshold");
+        stalls.completed(tick(109), &mut found);
+        assert_eq!(found.count, 0, "sooner than the threshold");
         stalls.queued(tick(115));
-        stalls.completed(tick(125));
-        assert_eq!((stalls.count, stalls.longest()), (1, TICK * 10));
+        stalls.completed(tick(125), &mut found);
+        assert_eq!((found.count, found.longest()), (1, TICK * 10));
         stalls.queued(tick(198));
-        stalls.completed(tick(200));
-        assert_eq!(stalls.count, 1, "nothing was queued for long");
+        stalls.completed(tick(200), &mut found);
+        assert_eq!(found.count, 1, "nothing was queued for long");
         stalls.queued(tick(10_000));
-        stalls.completed(tick(10_300));
-        assert_eq!((stalls.count, stalls.longest()), (2, TICK * 300));
+        stalls.completed(tick(10_300), &mut found);
+        assert_eq!((found.count, found.longest()), (2, TICK * 300));
     }
 
     proptest! {
@@ -177,8 +187,9 @@ mod tests {
             threshold in THRESHOLDS,
             steps in proptest::collection::vec((0..160u64, any::<bool>()), 1..200),
         ) {
-            let (mut stalls, mut now, mut reaped) = (detector(threshold), 1000, 1000);
-            stalls.completed(tick(now));
+            let (mut stalls, mut stalled) = (detector(threshold), StallCounts::default());
+            let (mut now, mut reaped) = (1000, 1000);
+            stalls.completed(tick(now), &mut stalled);
             let mut waiting: Vec<u64> = Vec::new();
             for (gap, queues) in steps {
                 now += gap;
@@ -187,12 +198,12 @@ mod tests {
                     waiting.push(now);
                     continue;
                 }
-                let before = stalls.count;
+                let before = stalled.count;
                 let newest = waiting.last().copied().unwrap_or(0);
-                stalls.completed(tick(now));
+                stalls.completed(tick(now), &mut stalled);
                 let seen = || waiting.iter().filter(|&&queued| queued > reaped && queued / WORD + WORDS > newest / WORD);
                 let (late, old) = (now - reaped >= threshold, seen().map(|&queued| now - queued).max());
-                let found = stalls.count > before;
+                let found = stalled.count > before;
                 prop_assert!(!found || late && old.is_some_and(|age| age >= threshold / 2));
                 prop_assert!(found || !late || old.is_none_or(|age| age < threshold));
                 waiting.clear();

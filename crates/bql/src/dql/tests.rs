@@ -236,6 +236,44 @@ fn the_limit_stays_within_its_bounds() {
     assert_eq!(dql.limit(), Bytes::new(5000));
 }
 
+/// The kernel clamps at the next completion, which sets `prev_ovlimit` to zero: what was over the
+/// former limit does not raise the new one.
+#[test]
+fn a_raised_minimum_is_the_limit() {
+    let mut dql = with_limit(3000);
+    queue(&mut dql, &[FRAME, FRAME]);
+    assert_eq!(complete(&mut dql, FRAME), 3000);
+    let config = Config {
+        limit_min: Bytes::new(30_000),
+        ..Config::default()
+    };
+    dql.reconfigure(config).expect("valid");
+    assert_eq!(complete(&mut dql, FRAME), 30_000);
+}
+
+/// `bql_set_stall_thrs` in `net/core/net-sysfs.c` leaves the counts alone; so does a reset.
+#[test]
+fn stalls_found_stay_when_the_threshold_changes() {
+    let config = |millis: Option<u64>| Config {
+        stall_threshold: millis.map(Duration::from_millis),
+        ..Config::default()
+    };
+    let mut dql = Dql::new(config(Some(16))).expect("valid");
+    for (queued, completed) in [(100, 100), (104, 200)] {
+        dql.queued(Bytes::new(FRAME), at(queued));
+        dql.completed(Bytes::new(FRAME), at(completed));
+    }
+    let found = |dql: &Dql| (dql.snapshot().stall_cnt, dql.snapshot().stall_max);
+    let stall = (1, Duration::from_millis(96));
+    assert_eq!(found(&dql), stall);
+    for threshold in [Some(400), None, Some(16)] {
+        dql.reconfigure(config(threshold)).expect("valid");
+        assert_eq!(found(&dql), stall, "{threshold:?}");
+    }
+    dql.reset();
+    assert_eq!(found(&dql), stall);
+}
+
 #[test]
 fn refused_parameters_are_named() {
     let beyond = Config {
