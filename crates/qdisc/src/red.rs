@@ -246,6 +246,11 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         self.child.queue.peek_len(now, drops)
     }
+
+    /// Linux's parents peek through RED at its child (`red_peek`).
+    fn set_peeked(&mut self, peeked: bool) {
+        self.child.queue.set_peeked(peeked);
+    }
 }
 
 impl<P: Item, Q: Qdisc<P>> Classful<P> for Red<P, Q> {

@@ -3,8 +3,10 @@
 use core::time::Duration;
 
 use super::*;
+use crate::codel::{self, Codel};
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
+use crate::parked::Parked;
 use crate::testing::Edit;
 use alloc::vec::Vec;
 use proptest::collection::vec;
@@ -68,6 +70,21 @@ fn the_average_approaches_a_constant_backlog() {
     ] {
         assert_eq!(averages[arrival - 1], average, "after {arrival}");
     }
+}
+
+/// `red_peek` in `net/sched/sch_red.c`: a packet that a parent peeks at stays in the child's count.
+#[test]
+fn a_packet_peeked_at_counts_in_the_limit_of_the_child() {
+    let config = codel::Config {
+        limit: 2,
+        ..codel::Config::default()
+    };
+    let red = Red::over(Config::default(), Codel::new(config).expect("valid")).expect("valid");
+    let (mut queue, mut drops) = (Ledger::new(Parked::new(red)), Drops::new());
+    (0..2).for_each(|id| queue.enqueue(Probe::new(id), START, &mut drops));
+    assert!(queue.peek_len(START, &mut drops).is_some());
+    queue.enqueue(Probe::new(2), START, &mut drops);
+    assert_eq!((queue.backlog().packets, drops.len()), (2, 1));
 }
 
 /// `include/net/red.h`, worked by hand: probability 1 %, gaps spread evenly from 1 to 101.
