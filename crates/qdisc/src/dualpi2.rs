@@ -12,12 +12,14 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use params::{Config, DropAt, Identifier, Native, Overload};
 
+use crate::class::ClassId;
 use crate::codel::Source;
 use crate::filter::{Filters, Verdict};
 use crate::queue::Queue;
@@ -49,13 +51,15 @@ pub struct DualPi2<P> {
     random: Random,
     classic: Queue<P>,
     low: Queue<P>,
+    /// Beside the packets of `low`: whether a filter spares them marks and drops.
+    spared: VecDeque<bool>,
     memory: Bytes,
     /// Packets that a parent has dequeued to learn their length: none or one.
     peeked: usize,
     /// Bytes that the low-latency queue is ahead of its share; the classic queue's turn is while it
     /// is positive.
     credit: i64,
-    /// Likelihoods of the packets since the last mark, where marks are spread evenly.
+    /// Probabilities of the packets since the last mark, where marks are spread evenly.
     recur: [f64; 2],
     stats: Stats,
 }
@@ -76,7 +80,7 @@ pub struct Stats {
     pub step_mark: u64,
     /// Packets dropped at the limit.
     pub overlimits: u64,
-    /// Sojourn time of the packet sent last.
+    /// Time that the packet at the head had waited at the last update; zero without one.
     pub delays: [Duration; 2],
 }
 
@@ -85,6 +89,26 @@ pub struct Stats {
 enum Side {
     Classic,
     Low,
+}
+
+/// The class of a packet (`dualpi2_classification_results`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// It goes to the classic queue.
+    Classic,
+    /// It goes to the low-latency queue.
+    L4s,
+    /// It goes to the low-latency queue, and is neither marked nor dropped.
+    Spared,
+}
+
+impl Class {
+    fn side(self) -> Side {
+        match self {
+            Self::Classic => Side::Classic,
+            Self::L4s | Self::Spared => Side::Low,
+        }
+    }
 }
 
 /// The decision about the packet at the head.
@@ -111,6 +135,7 @@ impl<P> DualPi2<P> {
             random: Random::new(config.seed),
             classic: Queue::new(),
             low: Queue::new(),
+            spared: VecDeque::new(),
             memory: Bytes::ZERO,
             peeked: 0,
             credit: initial_credit(&config),
@@ -122,7 +147,8 @@ impl<P> DualPi2<P> {
 
     /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they
     /// assign to class `1` of any qdisc go to the low-latency queue all the same. There, a packet
-    /// that cannot be marked is dropped instead.
+    /// that cannot be marked is dropped instead. Those of class `2` go there too, and are neither
+    /// marked nor dropped but at the limit.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
@@ -175,9 +201,13 @@ impl<P: Item> DualPi2<P> {
         if config.seed != self.config.seed {
             self.random = Random::new(config.seed);
         }
+        if initial_credit(&config) != initial_credit(&self.config) {
+            self.credit = initial_credit(&config);
+        }
         self.config = config;
         while let Some(reason) = self.exceeded() {
-            let Some(packet) = self.take(Side::Classic).or_else(|| self.take(Side::Low)) else {
+            let classic = self.take(Side::Classic);
+            let Some((packet, _)) = classic.or_else(|| self.take(Side::Low)) else {
                 break;
             };
             self.stats.overlimits += 1;
@@ -201,21 +231,28 @@ impl<P: Item> DualPi2<P> {
         }
     }
 
-    fn take(&mut self, side: Side) -> Option<P> {
+    /// The packet at the head of a queue and its class.
+    fn take(&mut self, side: Side) -> Option<(P, Class)> {
         let packet = self.queue(side).pop()?;
         self.memory -= packet.memory();
-        Some(packet)
+        let class = match side {
+            Side::Classic => Class::Classic,
+            Side::Low if self.spared.pop_front() == Some(true) => Class::Spared,
+            Side::Low => Class::L4s,
+        };
+        Some((packet, class))
     }
 
-    /// The queue `packet` belongs to; `None` if a filter drops it.
-    fn classify(&mut self, packet: &mut P, now: Instant) -> Option<Side> {
+    /// The class of `packet`; `None` if a filter drops it.
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Option<Class> {
         if self.config.selects(packet.tos()) {
-            return Some(Side::Low);
+            return Some(Class::L4s);
         }
         match self.filters.classify(packet, now) {
             Verdict::Drop => None,
-            Verdict::Class(class) if class.minor == 1 => Some(Side::Low),
-            Verdict::Class(_) | Verdict::Continue => Some(Side::Classic),
+            Verdict::Class(ClassId { minor: 1, .. }) => Some(Class::L4s),
+            Verdict::Class(ClassId { minor: 2, .. }) => Some(Class::Spared),
+            Verdict::Class(_) | Verdict::Continue => Some(Class::Classic),
         }
     }
 
@@ -248,7 +285,8 @@ impl<P: Item> DualPi2<P> {
     }
 
     /// Queues a packet that is one segment, or stays whole.
-    fn admit(&mut self, mut packet: P, side: Side, now: Instant, drops: &mut Drops<P>) {
+    fn admit(&mut self, mut packet: P, class: Class, now: Instant, drops: &mut Drops<P>) {
+        let side = class.side();
         let held = self.backlog();
         let room = self.config.memory().saturating_sub(self.memory);
         let refusal = match () {
@@ -262,7 +300,7 @@ impl<P: Item> DualPi2<P> {
             self.stats.overlimits += 1;
             return drops.push(packet, reason);
         }
-        if self.config.drop_at == DropAt::Enqueue {
+        if self.judged_at(class) == Some(DropAt::Enqueue) {
             let fate = self.coupled(side, held.bytes, &packet, now);
             if self.carry_out(fate, &mut packet) == Fate::Drop {
                 return drops.push(packet, DropReason::Early);
@@ -271,9 +309,22 @@ impl<P: Item> DualPi2<P> {
         packet.set_enqueued(now);
         self.memory += packet.memory();
         self.queue(side).push(packet);
+        if side == Side::Low {
+            self.spared.push_back(class == Class::Spared);
+        }
         self.stats.packets_in[side as usize] += 1;
         self.stats.max_queue = self.stats.max_queue.max(held.packets + 1);
         self.stats.max_memory = self.stats.max_memory.max(self.memory);
+    }
+
+    /// When the coupled probability decides about packets of `class`, if it does. A ramp needs the
+    /// sojourn time, which is known at dequeue.
+    fn judged_at(&self, class: Class) -> Option<DropAt> {
+        match (class, self.config.native) {
+            (Class::Spared, _) => None,
+            (Class::L4s, Native::Ramp { .. }) => Some(DropAt::Dequeue),
+            (Class::Classic | Class::L4s, _) => Some(self.config.drop_at),
+        }
     }
 
     /// Decides about a packet while `backlog` is queued. With a ramp the low-latency queue's own
@@ -325,7 +376,7 @@ impl<P: Item> DualPi2<P> {
         let alone = self.low.held().packets < self.config.min_qlen_step as usize;
         let above = (now - packet.enqueued()).saturating_sub(min);
         let native = match () {
-            () if alone || above.is_zero() || self.config.drop_at == DropAt::Enqueue => 0.0,
+            () if alone || above.is_zero() => 0.0,
             () if above >= range => 1.0,
             () => above.as_secs_f64() / range.as_secs_f64(),
         };
@@ -360,6 +411,9 @@ impl<P: Item> DualPi2<P> {
     }
 
     /// Whether a low-latency packet has stayed too long, or leaves too many behind.
+    ///
+    /// DIVERGES: `min_qlen_step` counts the packets left behind now, as for a ramp; Linux counts
+    /// those that were there when the packet came.
     fn exceeds_step(&self, packet: &P, now: Instant) -> bool {
         let left = self.low.held().packets;
         let above = match self.config.native {
@@ -387,34 +441,34 @@ impl<P: Item> DualPi2<P> {
 impl<P: Item> Qdisc<P> for DualPi2<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         self.catch_up(now);
-        let Some(side) = self.classify(&mut packet, now) else {
+        let Some(class) = self.classify(&mut packet, now) else {
             return drops.push(packet, DropReason::Filter);
         };
         if !self.config.split_gso || packet.segments() <= 1 {
-            return self.admit(packet, side, now, drops);
+            return self.admit(packet, class, now, drops);
         }
         let (len, mut pieces, mut bytes) = (packet.len(), 0u64, Bytes::ZERO);
         let whole = packet.split(&mut |piece| {
             pieces += 1;
             bytes += piece.len();
-            self.admit(piece, side, now, drops);
+            self.admit(piece, class, now, drops);
         });
         match whole {
             Ok(()) => drops.note_births(pieces.saturating_sub(1), bytes.saturating_sub(len)),
-            Err(packet) => self.admit(packet, side, now, drops),
+            Err(packet) => self.admit(packet, class, now, drops),
         }
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         self.catch_up(now);
         while let Some((side, weight)) = self.turn() {
-            let mut packet = self.take(side)?;
-            let mut fate = match self.config.drop_at {
-                DropAt::Dequeue => self.coupled(side, self.backlog().bytes, &packet, now),
-                DropAt::Enqueue => Fate::Pass,
+            let (mut packet, class) = self.take(side)?;
+            let mut fate = match self.judged_at(class) {
+                Some(DropAt::Dequeue) => self.coupled(side, self.backlog().bytes, &packet, now),
+                Some(DropAt::Enqueue) | None => Fate::Pass,
             };
             fate = self.carry_out(fate, &mut packet);
-            if fate == Fate::Pass && side == Side::Low && self.exceeds_step(&packet, now) {
+            if fate == Fate::Pass && class == Class::L4s && self.exceeds_step(&packet, now) {
                 fate = self.carry_out(Fate::Mark, &mut packet);
                 self.stats.step_mark += u64::from(fate == Fate::Pass);
             }

@@ -34,7 +34,7 @@ pub enum Overload {
     Overflow,
 }
 
-/// When classic packets are judged.
+/// When the coupled probability decides about packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DropAt {
     /// On arrival.
@@ -90,7 +90,8 @@ pub struct Config {
     pub coupling: u8,
     /// The action when marks no longer suffice. Default [`Overload::Drop`].
     pub overload: Overload,
-    /// When classic packets are judged. Default [`DropAt::Dequeue`].
+    /// When the coupled probability decides about packets; about those under a [`Native::Ramp`]
+    /// always at dequeue. Default [`DropAt::Dequeue`].
     pub drop_at: DropAt,
     /// Which packets go to the low-latency queue. Default [`Identifier::L4sEct`].
     pub identifier: Identifier,

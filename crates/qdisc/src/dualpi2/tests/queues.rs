@@ -61,6 +61,68 @@ fn filters_choose_what_ecn_does_not() {
     assert_eq!(drops.len(), 2);
 }
 
+/// `DUALPI2_C_LLLL`: class 2 takes the low-latency queue and meets no AQM, neither the coupled
+/// probability nor the step; packets of class 1 between them still do.
+#[test]
+fn filters_spare_packets_of_class_2() {
+    for drop_at in [DropAt::Enqueue, DropAt::Dequeue] {
+        let config = Config {
+            drop_at,
+            ..Config::default()
+        };
+        let mut queue = Ledger::new(DualPi2::new(config).expect("valid"));
+        let classes = [1, 2].map(|class| (class, ClassId::new(1, class as u16)));
+        let inner = queue.inner_mut();
+        inner.set_filters(crate::testing::by_mark(classes));
+        inner.controller.steady(1.0, 0);
+        let mut drops = Drops::new();
+        for id in 0..9 {
+            let packet = Probe::new(id).marked(1 + id % 2);
+            queue.enqueue(packet, Instant::ZERO, &mut drops);
+        }
+        assert!(queue.inner().classic.held().is_empty());
+        let left: Vec<u32> = ids(core::iter::from_fn(|| queue.dequeue(ms(10), &mut drops)));
+        assert_eq!(left, [1, 3, 5, 7], "{drop_at:?}");
+        assert_eq!(queue.inner().stats().ecn_mark, 0);
+    }
+}
+
+/// RFC 9332 §A.1: the ramp is the low-latency queue's own, whenever the classic packets are judged.
+#[test]
+fn the_ramp_marks_also_when_classic_packets_are_dropped_on_arrival() {
+    for drop_at in [DropAt::Enqueue, DropAt::Dequeue] {
+        let config = Config {
+            drop_at,
+            ..Config::rfc9332()
+        };
+        let mut queue = DualPi2::new(config).expect("valid");
+        put(&mut queue, ECT1, 5, 1000);
+        let left = core::iter::from_fn(|| queue.dequeue(ms(10), &mut Drops::new()));
+        let marked: Vec<bool> = left.map(|packet| packet.tos == CE).collect();
+        assert_eq!(marked, [true, true, true, true, false], "{drop_at:?}");
+    }
+}
+
+/// `dualpi2_calculate_c_protection`: other weights start with the credit of an empty qdisc.
+#[test]
+fn new_weights_start_anew() {
+    let mut queue = DualPi2::new(Config::default()).expect("valid");
+    put(&mut queue, NOT_ECT, 5, 1000);
+    put(&mut queue, ECT1, 5, 1000);
+    let mut drops = Drops::new();
+    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some());
+    assert_eq!(queue.credit(), -80 * 1514 + 10 * 1000);
+    let mut edit = |queue: &mut DualPi2<Probe>, share| {
+        let change = |config: &mut Config| config.classic_protection = share;
+        queue
+            .edit(Instant::ZERO, &mut drops, change)
+            .expect("valid");
+        queue.credit()
+    };
+    assert_eq!(edit(&mut queue, 10), -80 * 1514 + 10 * 1000, "the same");
+    assert_eq!(edit(&mut queue, 40), -20 * 1514);
+}
+
 /// The classic queue gets its share in bytes while both are backlogged, and all while the other is
 /// empty.
 #[test]
