@@ -9,6 +9,7 @@
 
 mod ack_filter;
 mod autorate;
+mod change;
 mod diffserv;
 mod flow;
 mod hash;
@@ -35,7 +36,7 @@ pub use stats::{Stats, TinStats};
 
 use crate::drr_plus::bounds::Bounds;
 use crate::filter::{Filters, Verdict};
-use crate::random::{Random, check_secret, secret};
+use crate::random::{Random, secret};
 use crate::slab::Slab;
 
 use autorate::Autorate;
@@ -252,78 +253,6 @@ impl<P> Cake<P> {
 }
 
 impl<P: Item> Cake<P> {
-    /// Replaces the parameters. Packets above a lowered memory limit are dropped from the longest
-    /// queues; packets of removed tins move to others. A new seed begins with the next
-    /// instance.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), or if `perturbation` differs: it is fixed while packets lie in the
-    /// queues. Then nothing changes.
-    pub fn reconfigure(
-        &mut self,
-        config: Config,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        config.check()?;
-        let Config {
-            perturbation,
-            overhead,
-            ..
-        } = config;
-        check_secret("perturbation", perturbation, self.key)?;
-        if config.bandwidth != self.config.bandwidth && config.bandwidth.at_first() > Rate::ZERO {
-            self.rate = config.bandwidth.at_first();
-        }
-        if overhead != self.config.overhead {
-            self.sizes.forget_lengths();
-        }
-        self.config = config;
-        let displaced = self.change_tins();
-        self.configure(now);
-        self.tins
-            .iter_mut()
-            .for_each(|tin| tin.isolate(self.config.isolation));
-        for packet in displaced {
-            self.reinsert(packet, now);
-        }
-        self.keep_memory(now, drops);
-        Ok(())
-    }
-
-    /// Adds or removes tins as the configuration asks. Returns the packets of removed tins.
-    fn change_tins(&mut self) -> Vec<Weighed<P>> {
-        let count = self.config.tins.count();
-        let mut displaced = Vec::new();
-        for tin in count..self.tins.len() {
-            for flow in 0..FLOWS as FlowId {
-                displaced.extend(core::iter::from_fn(|| {
-                    self.take(FlowPosition { tin, flow })
-                }));
-            }
-        }
-        self.tins.truncate(count);
-        self.tins
-            .extend((self.tins.len()..count).map(|tin| Tin::new(&self.config, tin)));
-        self.current = self.current.min(count - 1);
-        displaced
-    }
-
-    /// Queues a packet of a removed tin. It keeps its time of arrival and is not counted again.
-    fn reinsert(&mut self, mut item: Weighed<P>, now: Instant) {
-        let tin = self.tin_of(&mut item.packet);
-        if self.tins[tin].bytes == Bytes::ZERO {
-            self.tins[tin].clock.restart(now);
-        }
-        let hashes = Hashes::of(&item.packet, self.config.isolation, self.key);
-        let place = FlowPosition {
-            tin,
-            flow: self.tins[tin].queue_of(hashes),
-        };
-        self.put(place, item);
-        self.tins[tin].wake(place.flow, &mut self.random);
-    }
-
     /// The tin of a packet; clears its code point if asked to.
     fn tin_of(&self, packet: &mut P) -> usize {
         let Config {

@@ -13,8 +13,10 @@
 //! A packet costs a look into a hash table; only packets that leave late or arrive out of order
 //! cost O(log n).
 
+mod change;
 mod flow;
 mod params;
+mod stats;
 #[cfg(test)]
 mod tests;
 mod throttled;
@@ -22,7 +24,6 @@ mod throttled;
 use core::time::Duration;
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
@@ -30,9 +31,11 @@ use crate::index::{Chain, Index};
 use crate::timed::Timed;
 
 use flow::{FlowStatus, Flows};
+use stats::Counters;
 use throttled::Throttled;
 
 pub use params::{BeyondHorizon, Config, Priorities, Weighted};
+pub use stats::Stats;
 
 /// Number of bands; band 0 is that of the urgent.
 pub const BANDS: usize = 3;
@@ -105,54 +108,6 @@ impl Band {
     }
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    internal: u64,
-    throttled: u64,
-    /// How late flows go on, averaged over eight.
-    latency: u64,
-    ce_mark: u64,
-    flows_plimit: u64,
-    pkts_too_long: u64,
-    horizon_drops: u64,
-    horizon_caps: u64,
-}
-
-/// Occupancy and counters of [`Fq`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Flows it remembers.
-    pub flows: usize,
-    /// Flows without packets.
-    pub inactive: usize,
-    /// Flows whose next packet is not due.
-    pub throttled_flows: usize,
-    /// Time until the next of them is due.
-    pub next_packet_delay: Duration,
-    /// Flows forgotten.
-    pub forgotten: u64,
-    /// Packets that passed by all flows: of high priority, or on the fast path.
-    pub internal: u64,
-    /// Times a flow was throttled.
-    pub throttled: u64,
-    /// How late throttled flows go on, averaged over eight.
-    pub latency: Duration,
-    /// Packets marked above `ce_threshold`.
-    pub ce_mark: u64,
-    /// Packets dropped at a flow's limit.
-    pub flows_plimit: u64,
-    /// Packets longer than a second at their flow's rate.
-    pub pkts_too_long: u64,
-    /// Packets dropped beyond the horizon.
-    pub horizon_drops: u64,
-    /// Packets whose departure was capped to the horizon.
-    pub horizon_caps: u64,
-    /// Packets each band dropped at the limit.
-    pub band_drops: [u64; BANDS],
-    /// Packets each band holds.
-    pub band_packets: [usize; BANDS],
-}
-
 impl<P> Fq<P> {
     /// No flows.
     ///
@@ -180,6 +135,11 @@ impl<P> Fq<P> {
             counters: Counters::default(),
             config,
         })
+    }
+
+    /// Its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The flow whose turn it is.
@@ -323,45 +283,6 @@ fn cost(len: Bytes) -> i32 {
     signed(len.clamp(Bytes::new(1), MAX_DEBT))
 }
 
-impl<P> Fq<P> {
-    /// Its parameters.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Occupancy and counters.
-    pub fn stats(&self) -> Stats {
-        let Counters {
-            internal,
-            throttled,
-            latency,
-            ce_mark,
-            flows_plimit,
-            pkts_too_long,
-            horizon_drops,
-            horizon_caps,
-        } = self.counters;
-        let earliest = self.throttled.earliest();
-        Stats {
-            flows: self.flows.len(),
-            inactive: self.flows.len() - self.holding,
-            throttled_flows: self.throttled.len(),
-            next_packet_delay: earliest.map_or(Duration::ZERO, |earliest| earliest - self.clock),
-            forgotten: self.flows.forgotten,
-            internal,
-            throttled,
-            latency: Duration::from_nanos(latency),
-            ce_mark,
-            flows_plimit,
-            pkts_too_long,
-            horizon_drops,
-            horizon_caps,
-            band_drops: self.bands.each_ref().map(|band| band.drops),
-            band_packets: self.bands.each_ref().map(|band| band.packets),
-        }
-    }
-}
-
 impl<P: Item> Fq<P> {
     /// Whether a packet may pass by all flows.
     fn passes_by(&self, packet: &P, now: Instant) -> bool {
@@ -402,79 +323,6 @@ impl<P: Item> Fq<P> {
         self.bands[usize::from(flow.band)].packets -= 1;
         self.backlog.remove(packet.len());
         Some(packet)
-    }
-
-    /// Replaces the parameters. Packets above a lowered limit are dropped: of each flow at its
-    /// head, of all flows in turn.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), or if `orphan_mask` differs or bands are configured where there were
-    /// no bands, or the reverse: packets of a flow would no longer stand in one queue. Then nothing
-    /// changes.
-    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        config.check()?;
-        let fixed = "what it was at creation";
-        let mask = config.orphan_mask.unwrap_or(u32::MAX);
-        ConfigError::check(
-            config.orphan_mask == self.config.orphan_mask,
-            "orphan_mask",
-            mask,
-            fixed,
-        )?;
-        let [was, is] =
-            [&self.config, &config].map(|config| config.priorities == Priorities::Control);
-        ConfigError::check(was == is, "linux", is, fixed)?;
-        if config.buckets != self.config.buckets {
-            self.flows.resize(config.buckets as usize);
-        }
-        if let Priorities::Bands(Weighted { weights, .. }) = &config.priorities {
-            for (band, weight) in self.bands.iter_mut().zip(weights) {
-                band.credit = band.credit.min(signed(*weight));
-            }
-        }
-        self.config = config;
-        // The departure times of throttled flows may have changed.
-        while self.throttled.len() > 0 {
-            self.release_first();
-        }
-        self.keep_limits(drops);
-        Ok(())
-    }
-
-    /// Drops until every limit holds. Looks at every flow, so it is only for when limits change.
-    fn keep_limits(&mut self, drops: &mut Drops<P>) {
-        let holding: Vec<Index> = self.flows.holding().collect();
-        for &at in &holding {
-            while self.flows[at].packets > self.config.flow_limit
-                && let Some(packet) = self.pop(at)
-            {
-                self.counters.flows_plimit += 1;
-                drops.push(packet, DropReason::FlowLimit);
-            }
-        }
-        let allowed = self.config.limit as usize;
-        loop {
-            let mut dropped = 0;
-            for &at in &holding {
-                let band = usize::from(self.flows[at].band);
-                if self.held_by(band) > allowed
-                    && let Some(packet) = self.pop(at)
-                {
-                    self.drop_for_limit(packet, band, drops);
-                    dropped += 1;
-                }
-            }
-            if dropped == 0 {
-                break;
-            }
-        }
-        // Without bands the limit counts the packets that pass by too.
-        while self.held_by(0) > allowed
-            && let Some(packet) = self.internal.pop_front()
-        {
-            self.backlog.remove(packet.len());
-            self.drop_for_limit(packet, 0, drops);
-        }
     }
 
     /// The packets that the limit of `band` counts.

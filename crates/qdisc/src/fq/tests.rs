@@ -1,5 +1,7 @@
 //! FQ against the worked examples of `net/sched/sch_fq.c` and, one by one, what it promises.
 
+use alloc::vec::Vec;
+
 use super::*;
 use crate::ledger::Ledger;
 use crate::testing::{Change, Edit};
