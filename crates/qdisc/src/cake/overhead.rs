@@ -58,7 +58,7 @@ pub struct Overhead {
 const KEYWORDS: [(&str, i16, Option<u16>, Option<Framing>); 13] = [
     ("conservative", 48, None, Some(Framing::Atm)),
     ("ethernet", 38, Some(84), None),
-    ("docsis", 18, Some(64), None),
+    ("docsis", 18, Some(64), Some(Framing::None)),
     ("pppoe-ptm", 30, None, Some(Framing::Ptm)),
     ("bridged-ptm", 22, None, Some(Framing::Ptm)),
     ("pppoe-llcsnap", 40, None, Some(Framing::Atm)),

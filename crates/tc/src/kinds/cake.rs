@@ -13,7 +13,7 @@ use tautline_qdisc::units;
 use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value, tin_report};
 use crate::words::parameter::*;
-use crate::words::{Expected, Options};
+use crate::words::{Expected, Options, Word, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "cake";
@@ -160,8 +160,10 @@ impl Parameters for Overhead {
         custom!(
             "ether-vlan",
             [],
-            |overhead, _option, _words| overhead.bytes =
-                Some(overhead.bytes.unwrap_or(0).saturating_add(4)),
+            |overhead, option, words| {
+                let before = bytes_so_far(overhead, option, words);
+                overhead.bytes = Some(before.saturating_add(VLAN_TAG));
+            },
             |_| None
         ),
         // `via-ethernet` has no effect, as in `tc`: CAKE locates the network header itself.
@@ -181,10 +183,28 @@ impl Parameters for Overhead {
                 | "bridged-llcsnap"
                 | "via-ethernet",
             [],
-            |overhead, option, _words| overhead.set_link(option.text),
+            |overhead, option, words| {
+                let before = bytes_so_far(overhead, option, words);
+                if overhead.set_link(option.text) && option.text != "conservative" {
+                    let added = |bytes: i16| bytes.saturating_add(before);
+                    overhead.bytes = overhead.bytes.map(added);
+                }
+            },
             |_| None
         ),
     ];
+}
+
+const VLAN_TAG: i16 = 4;
+
+/// The overhead that earlier words of this command give. The names of links and of tags add up in
+/// any order; what an earlier command gave is replaced.
+fn bytes_so_far(overhead: &Overhead, option: Word<'_>, words: &Words<'_>) -> i16 {
+    let gives = |word: Word<'_>| {
+        matches!(word.text, "ether-vlan" | "overhead") || Overhead::of_link(word.text).is_some()
+    };
+    let given = overhead.bytes.filter(|_| words.before(option).any(gives));
+    given.unwrap_or(0)
 }
 
 const OVERHEAD: Syntax<i16> = Syntax {

@@ -111,6 +111,15 @@ fn every_name_of_tc_is_known() {
             framing: Framing::None
         }
     );
+    for words in [
+        "pppoe-ptm ether-vlan",
+        "ether-vlan pppoe-ptm",
+        "overhead 4 pppoe-ptm",
+    ] {
+        assert_eq!(overhead(words).bytes, Some(34), "{words}: names add up");
+    }
+    assert_eq!(overhead("ether-vlan conservative").bytes, Some(48));
+    assert_eq!(overhead("atm docsis").framing, Framing::None);
     assert_eq!(
         overhead("pppoe-ptm via-ethernet"),
         Overhead {

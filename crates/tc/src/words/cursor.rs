@@ -147,6 +147,16 @@ impl<'a> Words<'a> {
         self.peek().map_or(self.end..self.end, |word| word.span())
     }
 
+    /// The words of this command before `option`.
+    pub(crate) fn before(&self, option: Word<'_>) -> impl Iterator<Item = Word<'a>> {
+        let mut words = Self {
+            at: self.start,
+            end: option.at,
+            ..*self
+        };
+        core::iter::from_fn(move || words.word())
+    }
+
     /// The range of this command, from its first word to its last, read or not.
     pub fn command(&self) -> Range<usize> {
         let command = &self.text[self.start..self.end];
