@@ -24,7 +24,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Drops, Instant};
 use tautline_qdisc::codel::{self, CeThreshold, Law, Params};
 use tautline_qdisc::fq_codel::{self, BacklogScope, Emptied};
 use tautline_testkit::Probe;
@@ -85,6 +85,20 @@ fn what_is_printed_is_read_again() {
         panic!("codel parses")
     };
     assert_eq!(config, codel::Config::linux());
+}
+
+/// `fq_codel_change`: a new threshold is for the packets selected before.
+#[test]
+fn a_new_threshold_keeps_the_selector() {
+    for kind in ["codel", "fq_codel"] {
+        let built = format!("{kind} ce_threshold 1ms ce_threshold_selector 0x1/0x3");
+        let (mut queue, mut drops) = (build::<Probe>(&built).expect("valid"), Drops::new());
+        change_tree(&mut *queue, "ce_threshold 2ms", Instant::ZERO, &mut drops).expect("valid");
+        let report = queue.report().to_string();
+        for kept in ["ce_threshold 2ms", "ce_threshold_selector 0x1/0x3"] {
+            assert!(report.contains(kept), "{report}");
+        }
+    }
 }
 
 #[test]

@@ -35,8 +35,13 @@ impl Parameters for Params {
         custom!(
             "ce_threshold",
             ["TIME"],
-            |codel, option, words| codel.ce_threshold =
-                Some(CeThreshold::all(words.read(option, &TIME)?)),
+            |codel, option, words| {
+                let delay = words.read(option, &TIME)?;
+                // The packets that were selected stay selected, as in Linux.
+                let before = codel.ce_threshold;
+                let before = before.unwrap_or_else(|| CeThreshold::all(delay));
+                codel.ce_threshold = Some(CeThreshold { delay, ..before });
+            },
             |codel| Some(("ce_threshold", Value::Time(codel.ce_threshold?.delay)))
         ),
         custom!(
