@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::vec;
 
-use tautline_base::{Bytes, Drops, Instant, Item, Qdisc};
+use tautline_base::{Drops, Instant, Item, Qdisc};
 use tautline_qdisc::htb::{ClassConfig, ClassStats, Config, Depth};
-use tautline_qdisc::{ClassId, Classful, Framing, Htb, units};
+use tautline_qdisc::{ClassId, Classful, Framing, Htb};
 
 use crate::discipline::{
     Change, Configured, Inspect, Target, change_child, configured, reconfigure,
@@ -58,12 +58,6 @@ impl Parameters for ClassConfig {
         changed!("mtu", SIZE, mtu),
     ];
 }
-
-/// `tc` allows a cell size behind the burst, which the kernel has long ignored.
-const BURST: Syntax<Bytes> = Syntax {
-    parse: |text| units::parse_size(text.split('/').next()?),
-    ..SIZE
-};
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Htb<P, Q> {
     configured!(Config, |htb, config, _now, _drops| htb.reconfigure(config));

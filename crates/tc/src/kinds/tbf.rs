@@ -17,7 +17,7 @@ impl Parameters for Config {
     const KIND: &'static str = "tbf";
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("rate", RATE, rate),
-        value!("burst" | "buffer" | "maxburst", SIZE, burst),
+        value!("burst" | "buffer" | "maxburst", BURST, burst),
         custom!(
             "peakrate",
             ["RATE"],
@@ -27,7 +27,7 @@ impl Parameters for Config {
         custom!(
             "mtu" | "minburst",
             ["SIZE"],
-            |config, option, words| peak_mut(config).mtu = words.read(option, &SIZE)?,
+            |config, option, words| peak_mut(config).mtu = words.read(option, &BURST)?,
             |config| Some(("minburst", Value::Size(config.peak.as_ref()?.mtu)))
         ),
         custom!(

@@ -186,8 +186,8 @@ impl Parameters for Policer {
     const KIND: &'static str = "police";
     const PARAMETERS: &'static [Parameter<Self>] = &[
         optional!("rate", RATE, rate),
-        optional!("burst" | "buffer" | "maxburst", SIZE, burst),
-        optional!("mtu" | "minburst", SIZE, police.mtu),
+        optional!("burst" | "buffer" | "maxburst", BURST, burst),
+        optional!("mtu" | "minburst", BURST, police.mtu),
         Parameter::Part {
             usage: Framing::usages,
             set: |policer, option, words| policer.police.framing.set(option, words),

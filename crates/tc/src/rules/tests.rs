@@ -52,7 +52,7 @@ fn what_is_printed_is_read_again() {
              tcp_flags 0x2/0xfff",
         ),
         (
-            "matchall flowid 1:1 police rate 1mbit burst 10k mtu 2000 overhead 24 linklayer atm drop",
+            "matchall flowid 1:1 police rate 1mbit burst 10k/8 mtu 2000/8 overhead 24 linklayer atm drop",
             "protocol all matchall flowid 1:1 action police rate 1Mbit burst 10Kb mtu 2000b overhead 24 linklayer atm conform-exceed drop/pass",
         ),
         (

@@ -41,6 +41,10 @@ fn words_are_those_of_tc() {
         "prio 9 quantum 1514b rate 1Mbit mpu 64b overhead 4 linklayer atm ceil 2Mbit burst 15Kb cburst 3Kb mtu 9000b"
     );
     assert_eq!(parsed(&words), config);
+    for words in ["burst 15k/", "burst 15k/7", "burst /8", "burst 15k/8/8"] {
+        let refused = Words::new(words).apply(&mut ClassConfig::default());
+        assert!(refused.is_err(), "{words}: a cell is a power of two");
+    }
 }
 
 #[test]

@@ -50,6 +50,14 @@ fn words_are_those_of_tc() {
     let kind: Kind = typed.parse().expect("known");
     assert_eq!(kind.to_string(), words);
     assert_eq!(words.parse(), Ok(kind.clone()));
+    let cells = typed
+        .replace("maxburst 5000", "maxburst 5000/8")
+        .replace("mtu 2000", "mtu 2000/16");
+    assert_eq!(
+        cells.parse(),
+        Ok(kind.clone()),
+        "cell sizes are read and ignored"
+    );
     let kind: Kind = "tbf rate 8bit buffer 1514 limit 3000"
         .parse()
         .expect("known");

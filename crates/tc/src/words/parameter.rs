@@ -142,6 +142,17 @@ pub(crate) const SIZE: Syntax<Bytes> = Syntax {
     show: |size| Value::Size(*size),
 };
 
+/// A bucket's size. `tc` takes a cell size behind it, a power of two, which the kernel has long
+/// ignored (`get_size_and_cell` in iproute2).
+pub(crate) const BURST: Syntax<Bytes> = Syntax {
+    parse: |text| {
+        let (size, cell) = text.split_once('/').unwrap_or((text, "1"));
+        let is_cell = units::parse_c_integer(cell)?.is_power_of_two();
+        units::parse_size(size).filter(|_| is_cell)
+    },
+    ..SIZE
+};
+
 pub(crate) const TIME: Syntax<Duration> = Syntax {
     name: "TIME",
     expected: Expected::Text("a time, e.g. 5ms, 500us"),
