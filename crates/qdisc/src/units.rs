@@ -76,9 +76,10 @@ pub fn parse_share(text: &str) -> Option<f64> {
     (plain && (0.0..=1.0).contains(&share)).then_some(share)
 }
 
-/// Reads a number of packets: `1000` or `1000p`.
+/// Reads a number of packets: `1000` or `1000p`, an integer as C writes it.
 pub fn parse_packets(text: &str) -> Option<u32> {
-    text.strip_suffix('p').unwrap_or(text).parse().ok()
+    let packets = parse_c_integer(text.strip_suffix('p').unwrap_or(text))?;
+    packets.try_into().ok()
 }
 
 /// Reads a whole number, hexadecimal after `0x`.
@@ -167,8 +168,8 @@ mod tests {
             assert_eq!(parse_rate(text), Some(Rate::bytes_per_sec(bytes)), "{text}");
         }
         assert_eq!(
-            (parse_packets("1000p"), parse_packets("1000")),
-            (Some(1000), Some(1000))
+            ["1000p", "1000", "0x3e8", "01750p"].map(parse_packets),
+            [Some(1000); 4]
         );
         assert_eq!(
             (parse_integer("0x1f"), parse_integer("31")),

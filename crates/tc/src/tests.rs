@@ -66,6 +66,23 @@ fn defaults_are_those_of_tc() {
     }
 }
 
+/// `get_unsigned` in iproute2: 0x is hexadecimal, 0 octal.
+#[test]
+fn numbers_are_those_of_c() {
+    for (words, plain) in [
+        (
+            "fq_codel limit 0x400 flows 02000",
+            "fq_codel limit 1024 flows 1024",
+        ),
+        ("sfq divisor 0x80 depth 0x10", "sfq divisor 128 depth 16"),
+    ] {
+        let kind: Kind = words.parse().expect(words);
+        assert_eq!(plain.parse(), Ok(kind), "{words}");
+    }
+    assert!("fq_codel flows 08".parse::<Kind>().is_err());
+    assert!("prio bands 256".parse::<Kind>().is_err());
+}
+
 #[test]
 fn what_is_printed_is_read_again() {
     for words in [

@@ -15,7 +15,6 @@
 use alloc::format;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
-use core::str::FromStr;
 use core::time::Duration;
 
 use tautline_base::{Bytes, Rate};
@@ -198,12 +197,12 @@ pub(crate) const HZ: Syntax<Option<NonZeroU32>> = Syntax {
     show: |hz| Value::Count(hz.map_or(0, NonZeroU32::get).into()),
 };
 
-/// A whole number.
-pub(crate) const fn number<T: FromStr + Copy + Into<u64>>() -> Syntax<T> {
+/// A whole number, as C writes it (`get_unsigned` with base 0 in iproute2).
+pub(crate) const fn number<T: TryFrom<u64> + Copy + Into<u64>>() -> Syntax<T> {
     Syntax {
         name: "N",
         expected: Expected::Text("a whole number, e.g. 64"),
-        parse: |text| text.parse().ok(),
+        parse: |text| units::parse_c_integer(text)?.try_into().ok(),
         show: |number| Value::Count((*number).into()),
     }
 }
