@@ -238,7 +238,8 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Timeouts of a SYN before giving up. Default 6 (Linux `tcp_syn_retries`).
     pub syn_retries: u32,
-    /// Timeouts of a SYN-ACK before giving up. Default 5 (Linux `tcp_synack_retries`).
+    /// Timeouts of a SYN-ACK before giving up; one more if it accepts data (Fast Open). Default 5 (Linux
+    /// `tcp_synack_retries`).
     pub syn_ack_retries: u32,
     /// Duration of TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has 2·MSL = 4 min).
     pub time_wait: Duration,

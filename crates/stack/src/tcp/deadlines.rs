@@ -75,9 +75,15 @@ impl Connection {
     /// The retransmission timer expired, after `timeouts` expirations in a row.
     fn on_timeout(&mut self, timeouts: u32, now: Instant) {
         self.fast_open.on_timeout(now);
+        let is_passive = self.links.counted_at.is_some();
         let limit = match self.state {
-            State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
-            State::SynReceived { .. } => self.config.syn_ack_retries,
+            // One more, for the SYN-ACK that accepted data (Linux `tcp_fastopen_synack_timer`).
+            State::SynReceived { .. } if self.fast_open.is_trusted() => {
+                self.config.syn_ack_retries.saturating_add(1)
+            }
+            State::SynReceived { .. } if is_passive => self.config.syn_ack_retries,
+            // In SYN-RECEIVED the two SYNs have crossed.
+            State::SynSent | State::SynReceived { .. } => self.config.syn_retries,
             _ if self.orphan => self.config.retries.min(ORPHAN_RETRIES),
             _ => self.config.retries,
         };

@@ -159,8 +159,11 @@ impl Connection {
         let Some(ack) = segment.ack else {
             return Reply::None;
         };
-        let Some(ack) = self.send.acceptable_ack(ack) else {
-            if matches!(self.state, State::SynReceived { .. }) {
+        let is_opening = matches!(self.state, State::SynReceived { .. });
+        let ack = self.send.acceptable_ack(ack);
+        // What completes the handshake acknowledges our SYN.
+        let Some(ack) = ack.filter(|ack| *ack > 0 || !is_opening) else {
+            if is_opening {
                 return Reply::Reset;
             }
             self.challenge(segment, now);
@@ -209,12 +212,12 @@ impl Connection {
         segment: &Segment<'_>,
         now: Instant,
     ) -> Reply {
-        if matches!(self.state, State::SynReceived { .. }) && ack > 0 {
+        if matches!(self.state, State::SynReceived { .. }) {
             let bare = segment.payload.is_empty() && segment.sack[0].is_none();
             self.ecn
                 .on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
         }
-        let reply = self.complete_open(ack);
+        let reply = self.complete_open();
         let len = segment.payload.len() as u64 + u64::from(segment.fin);
         let is_old = len > 0 && offset + len <= self.receiver.next();
         self.liveness.hear(now);
@@ -322,8 +325,11 @@ impl Connection {
                         && self.send.flight.offset(ack) == Some(1)
                         && self.send.flight.nxt() == 1 =>
                 {
-                    self.complete_open(1);
+                    self.liveness.hear(now);
+                    self.complete_open();
                     self.process_acknowledgment(1, segment, now);
+                    let waits = !self.send.flight.segments.is_empty();
+                    self.liveness.note_progress(waits, now);
                     self.receiver.acks.owe_now();
                 }
                 _ if !self.ecn.on_syn_again(segment.ecn_flags, segment.codepoint) => {
@@ -382,13 +388,11 @@ impl Connection {
         }
     }
 
-    fn complete_open(&mut self, ack: u64) -> Reply {
+    /// Our SYN has been acknowledged.
+    fn complete_open(&mut self) -> Reply {
         let State::SynReceived { listener } = self.state else {
             return Reply::None;
         };
-        if ack == 0 {
-            return Reply::None;
-        }
         self.state = State::Established;
         self.send.flight.opened();
         self.send.stream.fin_waits = false;

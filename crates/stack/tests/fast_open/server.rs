@@ -187,6 +187,23 @@ fn a_peer_that_never_answers_is_given_up() {
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
 }
 
+/// Linux `tcp_fastopen_synack_timer`: once more than a SYN-ACK that accepts no data, whatever the retries
+/// of a SYN are.
+#[test]
+fn the_syn_ack_has_a_bound_of_its_own() {
+    let config = TcpConfig {
+        syn_retries: 9,
+        syn_ack_retries: 1,
+        ..on()
+    };
+    let (mut peer, cookie) = known(config);
+    let segment = syn(&peer, PEER_PORT, &cookie, b"text");
+    answer(&mut peer, &segment);
+    let again = peer.run_for(Duration::from_secs(2000));
+    assert_eq!(again.len(), 2);
+    assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
+}
+
 /// RFC 7413 §5.1: what rests on cookies alone is bounded, and a reset, which may come from the host
 /// whose address was forged, frees no place before a minute is over.
 #[test]

@@ -280,3 +280,112 @@ fn a_buffer_that_changes_after_the_syn_does_not_change_the_scale() {
         peer.still_works_at(0);
     }
 }
+
+/// The SYN-ACK that the application asks for is repeated as often as any other.
+#[test]
+fn a_deferred_syn_ack_has_the_retries_of_a_syn_ack() {
+    let mut peer = Peer::stranger(TcpConfig {
+        deferred_accept: true,
+        syn_ack_retries: 1,
+        ..TcpConfig::default()
+    });
+    let syn = Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        ..peer.ack()
+    };
+    assert_eq!(peer.send(&syn), []);
+    let mut events = peer.pair.events[HOST].iter();
+    let request = events.find_map(|event| match event {
+        Event::Requested { request, .. } => Some(*request),
+        _ => None,
+    });
+    let now = peer.pair.now;
+    let accepted = peer.pair.hosts[HOST].accept(request.expect("it waits"), now);
+    accepted.expect("it is there");
+    assert_eq!(peer.run_for(Duration::from_secs(500)).len(), 2);
+    assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
+}
+
+/// RFC 9293 §3.10.7.4: in SYN-RECEIVED an acknowledgment that does not cover the SYN is reset, although it
+/// names a number of ours.
+#[test]
+fn an_acknowledgment_of_less_than_the_syn_is_reset() {
+    let mut peer = Peer::stranger(TcpConfig::default());
+    let answers = peer.send(&Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    });
+    peer.host_isn = answers[0].seq;
+    let stale = Segment {
+        ack: peer.host_isn,
+        ..peer.data(0, b"data")
+    };
+    let answers = peer.send(&stale);
+    let [answer] = &answers[..] else {
+        panic!("one reset, not {answers:?}")
+    };
+    assert_eq!((answer.flags, answer.seq), (RST, peer.host_isn));
+    assert_eq!(peer.accepted(), None);
+    peer.send(&peer.ack());
+    peer.socket = peer.accepted().expect("complete");
+    peer.still_works_at(0);
+}
+
+/// Nothing is outstanding once the SYN-ACKs have crossed as well.
+#[test]
+fn a_user_timeout_ends_no_quiet_connection_whose_syns_have_crossed() {
+    let (mut peer, _) = connecting(TcpConfig {
+        user_timeout: Some(Duration::from_secs(5)),
+        ..TcpConfig::default()
+    });
+    for (flags, ack) in [(SYN, 0), (SYN | ACK, peer.ack().ack)] {
+        peer.send(&Segment {
+            flags,
+            seq: ISN,
+            ack,
+            options: mss(1000),
+            ..peer.ack()
+        });
+    }
+    peer.run_for(Duration::from_secs(10));
+    peer.still_works_at(0);
+}
+
+/// RFC 7323 §4.1: the echoed timestamp tells which of two SYNs was answered, so that the round trip is
+/// known. Without it the timeout begins with three seconds (RFC 6298 §5.7).
+#[test]
+fn a_syn_that_was_sent_again_measures_the_round_trip_by_its_timestamp() {
+    for echoes in [true, false] {
+        let (mut peer, _) = connecting(TcpConfig::default());
+        let again = peer.run_for(Duration::from_millis(1100));
+        let [again] = &again[..] else {
+            panic!("one SYN, not {again:?}")
+        };
+        let value = again.option(8).expect("we use timestamps");
+        let value = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
+        let options = if echoes {
+            [mss(1000), timestamp(7, value)].concat()
+        } else {
+            mss(1000)
+        };
+        peer.send(&Segment {
+            flags: SYN | ACK,
+            seq: ISN,
+            options,
+            ..peer.ack()
+        });
+        let info = peer.info();
+        assert_eq!(info.state, "ESTABLISHED");
+        if echoes {
+            assert!((90..=130).contains(&info.srtt.as_millis()), "{info:?}");
+            assert!(info.rto < Duration::from_millis(500), "{info:?}");
+        } else {
+            assert_eq!(info.rto, Duration::from_secs(3));
+        }
+    }
+}

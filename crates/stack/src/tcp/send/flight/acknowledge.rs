@@ -160,7 +160,7 @@ impl Flight {
             ));
             // An echo of something older than any timeout is a lie.
             if rtt <= MAX_RTO {
-                self.rtt.coarse_sample(rtt);
+                self.rtt.coarse_sample(rtt, now);
             }
         }
     }

@@ -12,8 +12,8 @@ use tautline_base::Instant;
 
 /// RTO before the first sample (RFC 6298 §2.1).
 pub(in crate::tcp) const INITIAL_RTO: Duration = Duration::from_secs(1);
-/// RTO of the first data if the handshake gave no sample because its SYN had to be sent again (RFC
-/// 6298 §5.7).
+/// RTO of the first data if the handshake gave no sample: its SYN had to be sent again, and no timestamp
+/// tells which copy arrived (RFC 6298 §5.7).
 const FALLBACK_RTO: Duration = Duration::from_secs(3);
 /// Floor of the variance term: RTO = SRTT + max(floor, 4 × deviation).
 const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
@@ -48,6 +48,23 @@ struct Smoothed {
     min_at: Instant,
 }
 
+impl Smoothed {
+    /// After the first sample (RFC 6298 §2.2).
+    fn first(sample: u64, now: Instant) -> Self {
+        let variance = nanos(VARIANCE_FLOOR).max((sample / 2).saturating_mul(4));
+        Self {
+            latest: sample,
+            srtt: sample,
+            deviation: sample / 2,
+            variance,
+            largest: variance,
+            round_end: None,
+            min: sample,
+            min_at: now,
+        }
+    }
+}
+
 const fn nanos(duration: Duration) -> u64 {
     duration
         .as_secs()
@@ -59,33 +76,23 @@ impl RttEstimator {
     /// Takes a sample from data that was sent once (Karn) and ends any backoff.
     pub(crate) fn sample(&mut self, rtt: Duration, now: Instant) {
         let sample = nanos(rtt).max(1);
-        let Some(s) = &mut self.smoothed else {
-            self.backoff = 0;
-            let variance = nanos(VARIANCE_FLOOR).max((sample / 2).saturating_mul(4));
-            self.smoothed = Some(Smoothed {
-                latest: sample,
-                srtt: sample,
-                deviation: sample / 2,
-                variance,
-                largest: variance,
-                round_end: None,
-                min: sample,
-                min_at: now,
-            });
-            return;
-        };
-        if sample <= s.min || now.nanos_since(s.min_at) > const { nanos(MIN_RTT_WINDOW) } {
+        if let Some(s) = &mut self.smoothed
+            && (sample <= s.min || now.nanos_since(s.min_at) > const { nanos(MIN_RTT_WINDOW) })
+        {
             (s.min, s.min_at) = (sample, now);
         }
-        self.coarse_sample(Duration::from_nanos(sample));
+        self.coarse_sample(Duration::from_nanos(sample), now);
     }
 
     /// Takes a sample of coarse resolution, from timestamps: it ends any backoff and moves the
-    /// average, not the minimum.
-    pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
+    /// average, and the minimum only if it is the first.
+    pub(crate) fn coarse_sample(&mut self, rtt: Duration, now: Instant) {
         self.backoff = 0;
-        let Some(s) = &mut self.smoothed else { return };
         let rtt = nanos(rtt);
+        let Some(s) = &mut self.smoothed else {
+            self.smoothed = Some(Smoothed::first(rtt, now));
+            return;
+        };
         s.latest = rtt;
         let error = rtt.abs_diff(s.srtt);
         // A sample that lowers the RTT by more than the deviation is weak evidence of jitter: Linux
@@ -275,11 +282,23 @@ mod tests {
         let mut estimator = RttEstimator::default();
         assert_eq!(estimator.latest(), Duration::ZERO);
         estimator.sample(Duration::from_millis(8), Instant::ZERO);
-        estimator.coarse_sample(Duration::from_millis(16));
+        estimator.coarse_sample(Duration::from_millis(16), Instant::ZERO);
         assert_eq!(
             (estimator.latest(), estimator.srtt()),
             (Duration::from_millis(16), Duration::from_millis(9))
         );
+    }
+
+    /// A SYN was sent again, but its echoed timestamp tells which copy was answered.
+    #[test]
+    fn a_timestamp_gives_the_first_sample_too() {
+        let mut estimator = RttEstimator::default();
+        estimator.back_off();
+        let rtt = Duration::from_millis(40);
+        estimator.coarse_sample(rtt, Instant::from_secs(1));
+        estimator.opened();
+        assert_eq!((estimator.srtt(), estimator.min()), (rtt, rtt));
+        assert_eq!(estimator.rto(), Duration::from_millis(240));
     }
 
     #[test]
