@@ -9,7 +9,7 @@ use super::ecn::{AckState, AckUrgency, Marks, NewMarks};
 use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
 use super::prediction::NextData;
-use super::receiver::{Acknowledgment, Bounds, Incoming, QUICK_ACKS};
+use super::receiver::{Acknowledgment, Bounds, Incoming};
 use super::send::{AckInput, MAX_RTO};
 use super::state::State;
 use crate::seq;
@@ -468,7 +468,8 @@ impl Connection {
         }
         let bounds = Bounds::new(&self.config, &self.send.flight.rtt);
         if carries_data {
-            self.receiver.note_payload(segment.count(), bounds, now);
+            self.receiver
+                .note_payload((segment.count(), segment.size), bounds, now);
         }
         let delay = self
             .receiver
@@ -495,7 +496,7 @@ impl Connection {
     #[inline]
     pub(super) fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
-            self.receiver.acks.acknowledge_quickly(QUICK_ACKS);
+            self.receiver.acknowledge_quickly(segment.size);
         }
         if self.host_memory.pressure || self.receiver.has_grown_to(self.config.receive_buffer.get())
         {

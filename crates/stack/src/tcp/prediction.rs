@@ -72,7 +72,7 @@ impl<'a, 'b> NextData<'a, 'b> {
         let bounds = Bounds::new(&connection.config, &connection.send.flight.rtt);
         connection
             .receiver
-            .note_payload(segment.count(), bounds, now);
+            .note_payload((segment.count(), segment.size), bounds, now);
         let delay = (connection.receiver.acks).delay_of_arrival(true, bounds, now);
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;

@@ -22,8 +22,8 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 pub(super) use self::ack_delay::Bounds;
-use self::acks::AckSchedule;
-pub(super) use self::acks::{Acknowledgment, Compression, QUICK_ACKS};
+use self::acks::{AckSchedule, LEAST_QUICK_ACKS, QUICK_ACKS};
+pub(super) use self::acks::{Acknowledgment, Compression};
 use self::pages::Pages;
 pub(crate) use self::window::ReceiveShare;
 use self::window::ReceiveWindow;
@@ -217,16 +217,33 @@ impl Receiver {
         }
     }
 
-    /// A packet of `segments` segments arrived with payload.
-    pub(super) fn note_payload(&mut self, segments: u64, bounds: Bounds, now: Instant) {
+    /// A packet of `segments` segments of `size` bytes arrived with payload.
+    pub(super) fn note_payload(
+        &mut self,
+        (segments, size): (u64, usize),
+        bounds: Bounds,
+        now: Instant,
+    ) {
         let totals = &self.totals;
         if bounds.silence.is_some_and(|silence| {
             totals.data_segments_in == 0 || now - totals.data_received_at > silence
         }) {
-            self.acks.acknowledge_quickly(QUICK_ACKS);
+            self.acknowledge_quickly(size);
         }
         self.totals.data_segments_in += segments;
         self.totals.data_received_at = now;
+    }
+
+    /// A segment of `size` bytes arrived, and the peer needs acknowledgments: the next ones leave at
+    /// once, until half of the offered window has come (Linux `tcp_incr_quickack`). A sender that fills
+    /// a small window sooner is held back by the window, not by its acknowledgments.
+    pub(super) fn acknowledge_quickly(&mut self, size: usize) {
+        let offered = self.edge().saturating_sub(self.next);
+        let segments = match offered / (2 * self.window.peer_segment.max(size as u64)) {
+            0 => LEAST_QUICK_ACKS,
+            half => u32::try_from(half).map_or(QUICK_ACKS, |half| half.min(QUICK_ACKS)),
+        };
+        self.acks.acknowledge_quickly(segments);
     }
 
     /// Bounds for compressing acknowledgments of segments out of order. `srtt`: the sender's

@@ -7,9 +7,11 @@ use tautline_base::Instant;
 
 use super::ack_delay::{AckDelay, Bounds};
 
-/// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
-/// peer's slow start is not held back.
-pub(in crate::tcp) const QUICK_ACKS: u32 = 16;
+/// Most segments acknowledged at once at the start of a connection and after a duplicate, so that the
+/// peer's slow start is not held back (Linux `TCP_MAX_QUICKACKS`).
+pub(super) const QUICK_ACKS: u32 = 16;
+/// The same where the window offers less than two segments (Linux `tcp_incr_quickack`).
+pub(super) const LEAST_QUICK_ACKS: u32 = 2;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of
 /// the connection: one reports the ECN codepoint of the SYN-ACK, one the current state.
 const ANSWERS: u8 = 2;

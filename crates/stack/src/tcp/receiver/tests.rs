@@ -114,7 +114,7 @@ fn quick_acknowledgments_are_counted_from_the_data() {
         let bounds = Bounds { silence, ..BOUNDS };
         let mut quick = |begin: u64| {
             let segments = (begin..).take_while(|number| {
-                receiver.note_payload(1, bounds, at(number * 10));
+                receiver.note_payload((1, 500), bounds, at(number * 10));
                 receiver.window.size = 1 << 20;
                 receiver.accept(receiver.next(), whole(&[7; 500]), false, (LATER, None));
                 let owed = receiver.acks.owed();
@@ -125,6 +125,23 @@ fn quick_acknowledgments_are_counted_from_the_data() {
         };
         assert_eq!(quick(0), first, "{silence:?}");
         assert_eq!(quick(1000), again, "{silence:?}");
+    }
+}
+
+/// Linux `tcp_incr_quickack`: half of the offered window, sixteen segments at most.
+#[test]
+fn a_small_window_gets_fewer_quick_acknowledgments() {
+    for (window, quick) in [
+        (1000, 2),
+        (2500, 1),
+        (10_000, 5),
+        (32_000, 16),
+        (60_000, 16),
+    ] {
+        let mut receiver = receiver(window);
+        receiver.acks.quick = 0;
+        receiver.acknowledge_quickly(1000);
+        assert_eq!(receiver.acks.quick, quick, "{window} bytes");
     }
 }
 
