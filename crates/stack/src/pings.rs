@@ -90,6 +90,13 @@ impl Pings {
         waiting.map(|ping| ping.next_hop).collect()
     }
 
+    /// Routes have changed: those that are not sent yet look up their next hop again.
+    pub(crate) fn reroute(&mut self, next_hop: impl Fn(IpAddr) -> Option<IpAddr>) {
+        for ping in self.pings.iter_mut().filter(|ping| ping.sent.is_none()) {
+            ping.next_hop = next_hop(ping.to).unwrap_or(ping.next_hop);
+        }
+    }
+
     /// Takes the oldest that is not sent yet and is `wanted`.
     pub(crate) fn take_waiting(&mut self, wanted: impl Fn(&Ping) -> bool) -> Option<Ping> {
         if self.waiting == 0 {

@@ -86,6 +86,10 @@ where
     }
     if changes.reroute {
         addresses::reroute(&mut host.transport, &host.interface.addressing);
+        let (pings, addressing) = (&mut host.interface.pings, &host.interface.addressing);
+        pings.reroute(|to| addressing.next_hop(to));
+        host.interface.resolve_pings(now);
+        host.settle_drops(DropStage::Later, now);
     }
     if changes.any {
         addresses::announce(&mut host.transport);

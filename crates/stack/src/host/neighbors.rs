@@ -158,7 +158,12 @@ where
             }
             host.transport.mark_runnable(id);
         } else if let Some(socket) = host.transport.sockets.udp_mut(id) {
-            socket.drop_aside();
+            // Datagrams for other neighbors wait on, and so do those that took another route.
+            let addressing = &host.interface.addressing;
+            socket.drop_aside(|to| {
+                let next_hop = addressing.next_hop(to);
+                next_hop.is_some_and(|next_hop| lost.binary_search(&next_hop).is_ok())
+            });
             // A released socket waited only for this.
             host.transport.runnable.add(id, &mut socket.links.queued);
             host.transport.notify_udp(id);

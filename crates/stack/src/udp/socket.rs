@@ -256,14 +256,26 @@ impl UdpSocket {
         self.retry = self.aside.len();
     }
 
-    /// A next hop did not resolve. All waiting datagrams are discarded: tracking which of them it
-    /// concerns is not worth the state.
-    pub(crate) fn drop_aside(&mut self) {
-        while self.aside.len() > 0 {
-            self.give_up_one_aside();
+    /// A next hop did not resolve: discards the waiting datagrams whose destination `is_behind` it. The
+    /// others look up theirs again.
+    pub(crate) fn drop_aside(&mut self, is_behind: impl Fn(IpAddr) -> bool) {
+        let before = self.aside.len();
+        for _ in 0..before {
+            let Some((label, (front, back))) = self.aside.front() else {
+                break;
+            };
+            if is_behind(label.to.ip()) {
+                self.give_up_one_aside();
+            } else {
+                let payload = [front, back].concat();
+                self.aside.pop();
+                self.aside.push(label, (&payload, &[]));
+            }
         }
-        self.retry = 0;
-        self.note(PathError::HostUnreachable);
+        if self.aside.len() < before {
+            self.note(PathError::HostUnreachable);
+        }
+        self.try_again();
     }
 
     /// Discards the datagram that [`next`](Self::next) returned: no way leads to its destination, its

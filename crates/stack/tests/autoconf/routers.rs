@@ -559,3 +559,69 @@ fn a_datagram_that_waits_for_a_router_takes_another_once_it_leaves() {
     let info = pair.hosts[HOST].udp().info(socket).expect("open");
     assert_eq!((info.sent, info.unresolved), (1, 0));
 }
+
+/// Nor is it discarded when the router that left does not answer, while the other one is asked.
+#[test]
+fn a_datagram_that_waits_for_a_new_router_outlives_the_old_one() {
+    let mut pair = Pair::configured(8, automatic);
+    pair.run_for(SETTLED);
+    let leaving = Advertisement::new();
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    pair.inject(HOST, &leaving.frame());
+    pair.inject(HOST, &other.frame());
+    pair.run_for(Duration::from_secs(2));
+    let host = &mut pair.hosts[HOST];
+    let local = "[::]:0".parse::<SocketAddr>().expect("an address");
+    let socket = host.udp().bind(local, UdpConfig::default()).expect("free");
+    let remote = SocketAddr::new(ip(FAR), PORT);
+    assert_eq!(host.udp().send_to(socket, b"far", Some(remote)), Ok(()));
+    pair.run_for(Duration::from_millis(1500));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..leaving
+    };
+    pair.inject(HOST, &leaves.frame());
+    // The old router has not answered three requests by now, the new one not yet two.
+    pair.run_for(Duration::from_millis(1800));
+    let named = other.option(&[1, 1, 2, 0, 0, 0, 2, 2]);
+    pair.inject(HOST, &named.frame());
+    pair.run_for(Duration::from_millis(100));
+    let info = pair.hosts[HOST].udp().info(socket).expect("open");
+    assert_eq!((info.sent, info.unresolved), (1, 0));
+}
+
+/// An echo request that waits for a router takes another one's way, too.
+#[test]
+fn an_echo_request_that_waits_for_a_new_router_outlives_the_old_one() {
+    let mut pair = Pair::configured(8, automatic);
+    pair.run_for(SETTLED);
+    let leaving = Advertisement::new();
+    let other = Advertisement {
+        from: v6("fe80::2:2"),
+        ..Advertisement::new()
+    };
+    pair.inject(HOST, &leaving.frame());
+    pair.inject(HOST, &other.frame());
+    pair.run_for(Duration::from_secs(2));
+    let now = pair.now;
+    let asked = pair.hosts[HOST].ping(ip(FAR), (1, 1), b"far", now);
+    asked.expect("a route");
+    pair.run_for(Duration::from_millis(1500));
+    let leaves = Advertisement {
+        lifetime: 0,
+        ..leaving
+    };
+    pair.inject(HOST, &leaves.frame());
+    pair.run_for(Duration::from_millis(1800));
+    let sent = watch(&mut pair);
+    let named = other.option(&[1, 1, 2, 0, 0, 0, 2, 2]);
+    pair.inject(HOST, &named.frame());
+    pair.run_for(Duration::from_millis(100));
+    let requests = messages(&sent.take(), 128);
+    assert_eq!(requests.len(), 1);
+    let failed = |event: &Event| matches!(event, Event::PingFailed { .. });
+    assert!(!pair.events[HOST].iter().any(failed));
+}

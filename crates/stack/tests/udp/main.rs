@@ -549,6 +549,32 @@ fn a_silent_neighbor_blocks_no_other_datagram() {
     );
 }
 
+/// A neighbor that does not answer discards what is for it, not datagrams that wait for another one.
+#[test]
+fn a_neighbor_that_fails_discards_no_datagram_for_another() {
+    for (silent, [_, theirs]) in ["10.7.0.77", "fd07::77"].into_iter().zip(families()) {
+        let (mut pair, near, far) = sockets(UdpConfig::default());
+        pair.filter = Box::new(|side, _| side == 0);
+        let silent = SocketAddr::new(silent.parse().expect("an address"), PORT);
+        let send = |pair: &mut Pair, to| {
+            let sent = pair.hosts[0].udp().send_to(near, b"waits", Some(to));
+            sent.expect("taken");
+        };
+        send(&mut pair, silent);
+        pair.run_for(millis(1500));
+        send(&mut pair, SocketAddr::new(theirs, PORT));
+        // Three requests go unanswered; the third one for the other neighbor does not.
+        pair.run_for(millis(1700));
+        pair.filter = Box::new(|_, _| true);
+        pair.run_for(millis(1000));
+        let received = receive(&mut pair, 1, far).map(|(data, _)| data);
+        assert_eq!(received.as_deref(), Some(&b"waits"[..]));
+        let info = pair.hosts[0].udp().info(near).expect("open");
+        assert_eq!((info.sent, info.unresolved), (1, 1));
+        assert_eq!(info.sending, Bytes::ZERO);
+    }
+}
+
 #[test]
 fn ports_belong_to_one_socket() {
     let mut pair = Pair::new(1);
