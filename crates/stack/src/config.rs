@@ -288,7 +288,7 @@ pub struct TcpConfig {
     pub ecn: EcnMode,
     /// Whether to probe for the path MTU where routers do not report it. Default
     /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). ICMP "too big" messages are honored in
-    /// any case (RFC 1191, RFC 8201).
+    /// any case, each for ten minutes (RFC 1191, RFC 8201; Linux `mtu_expires`).
     pub mtu_probing: MtuProbing,
     /// Drops inside this host that the connection is notified of. Default: Linux's.
     pub local_drop_reporting: LocalDropReporting,

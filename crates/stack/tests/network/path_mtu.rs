@@ -118,6 +118,32 @@ fn a_router_that_tells_costs_neither_a_timeout_nor_the_window() {
     }
 }
 
+/// RFC 1191 §6.3, RFC 8201 §4: a report is believed for ten minutes, whether or not the path widens.
+#[test]
+fn what_a_router_told_is_tried_again_after_ten_minutes() {
+    for widens in [true, false] {
+        for (to, router) in both() {
+            let mut path = Narrow::new(to, MtuProbing::Off);
+            path.mtu.set(1300);
+            let says = Some((router, 1300));
+            let data = data(50_000);
+            let limit = Duration::from_secs(20);
+            assert!(path.transfer(&data, says, limit) == data);
+            path.pair.run_for(Duration::from_secs(500));
+            assert!(path.transfer(&data, says, limit) == data);
+            assert_eq!(path.info().path_mtu, Bytes::new(1300), "it is fresh");
+            if widens {
+                path.mtu.set(usize::MAX);
+            }
+            path.pair.run_for(Duration::from_secs(101));
+            assert!(path.transfer(&data, says, limit) == data);
+            let info = path.info();
+            let carries = if widens { 1500 } else { 1300 };
+            assert_eq!((info.path_mtu, info.timeouts), (Bytes::new(carries), 0));
+        }
+    }
+}
+
 #[test]
 fn without_a_word_and_without_probing_long_packets_vanish_for_ever() {
     let mut path = Narrow::new(address(1).into(), MtuProbing::Off);

@@ -19,8 +19,8 @@ const FLOOR_MSS: usize = 48;
 /// The search ends when the remaining interval is smaller than this many bytes (Linux
 /// `tcp_probe_threshold`).
 const THRESHOLD: usize = 8;
-/// Time between the end of a search and the next one: the path may have changed (Linux
-/// `tcp_probe_interval`, RFC 4821 §7.7).
+/// Time for which the end of a search, or the report of a router, is believed: the path may have
+/// changed (Linux `tcp_probe_interval`, RFC 4821 §7.7; `mtu_expires`, RFC 1191 §6.3, RFC 8201 §4).
 const AGAIN: Duration = Duration::from_secs(600);
 /// Timeouts in a row that mean that long packets vanish (Linux `tcp_retries1`).
 const BLACK_HOLE: u32 = 3;
@@ -53,7 +53,7 @@ pub(in crate::tcp) struct PathMtu {
 struct Probing {
     /// The search, once it has begun.
     search: Option<Search>,
-    /// End of the last search.
+    /// End of the last search, or, before the first, the first segment after a router's report.
     settled: Option<Instant>,
     /// The probe in flight.
     probe: Option<Probe>,
@@ -177,9 +177,31 @@ impl PathMtu {
         });
     }
 
-    /// Begins a finished search again after some time: the path may carry more by now.
-    pub(super) fn renew(&mut self, now: Instant) {
-        let (Some(most), Some(search)) = (self.most, self.search()) else {
+    /// Begins a finished search again after some time, or discards what a router reported: the path may
+    /// carry more by now. True if segments are longer from now on.
+    pub(super) fn renew(&mut self, now: Instant) -> bool {
+        match self.search() {
+            Some(search) => {
+                self.renew_search(search, now);
+                false
+            }
+            None => self.reported < self.link && self.discard_report(now),
+        }
+    }
+
+    /// Nothing is probed: only a segment that is too long shows what the path carries by now.
+    fn discard_report(&mut self, now: Instant) -> bool {
+        let since = *self.probing().settled.get_or_insert(now);
+        let is_old = now - since >= AGAIN;
+        if is_old {
+            self.reported = self.link;
+            self.probing = None;
+        }
+        is_old
+    }
+
+    fn renew_search(&mut self, search: Search, now: Instant) {
+        let Some(most) = self.most else {
             return;
         };
         if search.unfit.saturating_sub(search.proven) > THRESHOLD || self.probe().is_some() {
@@ -232,7 +254,10 @@ impl PathMtu {
             search.unfit = search.unfit.min(bytes + 1);
             search.proven = search.proven.min(bytes);
         }
-        self.take_probe();
+        if let Some(probing) = &mut self.probing {
+            // It is the latest news about the path.
+            (probing.probe, probing.settled) = (None, None);
+        }
         true
     }
 

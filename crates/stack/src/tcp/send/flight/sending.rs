@@ -81,7 +81,9 @@ impl Flight {
             self.recovery.on_sent(Bytes::new(len));
         }
         self.validate_window(buffer_limited, departure);
-        self.path.renew(now);
+        if self.path.renew(now) {
+            self.use_path_mtu();
+        }
         if self.timers.rto.is_none() {
             self.timers.rto = Some(self.rtt.timeout_after(departure));
         }
