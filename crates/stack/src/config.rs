@@ -247,7 +247,7 @@ pub struct TcpConfig {
     pub fin_wait: Duration,
     /// Longest that what was sent may stay unacknowledged, or a closed window be probed, without
     /// any progress; then the connection is aborted, regardless of `retries` (RFC 5482's local
-    /// timeout; Linux `TCP_USER_TIMEOUT`). Default none.
+    /// timeout; Linux `TCP_USER_TIMEOUT`). Default none, which 0 means, too.
     pub user_timeout: Option<Duration>,
     /// Probes of a quiet peer. Default none (RFC 9293 §3.8.4).
     pub keepalive: Option<Keepalive>,
@@ -308,6 +308,18 @@ impl TcpConfig {
     /// bytes that each full Ethernet segment of 1448 takes once Linux has joined their buffers
     /// (`tcp_try_coalesce`).
     pub const LINUX_RECEIVE_CHARGE: u8 = 53;
+
+    /// The user timeout, if there is one.
+    #[inline]
+    pub(crate) fn user_timeout(&self) -> Option<Duration> {
+        self.user_timeout.filter(|limit| !limit.is_zero())
+    }
+
+    /// Probes of a quiet peer, if there are any.
+    #[inline]
+    pub(crate) fn keepalive(&self) -> Option<Keepalive> {
+        self.keepalive.map(Keepalive::bounded)
+    }
 
     /// The shift that lets the 16 bits of a window express the whole receive buffer.
     pub(crate) fn window_scale(&self) -> u8 {
@@ -398,7 +410,8 @@ impl Default for Negotiation {
 }
 
 /// Keepalive probes (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose host restarted answers with
-/// a reset; one that is gone answers nothing.
+/// a reset; one that is gone answers nothing. In a [`TcpConfig`] times of less than a millisecond count as
+/// one, and no probes as one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe. Default 2 h (Linux `tcp_keepalive_time`; RFC 1122's least).
@@ -408,6 +421,24 @@ pub struct Keepalive {
     /// Probes without an answer before the connection is given up. Default 9 (Linux
     /// `tcp_keepalive_probes`).
     pub probes: u32,
+}
+
+impl Keepalive {
+    /// Least time between two probes, so that they do not leave all at once.
+    const LEAST: Duration = Duration::from_millis(1);
+
+    pub(crate) fn is_valid(&self) -> bool {
+        !(self.idle.is_zero() || self.interval.is_zero()) && self.probes > 0
+    }
+
+    /// The same without zeros.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            idle: self.idle.max(Self::LEAST),
+            interval: self.interval.max(Self::LEAST),
+            probes: self.probes.max(1),
+        }
+    }
 }
 
 impl Default for Keepalive {

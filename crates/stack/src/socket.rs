@@ -196,7 +196,7 @@ pub enum SocketOption {
     /// leaves when it is false again, with a FIN, or after 200 ms without data in flight
     /// (`TCP_CORK`).
     Cork(bool),
-    /// Probes of an idle peer, or `None` (`SO_KEEPALIVE`).
+    /// Probes of an idle peer, with neither time nor their number zero, or `None` (`SO_KEEPALIVE`).
     Keepalive(Option<Keepalive>),
     /// Closing with undelivered data; see [`TcpConfig::linger`](crate::TcpConfig::linger)
     /// (`SO_LINGER`).
@@ -224,7 +224,7 @@ pub enum SocketOption {
     /// TOS byte or traffic class of what is sent from now on, but for its two bits of ECN
     /// (`IP_TOS`).
     Tos(u8),
-    /// Longest time without progress before the connection ends; `None`: its retries decide
+    /// Longest time without progress before the connection ends; `None` or zero: its retries decide
     /// (`TCP_USER_TIMEOUT`).
     UserTimeout(Option<Duration>),
 }
@@ -236,6 +236,7 @@ impl SocketOption {
     /// True if the value is in the range that the option's documentation names.
     pub fn is_valid(&self) -> bool {
         match self {
+            Self::Keepalive(keepalive) => keepalive.is_none_or(|keepalive| keepalive.is_valid()),
             Self::MaxPacingRate(rate) => *rate != Some(Rate::ZERO),
             Self::MaxSegment(most) => MAX_SEGMENT.contains(most),
             Self::ReceiveBuffer(size) => size.get() >= 1152,
@@ -357,7 +358,24 @@ mod tests {
 
     #[test]
     fn options_are_valid_within_the_ranges_they_name() {
+        let usual = Keepalive::default();
+        let [now, at_once, never] = [
+            Keepalive {
+                idle: Duration::ZERO,
+                ..usual
+            },
+            Keepalive {
+                interval: Duration::ZERO,
+                ..usual
+            },
+            Keepalive { probes: 0, ..usual },
+        ];
         for (option, is_valid) in [
+            (SocketOption::Keepalive(None), true),
+            (SocketOption::Keepalive(Some(Keepalive::default())), true),
+            (SocketOption::Keepalive(Some(now)), false),
+            (SocketOption::Keepalive(Some(at_once)), false),
+            (SocketOption::Keepalive(Some(never)), false),
             (SocketOption::MaxPacingRate(Some(Rate::ZERO)), false),
             (SocketOption::MaxPacingRate(None), true),
             (SocketOption::MaxSegment(87), false),

@@ -56,7 +56,7 @@ impl Connection {
         let Some((unanswered, probes)) = self.send.persist_expired(now) else {
             return;
         };
-        let silent = unanswered >= self.config.retries && self.config.user_timeout.is_none();
+        let silent = unanswered >= self.config.retries && self.config.user_timeout().is_none();
         if silent || (self.orphan && probes >= ORPHAN_RETRIES) {
             self.time_out(self.orphan);
         } else {
@@ -89,7 +89,7 @@ impl Connection {
         };
         // Timeouts count no more when the application has set a time instead. A handshake is limited
         // by both.
-        let by_time = self.config.user_timeout.is_some() && !self.state.is_opening();
+        let by_time = self.config.user_timeout().is_some() && !self.state.is_opening();
         if timeouts >= limit && !by_time {
             self.time_out(self.orphan);
         } else {

@@ -127,7 +127,7 @@ impl Liveness {
             return None;
         }
         let asks = quiet && !self.probe_due && !state.is_opening();
-        let keepalive = config.keepalive.as_ref().filter(|_| asks);
+        let keepalive = config.keepalive().filter(|_| asks);
         let probe = keepalive.map(|keepalive| match self.probes {
             0 => self.heard + keepalive.idle,
             _ => self.asked + keepalive.interval,
@@ -144,15 +144,15 @@ impl Liveness {
     }
 
     fn user_timeout_at(&self, config: &TcpConfig) -> Option<Instant> {
-        Some(self.waiting_since? + config.user_timeout?)
+        Some(self.waiting_since? + config.user_timeout()?)
     }
 
     /// Enough probes went unanswered; with a user timeout it is the time that counts (Linux).
     fn keepalive_is_in_vain(&self, config: &TcpConfig, now: Instant) -> bool {
-        let Some(keepalive) = config.keepalive else {
+        let Some(keepalive) = config.keepalive() else {
             return false;
         };
-        match config.user_timeout {
+        match config.user_timeout() {
             Some(limit) => self.probes > 0 && now - self.heard >= limit,
             None => self.probes >= keepalive.probes,
         }
@@ -162,6 +162,7 @@ impl Liveness {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Keepalive;
 
     /// Milliseconds between answers to a segment every millisecond.
     fn gaps(seed: u64) -> Vec<u64> {
@@ -179,6 +180,30 @@ mod tests {
             assert!((250..=500).contains(gap), "{gap} ms");
         }
         assert!(one.iter().any(|gap| *gap != one[0]) && one != other);
+    }
+
+    /// Else all probes would leave in one instant, and the peer would be given up before it can answer.
+    #[test]
+    fn times_of_zero_are_a_millisecond_and_no_probes_are_one() {
+        let config = TcpConfig {
+            keepalive: Some(Keepalive {
+                idle: Duration::ZERO,
+                interval: Duration::ZERO,
+                probes: 0,
+            }),
+            user_timeout: Some(Duration::ZERO),
+            ..TcpConfig::default()
+        };
+        let mut liveness = Liveness::new(1);
+        let at = Instant::from_millis;
+        liveness.hear(at(5));
+        liveness.wait(at(5));
+        let deadline = |liveness: &Liveness| liveness.deadline(&config, State::Established, true);
+        assert_eq!(deadline(&liveness), Some(at(6)));
+        assert!(!liveness.on_deadline(&config, at(6)), "it is asked first");
+        liveness.probed(at(6));
+        assert_eq!(deadline(&liveness), Some(at(7)));
+        assert!(liveness.on_deadline(&config, at(7)));
     }
 
     #[test]
