@@ -147,6 +147,8 @@ struct Attempt {
     sent: u32,
     /// When the latest message was sent.
     asked: Instant,
+    /// When the DHCPDISCOVER was sent that the offer answers, once there is an offer.
+    discovered: Instant,
     next: Instant,
 }
 
@@ -305,6 +307,7 @@ impl Client {
                 if let Some(offer) = lease {
                     let attempt = Attempt {
                         sent: 0,
+                        discovered: attempt.asked,
                         next: now,
                         ..*attempt
                     };
@@ -355,11 +358,17 @@ impl Client {
             State::Bound(held) if held.is_rebinding(now) => (None, held.lease.address, all),
             State::Bound(held) => (None, held.lease.address, held.lease.server),
         };
-        let (since, transaction) = match &self.state {
-            State::Selecting(attempt) | State::Requesting(_, attempt) => {
-                (attempt.since, attempt.transaction)
+        let (elapsed, transaction) = match &self.state {
+            State::Selecting(attempt) => (now - attempt.since, attempt.transaction),
+            // Relays forward the request to the server of the offer if the field stays the same (RFC
+            // 2131 §3.1 step 3).
+            State::Requesting(_, attempt) => {
+                (attempt.discovered - attempt.since, attempt.transaction)
             }
-            State::Bound(held) => held.renewal.unwrap_or((now, 0)),
+            State::Bound(held) => {
+                let (since, transaction) = held.renewal.unwrap_or((now, 0));
+                (now - since, transaction)
+            }
         };
         let kind = match &self.state {
             State::Selecting(_) => DhcpMessageType::Discover,
@@ -372,7 +381,7 @@ impl Client {
         let message = DhcpRepr {
             message_type: kind,
             transaction_id: transaction,
-            secs: u16::try_from((now - since).as_secs()).unwrap_or(u16::MAX),
+            secs: u16::try_from(elapsed.as_secs()).unwrap_or(u16::MAX),
             client_hardware_address: EthernetAddress(self.mac),
             client_ip: from,
             your_ip: none,
@@ -408,6 +417,7 @@ impl Attempt {
             since: now,
             sent: 0,
             asked: now,
+            discovered: now,
             next: now,
         }
     }

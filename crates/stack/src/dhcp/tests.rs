@@ -23,6 +23,7 @@ struct ReadMessage {
     wanted: Option<Ipv4Addr>,
     server: Option<Ipv4Addr>,
     broadcast: bool,
+    seconds: u16,
     to: Ipv4Addr,
 }
 
@@ -43,6 +44,7 @@ fn read(message: &Message) -> ReadMessage {
         wanted: request.requested_ip,
         server: request.server_identifier,
         broadcast: request.broadcast,
+        seconds: request.secs,
         to: message.to,
     }
 }
@@ -127,6 +129,24 @@ fn an_offer_or_an_acknowledgment_before_its_request_is_ignored() {
     assert_eq!(second.kind, DhcpMessageType::Request);
 }
 
+/// RFC 2131 §3.1 step 3: relays decide by the field whether to forward a message.
+#[test]
+fn a_request_says_the_seconds_of_the_discovery_that_was_answered() {
+    let mut client = Client::new(MAC, 1, at(0));
+    assert_eq!(sent(&mut client, at(0)).map(|first| first.seconds), Some(0));
+    let again = sent(&mut client, at(6)).expect("it is repeated");
+    assert_eq!(again.seconds, 6);
+    let offer = answer(again.transaction, DhcpMessageType::Offer, |_| {});
+    client.receive(&offer, at(8));
+    for now in [9, 16] {
+        let request = sent(&mut client, at(now)).expect("it has an offer");
+        assert_eq!(
+            (request.kind, request.seconds),
+            (DhcpMessageType::Request, 6)
+        );
+    }
+}
+
 /// RFC 2131 §4.4.1, table 5.
 #[test]
 fn four_messages_make_a_lease() {
@@ -150,6 +170,7 @@ fn four_messages_make_a_lease() {
         wanted: Some(OWN),
         server: Some(SERVER),
         broadcast: true,
+        seconds: 0,
         to: all,
     };
     assert_eq!(request, expected);
