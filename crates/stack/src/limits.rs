@@ -15,7 +15,8 @@ pub struct Limits {
     /// Connections that were closed and are still delivering or waiting for the peer's FIN; what is
     /// closed beyond it is reset. Default 8 192 (Linux `tcp_max_orphans` scales with memory).
     pub orphans: usize,
-    /// Bytes in send and receive buffers. A receive window offers at most an eighth of what is free
+    /// Bytes in send and receive buffers, and of what is remembered about more than a few segments in
+    /// flight. A receive window offers at most an eighth of what is free
     /// of them, so windows close as they fill. Beyond the limit those connections are reset that
     /// have been closed, or held back by a closed window, for longest; applications get little send
     /// buffer, and data from the network is dropped unless its connection holds next to nothing.

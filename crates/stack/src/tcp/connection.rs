@@ -406,8 +406,8 @@ impl Connection {
         if self.state != State::Closed {
             self.state = State::Closed;
             self.send.stop_timers();
-            // Nobody will have it; the application may keep the socket for long.
-            self.send.stream.buffer.clear();
+            // Nobody will have what was written; the application may keep the socket for long.
+            self.send.discard();
             if why == CloseReason::AddressLost {
                 // Nothing leaves from an address that may be another host's.
                 self.send.reset_due = false;

@@ -11,9 +11,9 @@ use super::state::State;
 const KEEP: Duration = Duration::from_secs(1);
 
 impl Connection {
-    /// Bytes allocated for its buffers.
+    /// Bytes allocated for its buffers, and for the records of many segments.
     pub(crate) fn memory(&self) -> u64 {
-        (self.send.stream.buffer.memory() + self.receiver.memory()) as u64
+        (self.send.memory() + self.receiver.memory()) as u64
     }
 
     /// When an idle connection releases its spare allocations, unless a segment arrives first.

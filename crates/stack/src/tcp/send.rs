@@ -187,6 +187,17 @@ impl SendHalf {
         sooner(self.flight.timers.next(), persist)
     }
 
+    /// Drops all data, sent or not.
+    pub(super) fn discard(&mut self) {
+        self.stream.buffer.clear();
+        flight::discard_records(&mut self.flight.segments);
+    }
+
+    /// Memory held, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.stream.buffer.memory() + flight::record_memory(&self.flight.segments)
+    }
+
     /// Stops all timers.
     pub(super) fn stop_timers(&mut self) {
         self.flight.timers.stop();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::socket::SocketError;
-use tautline_stack::{CloseReason, ConnectError, Event, Limits, Recv, TcpConfig};
+use tautline_stack::{CloseReason, ConnectError, Event, Limits, Pacing, Recv, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair, address};
 use crate::peer::*;
@@ -128,6 +128,35 @@ fn zero_windows_cannot_hold_more_memory_than_there_is() {
             .send(peer.socket, &page)
             .is_ok_and(|taken| taken >= 16_000)
     );
+}
+
+/// A peer that makes the application answer with single bytes and acknowledges none: what is remembered of
+/// each takes a hundred times its memory, and counts.
+#[test]
+fn the_records_of_short_segments_count() {
+    let config = TcpConfig {
+        nagle: false,
+        pacing: Pacing::Off,
+        ..TcpConfig::default()
+    };
+    let mut peer = Peer::connected(config, mss(1000));
+    let socket = peer.socket;
+    for _ in 0..9_000 {
+        assert_eq!(peer.pair.hosts[HOST].send(socket, b"x"), Ok(1));
+        peer.run_for(Duration::from_micros(20));
+    }
+    let held = peer.pair.hosts[HOST].buffer_memory();
+    let sent = peer.info().segments_unacked as u64;
+    assert!(sent > 1000, "{sent} segments in flight");
+    assert!(held >= sent * 64, "{held} bytes for {sent} records");
+    // The application keeps the socket of a connection that has ended.
+    let reset = Segment {
+        flags: RST,
+        ..peer.ack()
+    };
+    peer.send(&reset);
+    assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Reset));
+    assert_eq!(peer.pair.hosts[HOST].buffer_memory(), 0);
 }
 
 /// Clients that ask for much, never read and leave: what was written for them goes with them, also

@@ -33,6 +33,9 @@ use crate::tcp::info::TcpInfo;
 /// Running numbers wrap within 31 bits, so that a number plus one is never zero.
 const NUMBER_MASK: u32 = u32::MAX >> 1;
 
+/// Records whose memory does not count.
+const UNCOUNTED_RECORDS: usize = 64;
+
 /// One segment sent.
 #[derive(Debug)]
 pub(in crate::tcp) struct Record {
@@ -544,6 +547,30 @@ impl Segments {
 fn reserve_one(records: &mut VecDeque<Record>, order: &mut Transmissions) {
     records.reserve_exact(1);
     order.list().reserve_exact(1);
+}
+
+/// Drops all records, and their memory.
+pub(in crate::tcp::send) fn discard_records(segments: &mut Segments) {
+    let next = segments.number(segments.records.len());
+    *segments = Segments {
+        una: segments.nxt,
+        nxt: segments.nxt,
+        first: next,
+        rack: std::mem::take(&mut segments.rack),
+        ..Segments::default()
+    };
+}
+
+/// Memory of records and transmissions, in bytes; none for so few that any connection may have them. A
+/// record is larger than a short segment: a peer that makes an application write many of those and
+/// acknowledges none would fill memory beyond any limit on buffers.
+pub(in crate::tcp::send) fn record_memory(segments: &Segments) -> usize {
+    let capacity = segments.records.capacity();
+    if capacity <= UNCOUNTED_RECORDS {
+        return 0;
+    }
+    let transmissions = segments.order.0.as_ref().map_or(0, |list| list.capacity());
+    capacity * size_of::<Record>() + transmissions * size_of::<(u32, Instant)>()
 }
 
 /// Number of segments the peer reported out of order.
