@@ -11,7 +11,7 @@ mod pair;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use tautline_base::{Medium, SocketId};
+use tautline_base::{Bytes, Medium, SocketId};
 use tautline_stack::{
     Cidr, CloseReason, ConnectError, Event, Limits, ListenAt, Rejection, SendError, TcpConfig,
     UdpConfig, UdpRecv,
@@ -492,6 +492,24 @@ fn syns_with_data_wait_within_a_bound_of_their_own() {
         pair.inject(OWNER, &packet);
     }
     assert_eq!(waiting(&pair), with_data, "room for as many");
+}
+
+/// The largest numbers mean no limit.
+#[test]
+fn requests_without_a_bound_take_any_syn() {
+    let mut pair = deferred();
+    pair.hosts[OWNER].set_limits(Limits {
+        time_wait: usize::MAX,
+        orphans: usize::MAX,
+        memory: Bytes::MAX,
+        requests: usize::MAX,
+        request_deadline: Duration::MAX,
+    });
+    pair.filter = Box::new(|_, _| false);
+    for packet in syns_with_data(1, 1400).take(10) {
+        pair.inject(OWNER, &packet);
+    }
+    assert_eq!(pair.hosts[OWNER].socket_count(), 1 + 10);
 }
 
 /// The outcome of a packet.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_base::Rate;
+use tautline_base::{Bytes, Rate};
 use tautline_stack::TcpConfig;
 
 use crate::connect_to;
@@ -35,8 +35,19 @@ fn a_pacing_rate_of_zero_is_none() {
 }
 
 #[test]
+fn buffers_without_a_bound_are_as_large_as_windows() {
+    arrives(&TcpConfig {
+        send_buffer: Bytes::MAX,
+        send_start: Some(Bytes::MAX),
+        notsent_lowat: Some(Bytes::MAX),
+        receive_buffer: Bytes::MAX,
+        receive_start: Bytes::MAX,
+        ..TcpConfig::default()
+    });
+}
+
+#[test]
 fn parts_of_linux_tcp_take_any_value() {
-    use tautline_base::Bytes;
     for tick in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
         for charge in [0, 1, 50, 100, 255] {
             for buffer in [1, 1000, 100_000] {

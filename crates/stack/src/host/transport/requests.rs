@@ -61,7 +61,7 @@ impl Transport {
         let held = held.and_then(|id| self.sockets.request_mut(id));
         let replaced = held.as_ref().map_or(0, |held| long(&held.frame));
         let bytes = self.requests.long - replaced + long(frame);
-        let is_long = long(frame) > 0 && bytes > limits.requests * BARE;
+        let is_long = long(frame) > 0 && bytes > limits.requests.saturating_mul(BARE);
         if let Some(held) = held {
             if !is_long {
                 held.frame = frame.into();

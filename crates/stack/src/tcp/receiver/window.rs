@@ -107,8 +107,9 @@ impl ReceiveWindow {
     ) -> u16 {
         // In units, rounded up.
         let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
-        let kept = self.edge.min(read + self.size);
-        let end = (read + self.offer(share, charged)).max(next).max(kept);
+        let kept = self.edge.min(read.saturating_add(self.size));
+        let offer = self.offer(share, charged);
+        let end = read.saturating_add(offer).max(next).max(kept);
         let promised = self.edge.max(next);
         let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.size / 2);
         let offered = if worthwhile { (end - next) >> scale } else { 0 };
@@ -151,7 +152,8 @@ impl ReceiveWindow {
         };
         let before = self.size;
         let room = self.capacity.saturating_sub(charged);
-        let wider = (before + 2 * self.peer_segment * segments).min(room);
+        let wider = before.saturating_add(2 * self.peer_segment * segments);
+        let wider = wider.min(room);
         self.size = before.max(wider);
         self.size > before
     }
