@@ -144,6 +144,33 @@ fn the_flight_shrinks_to_the_new_window_smoothly() {
     assert!(per_ack.iter().all(|sent| *sent <= 1), "{per_ack:?}");
 }
 
+/// RFC 3168 §6.1.2: an acknowledgment of all that is in flight counts as any other, and no more than once
+/// in a window.
+#[test]
+fn an_echo_that_leaves_nothing_in_flight_reduces_the_window() {
+    for echoes in [&[5][..], &[2, 5]] {
+        let mut peer = classic(config(EcnMode::Request));
+        assert_eq!(peer.host_writes(5_000).len(), 5);
+        for acked in echoes {
+            peer.send(&Segment {
+                flags: ACK | ECE,
+                ..peer.acknowledges(acked * MSS)
+            });
+        }
+        let info = peer.info();
+        assert_eq!((info.in_flight, info.ce_reductions), (Bytes::ZERO, 1));
+        assert_eq!(info.ssthresh, Bytes::new(7_000));
+        let sent = peer.host_writes(2_000);
+        let announced: Vec<_> = sent
+            .iter()
+            .map(|segment| segment.flags & CWR != 0)
+            .collect();
+        assert_eq!(announced, [true, false]);
+        peer.send(&peer.acknowledges(7_000));
+        assert_eq!(peer.info().ce_reductions, 1);
+    }
+}
+
 #[test]
 fn an_echo_nobody_agreed_to_means_nothing() {
     let (mut peer, _) = opened_by_peer(config(EcnMode::Off), ECE | CWR, 0, 0);

@@ -89,6 +89,7 @@ impl Flight {
         );
         self.on_tail_probe_ack(summary);
         let in_recovery = self.recovery.phase.repairs();
+        let was_open = self.recovery.is_open();
         let delivered = if self.sack {
             delivery.bytes
         } else {
@@ -97,13 +98,7 @@ impl Flight {
         };
         let lost = self.repair(summary);
         if marks.congestion {
-            // Once for every window of marks: during a reduction and after a timeout more of them
-            // change nothing.
-            if self.recovery.is_open() && !self.segments.is_empty() {
-                let in_flight = Bytes::new(self.segments.in_flight());
-                self.recovery.counts.ce_reductions += 1;
-                self.enter_recovery(Signal::Ce, in_flight, summary.recoverable, now);
-            }
+            reduce_for_marks(self, summary, was_open);
             self.recovery.make_reduction_final();
         }
         if delivery.bytes > Bytes::ZERO {
@@ -278,5 +273,23 @@ impl Flight {
             let recoverable = self.segments.recoverable();
             self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);
         }
+    }
+}
+
+/// The acknowledgment reports marks; before it, no reduction was in progress if `was_open`. One answers
+/// a window of marks: during a reduction and after a timeout more of them change nothing.
+fn reduce_for_marks(flight: &mut Flight, summary: &AckSummary, was_open: bool) {
+    let is_empty = flight.segments.is_empty();
+    if !flight.recovery.is_open() || (is_empty && !was_open) {
+        return;
+    }
+    flight.recovery.counts.ce_reductions += 1;
+    if is_empty {
+        // Nothing is left that could report marks of the same window.
+        flight.recovery.take_undo();
+        flight.report_congestion(Signal::Ce, summary.prior_in_flight, summary.now);
+    } else {
+        let in_flight = Bytes::new(flight.segments.in_flight());
+        flight.enter_recovery(Signal::Ce, in_flight, summary.recoverable, summary.now);
     }
 }
