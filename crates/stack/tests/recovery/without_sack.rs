@@ -67,3 +67,32 @@ fn window_and_data_segments_are_no_duplicates() {
     }
     assert_eq!(peer.info().fast_recoveries, 0);
 }
+
+/// RFC 5682 §2.1: the segment that was sent again fills the only hole, and an acknowledgment of everything
+/// follows. It acknowledges segments that were sent once, but the timeout was no mistake.
+#[test]
+fn a_timeout_that_repairs_the_only_loss_is_not_spurious() {
+    let mut peer = connected();
+    assert_eq!(peer.host_writes(2 * MSS as usize).len(), 2);
+    peer.send(&peer.ack());
+    let (again, _) = next_payload(&mut peer, ms(1000)).expect("a timeout");
+    assert_eq!(again, [0]);
+    peer.send(&peer.acknowledges(2 * MSS));
+    let info = peer.info();
+    assert_eq!((info.timeouts, info.spurious_timeouts), (1, 0));
+    assert!(info.ssthresh.get() <= 7 * u64::from(MSS) && info.cwnd.get() <= 3 * u64::from(MSS));
+}
+
+/// The same: that the head was late is known once new data was sent, and what was sent once is
+/// acknowledged.
+#[test]
+fn a_spurious_timeout_is_found_by_new_data() {
+    let mut peer = connected();
+    assert_eq!(peer.host_writes(14 * MSS as usize).len(), 10);
+    next_payload(&mut peer, ms(1000)).expect("a timeout");
+    let sent = peer.send(&peer.acknowledges(MSS));
+    assert_eq!(numbers(&peer, &sent), [10, 11]);
+    assert_eq!(peer.info().spurious_timeouts, 0);
+    peer.send(&peer.acknowledges(3 * MSS));
+    assert_eq!(peer.info().spurious_timeouts, 1);
+}

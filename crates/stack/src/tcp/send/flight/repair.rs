@@ -74,6 +74,9 @@ impl Flight {
     fn advance_loss(&mut self, high: u64, frto: Frto, summary: &AckSummary) -> bool {
         let needless = self.recovery.all_duplicated() || self.recovery.is_late(summary.proof());
         let original = summary.delivery.original.is_some_and(|end| end <= high);
+        // Without SACK what arrived before the head did is acknowledged only together with it: then
+        // it says nothing about the timeout (Linux `tcp_clean_rtx_queue`).
+        let original = original && (self.sack || summary.delivery.retransmission.is_none());
         if (summary.advanced && needless) || (frto != Frto::Off && original) {
             self.recovery.counts.spurious_timeouts += 1;
             self.rtt.end_back_off();
