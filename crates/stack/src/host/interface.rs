@@ -32,9 +32,9 @@ use crate::wire::{
     Segment, TcpHeader, Template, ip_header_len, link_len, ndisc,
 };
 
-/// Every IPv4 link carries packets of this size (RFC 791).
 /// Linux's `TC_PRIO_CONTROL`: pfifo_fast's first band.
 const CONTROL_PRIORITY: u8 = 7;
+/// Every IPv4 link carries packets of this size (RFC 791).
 const MIN_MTU: usize = 68;
 /// Stands for the hardware address of every host over [`Medium::Ip`]; it is never written.
 const NO_MAC: Mac = smoltcp::wire::EthernetAddress([2, 0, 0, 0, 0, 0]);

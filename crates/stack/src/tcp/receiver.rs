@@ -462,7 +462,7 @@ impl Receiver {
         self.wake_reader()
     }
 
-    /// Text at the offsets `range` has arrived. The part received before is reported with D-SACK
+    /// Payload at the offsets `range` has arrived. The part received before is reported with D-SACK
     /// (RFC 2883).
     pub(super) fn note_duplicate(&mut self, range: Range<u64>) {
         let known = if range.start < self.next {

@@ -167,8 +167,9 @@ impl Default for PeerWindow {
 }
 
 impl PeerWindow {
-    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
-    /// False if the segment is too old to say anything.
+    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win, by sequence number, then by acknowledgment; of
+    /// equals, the one that arrives last. (In Linux, `tcp_may_update_window`, the larger window of
+    /// equals wins.) False if the segment is too old to say anything.
     pub(super) fn update(&mut self, una: u64, offset: u64, ack: u64, window: u64) -> bool {
         let (wl1, wl2) = self.updated_by;
         self.moved = false;
