@@ -242,7 +242,7 @@ impl EventLoop {
     }
 
     /// Drives the host without its application until its last packets have left and what closed
-    /// connections had to deliver is acknowledged, or `time` has passed.
+    /// connections had to deliver is acknowledged, the device has failed, or `time` has passed.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -262,7 +262,11 @@ impl EventLoop {
             if host.outstanding() == 0 && !host.is_delivering() || now >= end {
                 return Ok(());
             }
-            self.wait(host, Some(wake.map_or(end, |wake| wake.at.min(end))), false)?;
+            let until = wake.map_or(end, |wake| wake.at.min(end));
+            // A failed device ends every wait at once.
+            if !self.wait(host, Some(until), false)? {
+                return Ok(());
+            }
         }
     }
 
@@ -348,4 +352,73 @@ where
         host.reset_device(now);
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{PipeReader, pipe};
+    use std::rc::Rc;
+
+    use tautline_base::{HeapFrame, Pool};
+    use tautline_bql::{Port, Ring, Unlimited};
+    use tautline_qdisc::Pfifo;
+    use tautline_stack::{Cidr, HostConfig, NoTrace};
+
+    use super::*;
+    use crate::frame_device::{FrameDevice, FrameIo};
+
+    /// A device whose descriptor has hung up. It counts its reads.
+    struct HungUp {
+        descriptor: PipeReader,
+        reads: Rc<Cell<u32>>,
+    }
+
+    impl AsFd for HungUp {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.descriptor.as_fd()
+        }
+    }
+
+    impl FrameIo for HungUp {
+        fn write_frame(&self, _frame: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn read_frame(&self, _frame: &mut [u8]) -> io::Result<usize> {
+            self.reads.set(self.reads.get() + 1);
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+
+    /// The packets of a device that has failed do not leave any more: nothing is worth a wait, which
+    /// would return at once, over and over.
+    #[test]
+    fn a_host_on_a_failed_device_does_not_spin_while_it_drains() {
+        let (descriptor, writer) = pipe().expect("descriptors");
+        drop(writer);
+        let reads = Rc::new(Cell::new(0));
+        let io = HungUp {
+            descriptor,
+            reads: Rc::clone(&reads),
+        };
+        let device = FrameDevice::new(io, 1500);
+        let ring = Ring::new(device, Unlimited::default());
+        let config = HostConfig::new([2, 0, 0, 0, 0, 1], 1).address(Cidr::new([10, 7, 0, 1], 24));
+        let port = Port::new(Pfifo::new(Default::default()), ring);
+        let pool = Pool::new((0..16).map(|_| HeapFrame::new()).collect());
+        let mut host = Host::new(config, port, pool, NoTrace);
+        let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("descriptors");
+        let now = event_loop.clock().now();
+        let connected = host.connect(
+            ([10, 7, 0, 2], 80),
+            tautline_stack::TcpConfig::default(),
+            now,
+        );
+        connected.expect("on the link");
+        let _ = host.poll(now);
+        assert_eq!(host.outstanding(), 1, "a question for the neighbor");
+        let drained = event_loop.drain(&mut host, Duration::from_millis(500));
+        drained.expect("the kernel waits");
+        assert_eq!(reads.get(), 1);
+    }
 }
