@@ -105,6 +105,8 @@ fn timeouts_bound_every_wait() {
         let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
         let error = TcpStream::connect_timeout(client, silent, SHORT).expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let never = TcpStream::connect_timeout(client, silent, Duration::ZERO);
+        assert_eq!(never.expect_err("zero").kind(), ErrorKind::InvalidInput);
         let listener = TcpListener::bind(server, PORT).expect("free");
         listener.set_accept_timeout(Some(SHORT)).expect("not zero");
         assert_eq!(
@@ -141,6 +143,31 @@ fn timeouts_bound_every_wait() {
         let waited = clock.now().as_millis();
         assert!(waited >= 200, "four timeouts took {waited} ms");
     });
+}
+
+/// Nobody should block a thread of tokio's, but the kernel's sockets work there: a task has a budget for
+/// asynchronous calls, which these are within.
+#[test]
+fn blocking_calls_in_a_task_go_on_when_its_budget_is_used_up() {
+    const CALLS: usize = 1000;
+    let (over, is_over) = channel();
+    spawn(move || {
+        with_stacks(|client, server| {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.expect("a runtime").block_on(async {
+                let far = UdpSocket::bind(server, SERVER).expect("free");
+                let near = UdpSocket::bind(client, SocketAddr::from(([0; 4], 0)));
+                let near = near.expect("free");
+                for _ in 0..CALLS {
+                    near.handle().try_send_to(b"one", SERVER).expect("room");
+                    assert_eq!(far.recv(&mut [0; 10]).expect("there"), 3);
+                }
+            });
+        });
+        over.send(()).expect("the test waits");
+    });
+    let waited = is_over.recv_timeout(Duration::from_secs(20));
+    waited.expect("a call spins");
 }
 
 #[test]

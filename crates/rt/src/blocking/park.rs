@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Thread, current, park, park_timeout};
 use std::time::Duration;
 
+use tokio::task::coop::unconstrained;
+
 use crate::clock::Clock;
 
 struct Unpark(Thread);
@@ -23,7 +25,8 @@ impl Wake for Unpark {
 /// Blocks on `future`, which must be cancel safe; `None` after `timeout`.
 pub(super) fn block_on<F: Future>(future: F, timeout: Option<Duration>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(current())));
-    let mut future = pin!(future);
+    // On a thread of tokio's: the budget of the task that blocks there would end and never come back.
+    let mut future = pin!(unconstrained(future));
     let clock = Clock::start();
     let end = timeout.map(|timeout| clock.now() + timeout);
     loop {

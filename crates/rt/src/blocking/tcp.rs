@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tautline_stack::ListenAt;
 
-use super::{Timeout, park};
+use super::Timeout;
 use crate::handle::{self, StackHandle};
 
 /// A connection. `&TcpStream` reads and writes too, so that threads may share one in an
@@ -42,16 +42,16 @@ impl TcpStream {
     /// Connects to `remote` within `timeout`. A timeout aborts the attempt.
     ///
     /// # Errors
-    /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect).
+    /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect); also if the time is zero.
     pub fn connect_timeout(
         stack: &StackHandle,
         remote: impl Into<SocketAddr>,
         timeout: Duration,
     ) -> io::Result<Self> {
-        let connected = park::block_on(handle::TcpStream::connect(stack, remote), Some(timeout));
-        connected
-            .unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))
-            .map(Self::from)
+        let limit = Timeout::default();
+        limit.set(Some(timeout))?;
+        let stream = limit.wait(handle::TcpStream::connect(stack, remote))?;
+        Ok(stream.into())
     }
 
     /// The handle: options, addresses, `try_read`.
