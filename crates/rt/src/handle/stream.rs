@@ -81,8 +81,7 @@ impl TcpStream {
         remote: impl Into<SocketAddr>,
         tcp: impl Into<Arc<TcpConfig>>,
     ) -> io::Result<Self> {
-        let (stream, _) = Self::open(stack, local, remote.into(), tcp.into(), &[]).await?;
-        Ok(stream)
+        Self::open(stack, local, remote.into(), tcp.into(), &[]).await
     }
 
     /// Connects to `remote` and writes all of `data`. With [`TcpConfig::fast_open`] and a cookie from
@@ -98,33 +97,36 @@ impl TcpStream {
         tcp: impl Into<Arc<TcpConfig>>,
         data: &[u8],
     ) -> io::Result<Self> {
-        let (mut stream, mut written) =
-            Self::open(stack, None, remote.into(), tcp.into(), data).await?;
-        while written < data.len() {
-            written += poll_fn(|context| stream.poll_send(context, &data[written..])).await?;
-        }
-        Ok(stream)
+        Self::open(stack, None, remote.into(), tcp.into(), data).await
     }
 
-    /// Opens a connection; what fits of `data` is there before the SYN leaves. Returns how much that
-    /// was.
+    /// Opens a connection and writes `data`; what fits of it is there before the SYN leaves.
     async fn open(
         stack: &StackHandle,
         local: Option<SocketAddr>,
         remote: SocketAddr,
         tcp: Arc<TcpConfig>,
         data: &[u8],
-    ) -> io::Result<(Self, usize)> {
+    ) -> io::Result<Self> {
         let (app, end) = pair(stack, remote, &tcp);
-        let stream = Self::new(app, stack);
-        let written = if data.is_empty() {
-            0
-        } else {
-            stream.try_write(data)?
+        let shared = Arc::clone(&app.shared);
+        let mut stream = Self::new(app, stack);
+        // Dropped before the stream, which notifies the host.
+        let mut attempt = Attempt {
+            shared,
+            has_succeeded: false,
         };
+        let mut written = 0;
+        if !data.is_empty() {
+            written = stream.try_write(data)?;
+        }
         stack.command(Command::Connect(Box::new(Connect { local, tcp, end })));
         stream.opened().await?;
-        Ok((stream, written))
+        while written < data.len() {
+            written += poll_fn(|context| stream.poll_send(context, &data[written..])).await?;
+        }
+        attempt.has_succeeded = true;
+        Ok(stream)
     }
 
     /// Waits until the handshake has ended.
@@ -286,5 +288,19 @@ impl TcpStream {
 
     pub(super) fn socket(&self) -> &SocketRef<Shared> {
         self.read.socket()
+    }
+}
+
+/// An attempt to connect. One that is given up is reset: otherwise the host would go on to deliver its data.
+struct Attempt {
+    shared: Arc<Shared>,
+    has_succeeded: bool,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.has_succeeded {
+            self.shared.abort.store(true, Ordering::Release);
+        }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tautline_base::Bytes;
 use tautline_rt::handle::Failure;
 use tautline_rt::{TcpListener, TcpStream};
-use tautline_stack::CloseReason;
+use tautline_stack::{CloseReason, TcpConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
 
@@ -400,6 +400,14 @@ fn a_cancelled_connect_is_taken_back() {
         let connect =
             tokio::time::timeout(patience, TcpStream::connect(&world.client, silent)).await;
         assert!(connect.is_err(), "nobody is there");
+        for len in [1, 100_000] {
+            let (tcp, data) = (TcpConfig::default(), vec![7; len]);
+            let connect = TcpStream::connect_with_data(&world.client, silent, tcp, &data);
+            assert!(tokio::time::timeout(patience, connect).await.is_err());
+        }
+        let freed = async { while world.client.stats().await.expect("it runs").1 > 0 {} };
+        let freed = tokio::time::timeout(Duration::from_secs(1), freed).await;
+        freed.expect("before the host finds that nobody is there");
         let listener = world.listen().await;
         let (client, accepted) = tokio::join!(world.connect(), listener.accept());
         drop((client, accepted));
