@@ -81,6 +81,16 @@ impl Shared {
         self.writer.wake();
     }
 
+    /// The host has closed the connection. Behind the peer's FIN a reset says that the peer does not take our
+    /// data any more: as in Linux (`tcp_reset` in CLOSE-WAIT), the pipe is broken.
+    pub(super) fn closed(&self, why: CloseReason) {
+        let has_fin = matches!(self.receive_end(), Some(Ok(())));
+        self.end_sending(match why {
+            CloseReason::Reset if has_fin => Failure::Broken(why),
+            why => Failure::Closed(why),
+        });
+    }
+
     /// Ends receiving after the bytes in the receive ring. The first reason stays.
     fn end_receiving(&self, how: Result<(), Failure>) {
         let _ = self.receive_end.set(how.map_err(Box::new));

@@ -27,7 +27,8 @@ pub enum Failure {
     /// An earlier datagram did not arrive.
     #[error(transparent)]
     Path(PathError),
-    /// The connection failed, and an earlier call has returned the reason.
+    /// The connection failed, and an earlier call has returned the reason; or the peer, which had closed its
+    /// end, has refused data.
     #[error("the connection cannot be written to: {0}")]
     Broken(CloseReason),
     /// The host has freed the connection.

@@ -171,19 +171,21 @@ impl OwnedReadHalf {
     /// # Errors
     /// As [`try_read`](Self::try_read).
     pub fn try_read_vectored(&self, out: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut total = 0;
-        for part in out.iter_mut().filter(|part| !part.is_empty()) {
-            match self.try_read(part) {
-                Ok(count) => {
-                    total += count;
-                    if count < part.len() {
-                        break;
-                    }
-                }
-                Err(error) if total == 0 => return Err(error),
-                Err(_) => break,
-            }
+        let socket = &self.socket;
+        let mut ring = lock(&self.ring);
+        let mut parts = out.iter_mut().filter(|part| !part.is_empty());
+        let Some(first) = parts.next() else {
+            return Ok(0);
+        };
+        let mut total = would_block(take(&mut ring, socket, first))?;
+        let mut is_full = total == first.len();
+        // Behind data, neither the end nor a failure is asked for: it would count as reported.
+        while is_full && let Some(part) = parts.next() {
+            let count = ring.pop(part);
+            is_full = count == part.len();
+            total += count;
         }
+        offer_room(&ring, socket);
         Ok(total)
     }
 

@@ -363,7 +363,7 @@ where
             }
             Event::Closed { socket, why } => {
                 if let Some(End::Connection(end)) = self.end(socket) {
-                    end.shared.end_sending(Failure::Closed(why));
+                    end.shared.closed(why);
                 }
                 socket
             }

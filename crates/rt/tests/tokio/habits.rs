@@ -1,6 +1,6 @@
 //! [`TcpStream`] and [`TcpListener`] behave as tokio's.
 
-use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::mpsc::channel;
@@ -361,6 +361,68 @@ fn a_connection_that_is_over_cannot_be_changed_or_asked() {
             error.downcast::<Failure>().expect("a failure"),
             Failure::Broken(CloseReason::Reset)
         );
+    });
+}
+
+/// A read that returns data has not told of the failure behind it.
+#[test]
+fn a_vectored_read_of_the_last_data_leaves_the_failure_to_the_next_call() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, mut server) = pair(world, &listener).await;
+        server.write_all(b"last").await.expect("open");
+        client.readable().await.expect("readable");
+        server.abort();
+        let over = async || {
+            let ready = client.ready(Interest::WRITABLE).await;
+            ready.expect("never fails").is_write_closed()
+        };
+        while !over().await {
+            yield_now().await;
+        }
+        let (mut first, mut second) = ([0; 4], [0; 4]);
+        let parts = &mut [&mut first, &mut second].map(|part| IoSliceMut::new(part));
+        assert_eq!(client.try_read_vectored(parts).expect("data"), 4);
+        assert_eq!(&first, b"last");
+        let error = client.take_error().expect("asked").expect("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+/// A peer that has closed answers data with a reset. The calls fail as the kernel's do.
+#[test]
+fn data_for_a_peer_that_has_closed_breaks_the_pipe() {
+    let kernels = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = std::net::TcpStream::connect(listener.local_addr().expect("bound"));
+        let (mut server, _) = listener.accept().expect("accepted");
+        drop(client.expect("connected"));
+        let ended = server.read(&mut [0]).expect("the end");
+        server.write_all(b"unwanted").expect("not known yet");
+        let error = loop {
+            match server.write(b"more") {
+                Err(error) => break error.kind(),
+                Ok(_) => std::thread::yield_now(),
+            }
+        };
+        (ended, error, server.read(&mut [0]).expect("the end"))
+    };
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, mut server) = pair(world, &listener).await;
+        drop(client);
+        let ended = server.read(&mut [0]).await;
+        let unwanted = server.write_all(b"unwanted").await;
+        unwanted.expect("not known yet");
+        let error = loop {
+            match server.try_write(b"more") {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => break error.kind(),
+                _ => yield_now().await,
+            }
+        };
+        let again = server.read(&mut [0]).await;
+        let ours = (ended.expect("the end"), error, again.expect("the end"));
+        assert_eq!((ours, error), (kernels, ErrorKind::BrokenPipe));
     });
 }
 
