@@ -1,127 +1,45 @@
 //! The handles need neither a runtime nor a clock: two hosts, two tasks and no time but the one the
 //! test counts.
 
+mod turns;
+
 use std::cell::Cell;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use allocation_counter::measure;
-use tautline_base::{HeapFrame, Instant, Packet, Pool};
-use tautline_bql::{Dql, Port, Ring};
-use tautline_qdisc::{Pfifo, pfifo};
+use tautline_base::{HeapFrame, Instant, Pool};
 use tautline_rt::handle::Config;
-use tautline_rt::{Application, Cable, Sockets, StackHandle, TcpListener, TcpStream, cable};
-use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+use tautline_rt::{Cable, StackHandle, TcpListener, TcpStream, cable};
 
-const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
+use turns::{End, Flag, SERVER, START, identity, run};
+
 const BYTES: usize = 200_000;
-const START: Instant = Instant::from_secs(1);
 
-/// Somebody was woken.
-#[derive(Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
-    }
+/// A client and a server on a cable.
+fn hosts(woken: &Arc<Flag>) -> ([StackHandle; 2], [End<Cable>; 2]) {
+    let end = |(device, number)| {
+        let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+        End::new(identity(number), (device, pool), Config::default(), woken)
+    };
+    let [left, right] = cable().expect("descriptors");
+    let [(client, near), (server, far)] = [(left, 1), (right, 2)].map(end);
+    ([client, server], [near, far])
 }
 
-struct End {
-    host: Host<Pfifo<Packet<HeapFrame>>, Cable, NoTrace>,
-    sockets: Sockets,
-    wake: Option<Instant>,
-}
-
-impl End {
-    fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (StackHandle, Self) {
-        let address = Ipv4Addr::new(10, 7, 0, number);
-        let config = HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number))
-            .address(Cidr::new(address, 24));
-        let port = Port::new(
-            Pfifo::new(pfifo::Config::default()),
-            Ring::new(device, Dql::default()),
-        );
-        let host = Host::new(
-            config,
-            port,
-            Pool::new((0..512).map(|_| HeapFrame::new()).collect()),
-            NoTrace,
-        );
-        let (stack, sockets) = StackHandle::new(Config::default(), Waker::from(Arc::clone(woken)));
-        (
-            stack,
-            Self {
-                host,
-                sockets,
-                wake: None,
-            },
-        )
-    }
-
-    /// One turn. True if something arrived or happened.
-    fn turn(&mut self, now: Instant) -> bool {
-        let received = self.host.receive(now);
-        let mut events = 0;
-        while let Some(event) = self.host.next_event() {
-            self.sockets.on_event(&mut self.host, event, now);
-            events += 1;
-        }
-        self.sockets.turn(&mut self.host, now);
-        self.wake = self.host.poll(now).map(|wake| wake.at);
-        received > 0 || events > 0
-    }
-}
-
-/// Runs both tasks from `start` to their ends; returns the time then.
-fn run(
-    ends: &mut [End; 2],
-    mut tasks: [Pin<&mut dyn Future<Output = io::Result<()>>>; 2],
-    woken: &Arc<Flag>,
-    start: Instant,
-) -> Instant {
-    let (waker, mut now, mut done) = (Waker::from(Arc::clone(woken)), start, [false; 2]);
-    loop {
-        for (task, done) in tasks.iter_mut().zip(&mut done) {
-            if !*done
-                && let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&waker))
-            {
-                result.expect("the task succeeds");
-                *done = true;
-            }
-        }
-        if done == [true; 2] {
-            return now;
-        }
-        let busy = ends
-            .iter_mut()
-            .fold(false, |busy, end| end.turn(now) | busy);
-        if !busy && !woken.0.swap(false, Ordering::AcqRel) {
-            // Nothing is left to do now: time jumps to the next thing there is.
-            now = ends
-                .iter()
-                .filter_map(|end| end.wake)
-                .min()
-                .expect("a task waits for something")
-                .max(now);
-            assert!(now - start < Duration::from_secs(60), "the tasks hang");
-        }
-    }
+fn turn(ends: &mut [End<Cable>; 2], now: Instant) -> bool {
+    ends.iter_mut()
+        .fold(false, |busy, end| end.turn(now) | busy)
 }
 
 /// Lets two minutes pass, more than twice TIME-WAIT; returns the time then.
-fn pass_time_wait(ends: &mut [End; 2], mut now: Instant) -> Instant {
+fn pass_time_wait(ends: &mut [End<Cable>; 2], mut now: Instant) -> Instant {
     let end = now + Duration::from_secs(120);
     while now < end {
-        while ends
-            .iter_mut()
-            .fold(false, |busy, end| end.turn(now) | busy)
-        {}
+        while turn(ends, now) {}
         let next = ends.iter().filter_map(|end| end.wake).min();
         now = next.map_or(end, |next| next.clamp(now, end));
     }
@@ -148,8 +66,7 @@ async fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 
 fn exchange() -> Duration {
     let woken = Arc::new(Flag::default());
-    let [left, right] = cable().expect("descriptors");
-    let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
+    let ([client, server], mut ends) = hosts(&woken);
     let data: Vec<u8> = (0..BYTES).map(|n| (n / 3) as u8).collect();
     let serve = async {
         let (mut stream, _) = TcpListener::bind(&server, SERVER.port())
@@ -166,15 +83,15 @@ fn exchange() -> Duration {
         assert!(receive(&mut stream).await? == data);
         Ok(())
     };
-    run(&mut [near, far], [pin!(serve), pin!(ask)], &woken, START) - START
+    let tasks: [Pin<&mut dyn Future<Output = _>>; 2] = [pin!(serve), pin!(ask)];
+    run(&mut ends, tasks, (&woken, START), turn) - START
 }
 
 /// The time that 60 one-byte writes take, each made once the one before has been read.
 fn small_writes(nodelay: bool) -> Duration {
     const WRITES: usize = 60;
     let woken = Arc::new(Flag::default());
-    let [left, right] = cable().expect("descriptors");
-    let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
+    let ([client, server], mut ends) = hosts(&woken);
     let read = Cell::new(0);
     let serve = async {
         let listener = TcpListener::bind(&server, SERVER.port()).await?;
@@ -201,7 +118,8 @@ fn small_writes(nodelay: bool) -> Duration {
         }
         Ok(())
     };
-    run(&mut [near, far], [pin!(serve), pin!(ask)], &woken, START) - START
+    let tasks: [Pin<&mut dyn Future<Output = _>>; 2] = [pin!(serve), pin!(ask)];
+    run(&mut ends, tasks, (&woken, START), turn) - START
 }
 
 /// Without Nagle's algorithm no write waits for the peer's delayed acknowledgments (RFC 9293
@@ -258,9 +176,7 @@ async fn serve_slow_clients(listener: &mut TcpListener) -> io::Result<()> {
 #[test]
 fn slow_clients_leave_no_memory_behind() {
     let woken = Arc::new(Flag::default());
-    let [left, right] = cable().expect("descriptors");
-    let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
-    let mut ends = [near, far];
+    let ([client, server], mut ends) = hosts(&woken);
     let mut listener = None;
     let (mut held, mut now) = (Vec::new(), START);
     for _ in 0..5 {
@@ -273,7 +189,7 @@ fn slow_clients_leave_no_memory_behind() {
             };
             let tasks: [Pin<&mut dyn Future<Output = _>>; 2] =
                 [pin!(serve), pin!(slow_clients(&client))];
-            let over = run(&mut ends, tasks, &woken, now);
+            let over = run(&mut ends, tasks, (&woken, now), turn);
             now = pass_time_wait(&mut ends, over);
         });
         held.push(round.bytes_current);
