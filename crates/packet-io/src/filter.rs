@@ -1,5 +1,8 @@
 //! The classic BPF program of a socket: packets to the host's addresses, ARP requests and neighbor
-//! solicitations for them.
+//! solicitations for them, and announcements of neighbors.
+//!
+//! A neighbor that has moved, such as a router that takes over, announces itself to all: by ARP with its own
+//! address as the target (RFC 5227 §3), or by a neighbor advertisement (RFC 4861 §7.2.6).
 //!
 //! A load beyond the end of a frame ends the program with a drop (`bpf(4)`), so lengths need no
 //! checks. A frame with a VLAN tag is dropped: the kernel has moved the tag out of it.
@@ -8,7 +11,7 @@ use std::net::IpAddr;
 
 use libc::{
     BPF_ABS, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD,
-    BPF_LDX, BPF_RET, BPF_W, sock_filter,
+    BPF_LDX, BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X, sock_filter,
 };
 
 use crate::error::OpenError;
@@ -20,6 +23,7 @@ const MAX_ADDRESSES: usize = 64;
 // Offsets in the frame (IEEE 802.3, RFC 791 §3.1, RFC 826, RFC 8200 §3, RFC 4861 §4.3).
 const ETHERTYPE: u32 = 12;
 const IPV4_DESTINATION: u32 = 14 + 16;
+const ARP_SENDER: u32 = 14 + 14;
 const ARP_TARGET: u32 = 14 + 24;
 const IPV6_NEXT_HEADER: u32 = 14 + 6;
 const IPV6_DESTINATION: u32 = 14 + 24;
@@ -31,8 +35,9 @@ const ARP: u32 = 0x0806;
 const IPV6: u32 = 0x86dd;
 /// ICMPv6, with the hop limit that proves a packet comes from this link (RFC 4861 §7.1.1).
 const ICMPV6_FROM_THIS_LINK: u32 = 0x3aff;
-/// Type and code of a neighbor solicitation.
+/// Type and code of a neighbor solicitation, and of an advertisement.
 const NEIGHBOR_SOLICITATION: u32 = 135 << 8;
+const NEIGHBOR_ADVERTISEMENT: u32 = 136 << 8;
 
 /// Loads of metadata (`SKF_AD_OFF`, include/uapi/linux/filter.h): kind of the packet, and whether it
 /// had a VLAN tag.
@@ -70,16 +75,22 @@ pub(crate) fn program(take: &Take) -> Result<Vec<sock_filter>, OpenError> {
         // X: offset of the address to compare.
         jump(BPF_JEQ, IPV4, 3, 0),
         jump(BPF_JEQ, ARP, 4, 0),
-        jump(BPF_JEQ, IPV6, 5, 0),
+        jump(BPF_JEQ, IPV6, 9, 0),
         ret(DROP),
         index(IPV4_DESTINATION),
-        skip(9),
+        skip(15),
+        load(BPF_W | BPF_ABS, ARP_SENDER),
+        instruction(BPF_MISC | BPF_TAX, 0, 0, 0),
+        load(BPF_W | BPF_ABS, ARP_TARGET),
+        instruction(BPF_JMP | BPF_JEQ | BPF_X, 7, 0, 0),
         index(ARP_TARGET),
-        skip(7),
+        skip(9),
         load(BPF_H | BPF_ABS, IPV6_NEXT_HEADER),
         index(IPV6_DESTINATION),
-        jump(BPF_JEQ, ICMPV6_FROM_THIS_LINK, 0, 3),
+        jump(BPF_JEQ, ICMPV6_FROM_THIS_LINK, 0, 5),
         load(BPF_H | BPF_ABS, ICMPV6_TYPE),
+        jump(BPF_JEQ, NEIGHBOR_ADVERTISEMENT, 0, 1),
+        ret(KEEP),
         jump(BPF_JEQ, NEIGHBOR_SOLICITATION, 0, 1),
         index(SOLICITATION_TARGET),
     ]);

@@ -47,8 +47,8 @@ impl Config {
 /// The packets that a socket receives, never frames with a VLAN tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// For an end host: packets to these addresses (at most 64), and ARP requests and neighbor
-    /// solicitations for them.
+    /// For an end host: packets to these addresses (at most 64), ARP requests and neighbor
+    /// solicitations for them, and announcements of neighbors that have moved.
     Addresses(Vec<IpAddr>),
     /// For a bump in the wire: every packet that arrives; the interface becomes promiscuous.
     Everything,

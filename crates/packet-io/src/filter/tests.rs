@@ -27,6 +27,14 @@ fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
                 at += k as usize;
                 continue;
             }
+            code if code == BPF_MISC | BPF_TAX => {
+                x = a;
+                continue;
+            }
+            code if code == BPF_JMP | BPF_JEQ | BPF_X => {
+                at += branch(a == x);
+                continue;
+            }
             code if code == BPF_JMP | BPF_JEQ | BPF_K => {
                 at += branch(a == k);
                 continue;
@@ -38,6 +46,7 @@ fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
             _ if k == PACKET_KIND => Some(kind),
             _ if k == HAD_VLAN_TAG => Some(tagged.into()),
             code if code == BPF_LD | BPF_H | BPF_ABS => bytes(k, 2),
+            code if code == BPF_LD | BPF_W | BPF_ABS => bytes(k, 4),
             code if code == BPF_LD | BPF_W | BPF_IND => bytes(x + k, 4),
             code => panic!("{code:#x}"),
         };
@@ -101,6 +110,28 @@ fn packets_to_our_addresses_are_kept_and_no_others() {
     assert!(!keep(&foreign));
     let everything = program(&Take::Everything).expect("no addresses");
     assert!(keeps(&everything, &foreign, 3, false) && !keeps(&everything, &foreign, 0, true));
+}
+
+/// A neighbor that has moved is found again at once: redundant routers rely on that.
+#[test]
+fn announcements_of_neighbors_are_kept() {
+    let code = program(&Take::Addresses(addresses("10.7.0.1 fd07::1"))).expect("few addresses");
+    let [neighbor, other] = ["10.7.0.9", "10.7.0.8"].map(|text| text.parse().expect("an address"));
+    let mut announced = frame(0x0806, neighbor, ARP_TARGET);
+    announced[ARP_SENDER as usize..][..4].copy_from_slice(&[10, 7, 0, 9]);
+    assert!(keeps(&code, &announced, 1, false));
+    assert!(!keeps(&code, &announced, 1, true), "with a VLAN tag");
+    assert!(!keeps(&code, &announced[..41], 1, false), "truncated");
+    let mut asked = frame(0x0806, other, ARP_TARGET);
+    asked[ARP_SENDER as usize..][..4].copy_from_slice(&[10, 7, 0, 9]);
+    assert!(!keeps(&code, &asked, 1, false), "a question of others");
+    let all_nodes = "ff02::1".parse().expect("an address");
+    let mut advertised = frame(0x86dd, all_nodes, IPV6_DESTINATION);
+    (advertised[20], advertised[21], advertised[54]) = (58, 255, 136);
+    assert!(keeps(&code, &advertised, 2, false));
+    assert!(!keeps(&code, &advertised, 3, false), "for another host");
+    advertised[21] = 64;
+    assert!(!keeps(&code, &advertised, 2, false), "from another link");
 }
 
 #[test]
