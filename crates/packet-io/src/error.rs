@@ -1,10 +1,10 @@
 //! [`OpenError`]: why a socket could not be opened, with the remedy; [`Failure`]: why an open one no
 //! longer works.
 
-use std::io;
+use std::{fmt, io};
 
-/// Why a packet socket could not be opened.
-#[derive(Debug, thiserror::Error)]
+/// Why a packet socket could not be opened. `Debug` shows the message, too.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The process may not open packet sockets.
@@ -40,6 +40,13 @@ pub enum OpenError {
     },
 }
 
+/// As [`Display`](fmt::Display): a `main` that returns the error, and `expect`, print this.
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Why an open socket no longer sends or receives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -49,4 +56,16 @@ pub enum Failure {
     /// The interface was removed.
     #[error("interface `{0}` was removed")]
     Removed(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_the_error_prints_the_remedy() {
+        let main: Result<(), Box<dyn std::error::Error>> = Err(OpenError::NoPermission.into());
+        let printed = format!("{:?}", main.expect_err("no permission"));
+        assert!(printed.contains("CAP_NET_RAW"), "{printed}");
+    }
 }

@@ -5,6 +5,7 @@
 //! locally generated packets have no checksums: a header of `virtio` precedes each and says so
 //! (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
 
+use std::fmt;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -28,8 +29,8 @@ pub struct TapIo {
     offloading: bool,
 }
 
-/// Why a TAP interface could not be opened. Every message ends in the remedy.
-#[derive(Debug, thiserror::Error)]
+/// Why a TAP interface could not be opened. Every message ends in the remedy, which `Debug` shows, too.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TapError {
     /// The kernel has no TUN/TAP driver, or the container does not show it.
@@ -88,6 +89,13 @@ pub enum TapError {
         /// The kernel's answer.
         source: io::Error,
     },
+}
+
+/// As [`Display`](fmt::Display): a `main` that returns the error, and `expect`, print this.
+impl fmt::Debug for TapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Tap {
@@ -260,5 +268,7 @@ mod tests {
         assert!(
             message(rustix::io::Errno::INVAL.raw_os_error()).contains("not a TAP or TUN interface")
         );
+        let error = explain("tl0", io::Error::from_raw_os_error(permission));
+        assert_eq!(format!("{error:?}"), message(permission), "of `main`");
     }
 }

@@ -1,11 +1,11 @@
 //! [`OpenError`]: why a device could not be opened, with the remedy; [`Failure`]: why an open device
 //! does not send.
 
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
-/// Why a device could not be opened. Every message ends in the remedy.
-#[derive(Debug, thiserror::Error)]
+/// Why a device could not be opened. Every message ends in the remedy, which `Debug` shows, too.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// A field of the configuration has an invalid value.
@@ -155,6 +155,13 @@ impl OpenError {
             doing,
             source: source.into(),
         }
+    }
+}
+
+/// As [`Display`](fmt::Display): a `main` that returns the error, and `expect`, print this.
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
