@@ -76,7 +76,8 @@ impl<D: Device> Builder<D> {
     }
 
     /// The hardware address on a device that carries Ethernet frames. Default: on a packet socket that of
-    /// the interface, else 02:00:00:00:00:01; two stacks on one link need different ones.
+    /// the interface, else one that follows from the first [`address`](Self::address), so that stacks on
+    /// one link have different ones: 02:00:0a:00:02:0f for 10.0.2.15.
     #[must_use]
     pub fn mac(mut self, mac: [u8; 6]) -> Self {
         self.host.mac = mac;
@@ -159,7 +160,8 @@ impl<D: Device> Builder<D> {
         host.keeps_packets = true;
         device.prepare(&mut host)?;
         if host.mac == [0; 6] {
-            host.mac = [2, 0, 0, 0, 0, 1];
+            let first = host.addresses.first();
+            host.mac = hardware_address(first.map(|own| own.address()));
         }
         let (mut sockets, mut limits) = (self.sockets, self.limits);
         // The stack sheds connections at five quarters of its limit.
@@ -177,4 +179,21 @@ impl<D: Device> Builder<D> {
         let (handle, driver) = device.start(settings)?;
         Ok(Netstack::new(handle, driver, start))
     }
+}
+
+/// A locally administered hardware address for a stack with `address`. It is the same after a restart, so
+/// that what neighbors have learned stays true.
+fn hardware_address(address: Option<IpAddr>) -> [u8; 6] {
+    let bits = match address {
+        Some(IpAddr::V4(address)) => address.to_bits(),
+        Some(IpAddr::V6(address)) => {
+            let octets = address.octets();
+            let (words, _) = octets.as_chunks();
+            let words = words.iter().map(|word| u32::from_be_bytes(*word));
+            words.fold(0, |all, word| all ^ word)
+        }
+        None => 1,
+    };
+    let [a, b, c, d] = bits.to_be_bytes();
+    [2, 0, a, b, c, d]
 }
