@@ -371,3 +371,47 @@ async fn ipstack_refuses_no_datagram_while_it_opens_its_sockets() {
         assert!(matches!(accepted, ipstack::IpStackStream::Udp(_)));
     }
 }
+
+/// A datagram that waits in the sink when the stack begins arrives, with connections and without.
+#[tokio::test(flavor = "multi_thread")]
+async fn netstack_smoltcp_refuses_no_datagram_while_it_opens_its_sockets() {
+    for round in 0..40 {
+        let (stack, runner, udp_socket, _listener) = netstack_smoltcp::StackBuilder::default()
+            .enable_udp(true)
+            .enable_tcp(round % 4 != 0)
+            .build()
+            .expect("enabled");
+        let (mut sink, _stream) = stack.split();
+        let to = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 77), 53);
+        let early = datagram((Ipv4Addr::new(10, 0, 0, 2), 1000), to, b"early");
+        sink.send(early).await.expect("room");
+        tokio::spawn(runner.expect("there always is one"));
+        let (mut datagrams, _) = udp_socket.expect("enabled").split();
+        let received = timeout(Duration::from_secs(10), datagrams.next()).await;
+        let (data, ..) = received.expect("not refused").expect("the stack runs");
+        assert_eq!(data, b"early");
+    }
+}
+
+/// `forward` closes the sink at the end of the device, and the other half of the stack is still there.
+#[tokio::test]
+async fn a_closed_sink_ends_a_stack_in_the_shape_of_netstack_smoltcp() {
+    let (stack, runner, _udp, listener) = netstack_smoltcp::StackBuilder::default()
+        .enable_udp(true)
+        .enable_tcp(true)
+        .build()
+        .expect("enabled");
+    let running = tokio::spawn(runner.expect("there always is one"));
+    let (mut sink, mut stream) = stack.split();
+    sink.close().await.expect("never fails");
+    let ended = within(running).await.expect("no panic");
+    assert_eq!(
+        ended.expect_err("the device has ended").kind(),
+        io::ErrorKind::ConnectionAborted
+    );
+    assert!(within(stream.next()).await.is_none());
+    let mut listener = listener.expect("enabled");
+    assert!(within(listener.next()).await.is_none());
+    let refused = sink.send(vec![0x45; 20]).await.expect_err("closed");
+    assert_eq!(refused.kind(), io::ErrorKind::BrokenPipe);
+}

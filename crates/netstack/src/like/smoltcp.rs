@@ -45,7 +45,7 @@ use tautline_rt::TcpStream;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
 use crate::device::PacketIo;
-use crate::{Netstack, TcpIncoming, UdpIncoming};
+use crate::{Hold, Netstack, TcpIncoming, UdpIncoming};
 
 /// A packet.
 pub type AnyIpPktFrame = Vec<u8>;
@@ -161,8 +161,10 @@ impl StackBuilder {
         let (outgoing, to_send) = channel(self.datagrams);
         let runner = async move {
             let stack = Netstack::builder(device).build()?;
-            let connections = serve_tcp(tcp.then_some(&stack), new);
-            let datagrams = serve_udp(udp.then_some(&stack), received, to_send);
+            // Both before either opens its socket: the stack begins with the last.
+            let held = |is_enabled: bool| is_enabled.then(|| (&stack, stack.hold()));
+            let connections = serve_tcp(held(tcp), new);
+            let datagrams = serve_udp(held(udp), received, to_send);
             tokio::try_join!(connections, datagrams).map(drop)
         };
         let stack = Stack {
@@ -180,14 +182,12 @@ impl StackBuilder {
 }
 
 async fn serve_tcp(
-    stack: Option<&Netstack>,
+    stack: Option<(&Netstack, Hold)>,
     new: Sender<(TcpStream, SocketAddr, SocketAddr)>,
 ) -> io::Result<()> {
-    let Some(stack) = stack else {
+    let Some((stack, hold)) = stack else {
         return Ok(());
     };
-    // Datagrams have one, too: both are polled before either is open.
-    let hold = stack.hold();
     let incoming: TcpIncoming = stack.tcp_incoming().await?;
     drop(hold);
     loop {
@@ -203,14 +203,13 @@ async fn serve_tcp(
 }
 
 async fn serve_udp(
-    stack: Option<&Netstack>,
+    stack: Option<(&Netstack, Hold)>,
     received: Sender<UdpMsg>,
     mut to_send: Receiver<UdpMsg>,
 ) -> io::Result<()> {
-    let Some(stack) = stack else {
+    let Some((stack, hold)) = stack else {
         return Ok(());
     };
-    let hold = stack.hold();
     let incoming: UdpIncoming = stack.udp_incoming().await?;
     drop(hold);
     let mut buffer = vec![0; LONGEST];
@@ -229,7 +228,8 @@ async fn serve_udp(
     }
 }
 
-/// The packets of the stack: a sink of those from the device, a stream of those for it.
+/// The packets of the stack: a sink of those from the device, a stream of those for it. Closing the sink,
+/// as `forward` does at the end of a device, ends the stack, and with it the stream.
 #[derive(Debug)]
 pub struct Stack {
     sink: PacketSink<AnyIpPktFrame>,
@@ -285,7 +285,8 @@ pub struct WriteHalf(PacketSink<UdpMsg>);
 
 /// A sink over a channel.
 struct PacketSink<T> {
-    sender: Sender<T>,
+    /// `None` once closed.
+    sender: Option<Sender<T>>,
     reserving: Option<Reserving<T>>,
     permit: Option<OwnedPermit<T>>,
 }
@@ -299,15 +300,20 @@ impl<T> std::fmt::Debug for PacketSink<T> {
 impl<T: Send + 'static> PacketSink<T> {
     fn new(sender: Sender<T>) -> Self {
         Self {
-            sender,
+            sender: Some(sender),
             reserving: None,
             permit: None,
         }
     }
 
+    fn close(&mut self) {
+        (self.sender, self.reserving, self.permit) = (None, None, None);
+    }
+
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.permit.is_none() {
-            let sender = &self.sender;
+            let closed = io::ErrorKind::BrokenPipe;
+            let sender = self.sender.as_ref().ok_or(closed)?;
             let reserving = self.reserving.get_or_insert_with(|| {
                 let sender = sender.clone();
                 Box::pin(async move {
@@ -350,7 +356,8 @@ macro_rules! sink {
                 Poll::Ready(Ok(()))
             }
 
-            fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.$sink.close();
                 Poll::Ready(Ok(()))
             }
         }
