@@ -5,10 +5,13 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tautline_netstack::device::FrameSocket;
+use bytes::Bytes;
+use futures_util::{StreamExt, sink, stream};
+use tautline_netstack::device::{FrameSocket, Messages};
 use tautline_netstack::tun2socks::{Socks5, Tun2Socks};
 use tautline_netstack::{Cidr, Netstack};
 use tautline_rt::UdpSocket;
+use tautline_testkit::frame::Ip;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -184,4 +187,25 @@ async fn a_proxy_that_was_silent_does_not_end_datagrams() {
     assert!(!ask(&first).await, "the proxy is silent");
     let answered = async { while !ask(&second).await {} };
     within(answered).await;
+}
+
+/// A datagram that waits in the device when the tunnel begins is relayed. A relay that opened its socket
+/// for datagrams after the stack had begun would refuse it.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_datagram_is_refused_while_the_tunnel_begins() {
+    const UDP: u8 = 17;
+    for _ in 0..20 {
+        let ports_and_length = [1000_u16, 53, 8 + 5, 0].map(u16::to_be_bytes).concat();
+        let early = [&ports_and_length[..], b"early"].concat();
+        let early = Ip::new([10, 0, 0, 2], [192, 0, 2, 77], UDP).packet(&early);
+        let received = stream::iter([Bytes::from(early)]).chain(stream::pending());
+        let device = Messages::new(received, sink::drain(), 1500);
+        let stack = Netstack::builder(device).build().expect("a runtime");
+        let proxy = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let tunnel = Tun2Socks::new(Socks5::new(proxy.local_addr().expect("bound")));
+        let running = tokio::spawn(async move { tunnel.run(&stack).await });
+        let asked = timeout(Duration::from_secs(10), proxy.accept()).await;
+        asked.expect("not refused").expect("a descriptor");
+        running.abort();
+    }
 }

@@ -74,19 +74,28 @@ impl HttpProxy {
         });
         let request = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n{login}\r\n");
         stream.write_all(request.as_bytes()).await?;
-        // Byte by byte: what follows the header is the destination's.
-        let mut header = Vec::new();
-        while !header.ends_with(b"\r\n\r\n") {
-            if header.len() == LONGEST {
-                return Err(HttpError::Protocol);
+        loop {
+            let header = header(&mut stream).await?;
+            match status(&header).ok_or(HttpError::Protocol)? {
+                // Any number of interim answers may precede the final one (RFC 9110 §15.2).
+                100..200 => {}
+                200..300 => return Ok(stream),
+                refused => return Err(HttpError::Refused(refused)),
             }
-            header.push(stream.read_u8().await?);
-        }
-        match status(&header).ok_or(HttpError::Protocol)? {
-            200..300 => Ok(stream),
-            refused => Err(HttpError::Refused(refused)),
         }
     }
+}
+
+/// The header of an answer. Read byte by byte: what follows is the destination's.
+async fn header(stream: &mut TcpStream) -> Result<Vec<u8>, HttpError> {
+    let mut header = Vec::new();
+    while !header.ends_with(b"\r\n\r\n") {
+        if header.len() == LONGEST {
+            return Err(HttpError::Protocol);
+        }
+        header.push(stream.read_u8().await?);
+    }
+    Ok(header)
 }
 
 /// The status code in the header of an answer.
@@ -152,11 +161,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_destinations_bytes_follow_the_header_and_refusals_keep_their_meaning() {
-        let stream = connect("HTTP/1.1 200 Connected\r\nVia: x\r\n\r\ndata").await;
-        let mut data = String::new();
-        let mut stream = stream.expect("accepted");
-        stream.read_to_string(&mut data).await.expect("open");
-        assert_eq!(data, "data");
+        for answer in [
+            "HTTP/1.1 200 Connected\r\nVia: x\r\n\r\ndata",
+            "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\ndata",
+        ] {
+            let mut stream = connect(answer).await.expect("accepted");
+            let mut data = String::new();
+            stream.read_to_string(&mut data).await.expect("open");
+            assert_eq!(data, "data", "{answer}");
+        }
         for (answer, rejection) in [
             ("HTTP/1.1 403 No\r\n\r\n", Rejection::Prohibited),
             ("HTTP/1.0 504 Late\r\n\r\n", Rejection::HostUnreachable),

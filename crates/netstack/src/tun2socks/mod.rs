@@ -124,7 +124,12 @@ impl Association for SocksAssociation {
     async fn send(&self, to: SocketAddr, data: &[u8]) -> io::Result<()> {
         let mut message = Vec::with_capacity(data.len() + socks5::LONGEST_HEADER);
         socks5::wrap(&mut message, to, data);
-        self.relay.send(&message).await.map(drop)
+        match self.relay.send(&message).await {
+            // The relay is gone.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(error),
+            // A datagram that the kernel refuses is lost; with its header it may be too long.
+            _ => Ok(()),
+        }
     }
 
     async fn recv(&self, buffer: &mut [u8]) -> io::Result<(SocketAddr, Range<usize>)> {
@@ -142,5 +147,29 @@ impl Association for SocksAssociation {
                 return Ok((from, len - data.len()..len));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_datagram_too_long_for_the_relay_does_not_end_its_association() {
+        let bind = async || UdpSocket::bind("127.0.0.1:0").await.expect("a port");
+        let (relay, far) = (bind().await, bind().await);
+        let to_far = relay.connect(far.local_addr().expect("bound")).await;
+        to_far.expect("on this host");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let server = listener.as_ref().expect("a port").local_addr();
+        let control = TcpStream::connect(server.expect("bound")).await;
+        let control = control.expect("listening");
+        let association = SocksAssociation { control, relay };
+        let to = SocketAddr::from(([192, 0, 2, 1], 53));
+        for len in [65_507, 4] {
+            association.send(to, &vec![7; len]).await.expect("lasts");
+        }
+        let mut buffer = [0; 100];
+        assert_eq!(far.recv(&mut buffer).await.expect("open"), 10 + 4);
     }
 }

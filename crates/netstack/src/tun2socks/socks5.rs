@@ -127,16 +127,13 @@ impl Socks5 {
     /// [`Socks5Error`].
     pub async fn associate(&self) -> Result<(TcpStream, UdpSocket), Socks5Error> {
         let mut stream = self.greet().await?;
-        let any: IpAddr = match self.server {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let any = SocketAddr::new(any, 0);
-        let mut relay = request(&mut stream, ASSOCIATE, any).await?;
+        let mut relay = request(&mut stream, ASSOCIATE, any(self.server)).await?;
         if relay.ip().is_unspecified() {
             relay.set_ip(self.server.ip());
         }
-        let socket = UdpSocket::bind(any).await?;
+        // A server with one socket for both families may write IPv4 as IPv6.
+        relay.set_ip(relay.ip().to_canonical());
+        let socket = UdpSocket::bind(any(relay)).await?;
         socket.connect(relay).await?;
         Ok((stream, socket))
     }
@@ -172,6 +169,14 @@ impl Socks5 {
             }
         }
         Ok(stream)
+    }
+}
+
+/// Any address and port, of the family of `address`.
+fn any(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 
@@ -299,5 +304,27 @@ mod tests {
             message[2] = 1;
             assert_eq!(unwrap(&message), None, "a fragment");
         }
+    }
+
+    #[tokio::test]
+    async fn the_relay_may_be_named_in_another_family_than_the_server() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let proxy = Socks5::new(listener.local_addr().expect("bound"));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 13];
+                stream.write_all(&[VERSION, NO_LOGIN]).await.expect("open");
+                stream.read_exact(&mut request).await.expect("open");
+                let mut answer = vec![VERSION, 0, 0];
+                answer.push(IPV6);
+                answer.extend(Ipv4Addr::LOCALHOST.to_ipv6_mapped().octets());
+                answer.extend(1080_u16.to_be_bytes());
+                stream.write_all(&answer).await.expect("open");
+            }
+        });
+        let (_control, socket) = proxy.associate().await.expect("a relay");
+        let relay = socket.peer_addr().expect("connected");
+        assert_eq!(relay, (Ipv4Addr::LOCALHOST, 1080).into());
     }
 }
