@@ -53,6 +53,6 @@ pub use stack::Netstack;
 pub use start::Hold;
 pub use tautline_base::Bytes;
 pub use tautline_rt::{ListenAt, StackHandle, TcpListener, TcpRequest, TcpStream, UdpSocket};
-pub use tautline_stack::{Cidr, Limits, Rejection, TcpConfig, UdpConfig};
+pub use tautline_stack::{Cidr, Keepalive, Limits, Rejection, TcpConfig, UdpConfig};
 #[cfg(not(target_family = "wasm"))]
 pub use udp_sessions::{UdpSession, UdpSessions};

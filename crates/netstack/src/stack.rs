@@ -47,9 +47,15 @@ impl Netstack {
     /// # Errors
     /// There is one, or the stack has ended.
     pub async fn tcp_incoming(&self) -> io::Result<TcpIncoming> {
+        self.tcp_incoming_with(self.handle.config().tcp.clone())
+            .await
+    }
+
+    /// Like [`tcp_incoming`](Self::tcp_incoming), with parameters for its connections.
+    pub(crate) async fn tcp_incoming_with(&self, tcp: TcpConfig) -> io::Result<TcpIncoming> {
         let tcp = TcpConfig {
             deferred_accept: true,
-            ..self.handle.config().tcp.clone()
+            ..tcp
         };
         let at = ListenAt::every_port(Ipv6Addr::UNSPECIFIED);
         let listener = TcpListener::bind_with(&self.handle, at, tcp).await?;
@@ -105,16 +111,6 @@ impl Netstack {
     /// As [`UdpSocket::bind`].
     pub async fn bind_udp(&self, local: impl Into<SocketAddr>) -> io::Result<UdpSocket> {
         UdpSocket::bind(&self.handle, local).await
-    }
-
-    /// Like [`connect`](Self::connect), as a future that does not borrow the stack.
-    #[cfg(not(target_family = "wasm"))]
-    pub(crate) fn connecting(
-        &self,
-        remote: SocketAddr,
-    ) -> impl Future<Output = io::Result<TcpStream>> + Send + use<> {
-        let handle = self.handle.clone();
-        async move { TcpStream::connect(&handle, remote).await }
     }
 
     /// The handle for sockets with settings of their own, and for replacing the qdisc.

@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use tautline_netstack::device::{FrameSocket, FrameStream};
 use tautline_netstack::gateway::{Gateway, GatewayConfig, Subnet};
-use tautline_netstack::{Cidr, Netstack};
+use tautline_netstack::{Cidr, Keepalive, Netstack};
 use tautline_rt::UdpSocket;
+use tautline_testkit::frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixDatagram, UnixStream};
 use tokio::time::timeout;
@@ -531,6 +532,112 @@ fn child_runs_out_of_descriptors() {
         drop(files);
         within(incoming.next()).await.expect("forwarded");
     });
+}
+
+/// Nothing tells the gateway that a microVM was killed, and its server may have nothing to send.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_connections_of_a_guest_that_has_vanished_end() {
+    let mut config = loopback();
+    let keepalive = Keepalive {
+        idle: Duration::from_millis(200),
+        interval: Duration::from_millis(200),
+        probes: 2,
+    };
+    config.limits.keepalive = Some(keepalive);
+    let (_gateway, [first, second]) = network(config).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let at_gateway = SocketAddr::from(([10, 0, 2, 2], port));
+    let _alive = within(second.connect(at_gateway)).await.expect("forwarded");
+    let (mut lasting, _) = within(listener.accept()).await.expect("a descriptor");
+    let _killed = within(first.connect(at_gateway)).await.expect("forwarded");
+    let (mut ending, _) = within(listener.accept()).await.expect("a descriptor");
+    drop(first);
+    let ended = within(ending.read(&mut [0; 1])).await;
+    assert_eq!(ended.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+    let silent = timeout(Duration::from_millis(100), lasting.read(&mut [0; 1])).await;
+    assert!(silent.is_err(), "the other guest answers its probes");
+}
+
+/// The server's kernel sends each message at once; the relay does so, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_small_message_does_not_wait_for_an_acknowledgment() {
+    let (_gateway, [guest, _]) = network(loopback()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let mut client = within(guest.connect(SocketAddr::from(([10, 0, 2, 2], port)))).await;
+    let client = client.as_mut().expect("forwarded");
+    let (mut server, _) = within(listener.accept()).await.expect("a descriptor");
+    server.set_nodelay(true).expect("open");
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        let began = tokio::time::Instant::now();
+        for _ in 0..2 {
+            server.write_all(&[7; 10]).await.expect("open");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        within(client.read_exact(&mut [0; 20])).await.expect("open");
+        waits.push(began.elapsed());
+        client.write_all(&[7]).await.expect("open");
+        server.read_exact(&mut [0; 1]).await.expect("open");
+    }
+    waits.sort_unstable();
+    assert!(waits[4] < Duration::from_millis(30), "{waits:?}");
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    let started = Gateway::start(GatewayConfig::default(), |builder| builder);
+    assert!(started.is_err());
+}
+
+/// The stack keeps the hardware address of the first for a minute.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_in_the_place_of_another_is_reached_over_ipv6() {
+    let gateway = Gateway::start(loopback(), |builder| builder).expect("a runtime");
+    let gateway: &Gateway = Box::leak(Box::new(gateway));
+    tokio::spawn(gateway.run());
+    let port = server_at("[::1]:0", 1000).await;
+    let server = SocketAddr::from((Subnet::default().gateway_v6(), port));
+    for number in [9, 10] {
+        let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+        let attached = gateway.attach(0, FrameSocket::new(ours, MTU));
+        attached.expect("there is room");
+        let guest = Netstack::builder(FrameSocket::new(theirs, MTU))
+            .mac([2, 0, 0, 0, 0, number])
+            .address(Cidr::new(Subnet::default().sandbox_v6(0), 64))
+            .gateway(Subnet::ROUTER)
+            .build()
+            .expect("a runtime");
+        let whole = async {
+            let mut stream = guest.connect(server).await.expect("forwarded");
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).await.expect("whole");
+            all
+        };
+        assert!(within(whole).await == body(1000), "guest {number}");
+    }
+}
+
+/// Two stacks with one hardware address on one bridge would take each other's frames.
+#[tokio::test]
+async fn stacks_with_different_addresses_have_different_hardware_addresses() {
+    let asker = ([2, 0, 0, 0, 0, 9], Ipv4Addr::new(10, 0, 2, 99));
+    for number in [15, 16] {
+        let (near, far) = UnixDatagram::pair().expect("sockets");
+        let address = Ipv4Addr::new(10, 0, 2, number);
+        let stack = Netstack::builder(FrameSocket::new(far, MTU))
+            .address(Cidr::new(address, 24))
+            .build()
+            .expect("a runtime");
+        let _listening = stack.listen(80).await.expect("free");
+        let question = frame::arp(1, asker, ([0; 6], address));
+        let question = frame::ethernet([0xff; 6], asker.0, frame::ARP, &question);
+        near.send(&question).await.expect("room");
+        let mut answer = [0; MTU];
+        within(near.recv(&mut answer)).await.expect("open");
+        assert_eq!(answer[6..12], [2, 0, 10, 0, 2, number]);
+    }
 }
 
 /// On the socket of a sandbox anybody may send one.

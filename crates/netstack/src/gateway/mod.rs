@@ -23,8 +23,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tautline_rt::TcpStream;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
@@ -95,6 +97,8 @@ impl Gateway {
         config: GatewayConfig,
         configure: impl FnOnce(Builder<Switch>) -> Builder<Switch>,
     ) -> io::Result<Self> {
+        // The switch has a timer, which would panic.
+        Handle::try_current().map_err(io::Error::other)?;
         let (attach, attached) = unbounded_channel();
         let switch = Switch::new(&config, attached);
         let subnet = config.subnet;
@@ -153,15 +157,18 @@ impl Gateway {
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address.
     pub async fn forward(&self, listener: TcpListener, to: SocketAddr) -> io::Result<()> {
         self.require_sandbox(to)?;
+        let tcp = Arc::new(self.config.limits.tcp(&self.stack));
         loop {
             let Ok((mut outside, _)) = listener.accept().await else {
                 sleep(ACCEPT_AGAIN).await;
                 continue;
             };
-            let connecting = self.stack.connecting(to);
+            // The sandbox's own stack decides when its segments leave.
+            let _ = outside.set_nodelay(true);
+            let (stack, tcp) = (self.stack.handle().clone(), Arc::clone(&tcp));
             tokio::spawn(async move {
                 // A sandbox that refuses closes the outer connection.
-                let Ok(mut inside) = connecting.await else {
+                let Ok(mut inside) = TcpStream::connect_with(&stack, to, tcp).await else {
                     return;
                 };
                 if copy_bidirectional(&mut outside, &mut inside).await.is_err() {

@@ -141,9 +141,9 @@ impl Switch {
         } else {
             let sender = ends(frame).map(|(sender, _)| sender);
             let accepted = sender.is_some_and(|sender| self.port_of(sender) == Some(port));
-            if accepted && sender.is_some_and(|sender| sender.is_ipv6()) {
+            if accepted && let Some(IpAddr::V6(address)) = sender {
                 let mac = EthernetFrame::new_unchecked(frame).src_addr();
-                self.macs[port] = Some(mac).filter(EthernetAddress::is_unicast);
+                self.note((address, mac), port, context);
             }
             return accepted;
         };
@@ -165,6 +165,17 @@ impl Switch {
         } else if let Some(Some(device)) = self.ports.get_mut(port) {
             // The stack asks again if this does not get through.
             let _ = device.poll_send(context, &router::solicitation(address));
+        }
+    }
+
+    /// A packet of `host` came from `port`. The stack is told of a new hardware address: another guest may
+    /// have taken the place of one that it knows.
+    fn note(&mut self, host: router::Host, port: usize, context: &mut Context<'_>) {
+        let (_, mac) = host;
+        if mac.is_unicast() && self.macs[port] != Some(mac) {
+            self.macs[port] = Some(mac);
+            let stack = (self.subnet.gateway_v6(), EthernetAddress(MAC));
+            self.tell_stack(host, stack, context);
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_rt::TcpRequest;
-use tautline_stack::Rejection;
+use tautline_stack::{Keepalive, Rejection, TcpConfig};
 use tokio::io::{AsyncWriteExt, BufReader, copy_buf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -36,6 +36,23 @@ pub struct RelayLimits {
     /// Bytes of datagrams that wait for their association, at most; further ones are dropped. Default
     /// 4 MiB.
     pub udp_memory: usize,
+    /// Keepalive probes to silent clients, unless the stack's [`TcpConfig`] has others: a client that has
+    /// vanished, such as a killed microVM, holds no connection to its destination for ever. Default
+    /// Linux's, which begin after two hours.
+    pub keepalive: Option<Keepalive>,
+}
+
+impl RelayLimits {
+    /// Parameters of connections to clients: those of `stack`, with keepalive and without Nagle's algorithm.
+    /// The far end has decided when its segments leave; a second decision would add a round trip.
+    pub(crate) fn tcp(&self, stack: &Netstack) -> TcpConfig {
+        let tcp = stack.handle().config().tcp.clone();
+        TcpConfig {
+            keepalive: tcp.keepalive.or(self.keepalive),
+            nagle: false,
+            ..tcp
+        }
+    }
 }
 
 impl Default for RelayLimits {
@@ -45,6 +62,7 @@ impl Default for RelayLimits {
             udp_idle: Duration::from_secs(60),
             udp_senders: 1024,
             udp_memory: 4 << 20,
+            keepalive: Some(Keepalive::default()),
         }
     }
 }
@@ -117,7 +135,8 @@ pub(crate) async fn run<W: Upstream>(
     stack: &Netstack,
 ) -> io::Result<()> {
     let hold = stack.hold();
-    let (incoming, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
+    let incoming = stack.tcp_incoming_with(limits.tcp(stack)).await?;
+    let datagrams = stack.udp_incoming().await?;
     drop(hold);
     let upstream = Arc::new(upstream);
     let forwarding = forward(Arc::clone(&upstream), limits, Arc::new(datagrams));
