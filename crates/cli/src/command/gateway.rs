@@ -247,9 +247,9 @@ impl GatewayArgs {
         let failed = tokio::select! {
             failed = ended => failed,
             () = signal => None,
-            error = &mut running => {
-                let why = format!("{:?}", error.map(Result::err));
-                return Err(Failure::Device(why));
+            ended = &mut running => {
+                let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+                return ended.map_err(|why| Failure::Device(why.to_string()));
             }
         };
         eprint!("{}", gateway.stack().report().await?);

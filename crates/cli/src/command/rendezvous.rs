@@ -6,7 +6,7 @@
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
@@ -154,15 +154,26 @@ pub(super) fn mount_resolver(socket: &Path) {
 /// The name server at `chosen`; else the system's first.
 pub(super) fn resolver(chosen: Option<IpAddr>) -> Option<SocketAddr> {
     let text = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
-    let server = chosen.or_else(|| first_server(&text));
-    server.map(|ip| SocketAddr::new(ip, DOMAIN))
+    let chosen = chosen.map(|ip| SocketAddr::new(ip, DOMAIN));
+    chosen.or_else(|| first_server(&text))
 }
 
 /// The first name server in the text of `resolv.conf`.
-fn first_server(text: &str) -> Option<IpAddr> {
+fn first_server(text: &str) -> Option<SocketAddr> {
     text.lines()
         .filter_map(|line| line.trim().strip_prefix("nameserver"))
-        .find_map(|rest| rest.trim().parse().ok())
+        .find_map(|rest| server(rest.trim()))
+}
+
+/// A name server. A link-local address of IPv6, as home routers advertise, has a zone: `fe80::1%eth0`
+/// (RFC 4007 §11).
+fn server(text: &str) -> Option<SocketAddr> {
+    let Some((address, zone)) = text.split_once('%') else {
+        return Some(SocketAddr::new(text.parse().ok()?, DOMAIN));
+    };
+    let index = std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex"));
+    let index = index.as_deref().map_or(zone, str::trim).parse().ok()?;
+    Some(SocketAddrV6::new(address.parse().ok()?, DOMAIN, 0, index).into())
 }
 
 /// Receives the descriptor in the next message, if it has one.
@@ -193,8 +204,20 @@ mod tests {
 
     #[test]
     fn the_first_server_for_names_is_taken() {
-        let text = "# nameserver 192.0.2.9\nsearch nameserver\nnameserver fe80::1%eth0\n nameserver 192.0.2.1\n";
-        assert_eq!(first_server(text), Some([192, 0, 2, 1].into()));
+        let text = "# nameserver 192.0.2.9\nsearch nameserver\nnameserver fe80::1%none\n nameserver 192.0.2.1\n";
+        assert_eq!(first_server(text), Some(([192, 0, 2, 1], 53).into()));
         assert_eq!(first_server("options edns0"), None);
+    }
+
+    /// Behind many home routers it is the only one.
+    #[test]
+    fn a_link_local_server_for_names_keeps_its_zone() {
+        let index = std::fs::read_to_string("/sys/class/net/lo/ifindex");
+        let index: u32 = index.expect("Linux").trim().parse().expect("a number");
+        for (zone, index) in [("lo", index), ("7", 7)] {
+            let server = first_server(&format!("nameserver fe80::1%{zone}\n"));
+            let expected = SocketAddrV6::new("fe80::1".parse().expect("an address"), 53, 0, index);
+            assert_eq!(server, Some(expected.into()), "{zone}");
+        }
     }
 }
