@@ -570,7 +570,8 @@ async fn a_second_small_message_does_not_wait_for_an_acknowledgment() {
     let (mut server, _) = within(listener.accept()).await.expect("a descriptor");
     server.set_nodelay(true).expect("open");
     let mut waits = Vec::new();
-    for _ in 0..9 {
+    // At first a receiver acknowledges at once.
+    for _ in 0..40 {
         let began = tokio::time::Instant::now();
         for _ in 0..2 {
             server.write_all(&[7; 10]).await.expect("open");
@@ -581,8 +582,9 @@ async fn a_second_small_message_does_not_wait_for_an_acknowledgment() {
         client.write_all(&[7]).await.expect("open");
         server.read_exact(&mut [0; 1]).await.expect("open");
     }
-    waits.sort_unstable();
-    assert!(waits[4] < Duration::from_millis(30), "{waits:?}");
+    let late = &mut waits[31..];
+    late.sort_unstable();
+    assert!(late[4] < Duration::from_millis(30), "{waits:?}");
 }
 
 #[test]

@@ -45,7 +45,7 @@ use tautline_rt::TcpStream;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
 use crate::device::PacketIo;
-use crate::{Hold, Netstack, TcpIncoming, UdpIncoming};
+use crate::{Netstack, TcpIncoming, UdpIncoming};
 
 /// A packet.
 pub type AnyIpPktFrame = Vec<u8>;
@@ -161,10 +161,18 @@ impl StackBuilder {
         let (outgoing, to_send) = channel(self.datagrams);
         let runner = async move {
             let stack = Netstack::builder(device).build()?;
-            // Both before either opens its socket: the stack begins with the last.
-            let held = |is_enabled: bool| is_enabled.then(|| (&stack, stack.hold()));
-            let connections = serve_tcp(held(tcp), new);
-            let datagrams = serve_udp(held(udp), received, to_send);
+            let hold = stack.hold();
+            let connections = match tcp {
+                true => Some(stack.tcp_incoming().await?),
+                false => None,
+            };
+            let datagrams = match udp {
+                true => Some(stack.udp_incoming().await?),
+                false => None,
+            };
+            drop(hold);
+            let connections = serve_tcp(connections, new);
+            let datagrams = serve_udp(datagrams, received, to_send);
             tokio::try_join!(connections, datagrams).map(drop)
         };
         let stack = Stack {
@@ -182,14 +190,12 @@ impl StackBuilder {
 }
 
 async fn serve_tcp(
-    stack: Option<(&Netstack, Hold)>,
+    incoming: Option<TcpIncoming>,
     new: Sender<(TcpStream, SocketAddr, SocketAddr)>,
 ) -> io::Result<()> {
-    let Some((stack, hold)) = stack else {
+    let Some(incoming) = incoming else {
         return Ok(());
     };
-    let incoming: TcpIncoming = stack.tcp_incoming().await?;
-    drop(hold);
     loop {
         let (request, new) = (incoming.next().await?, new.clone());
         tokio::spawn(async move {
@@ -203,15 +209,13 @@ async fn serve_tcp(
 }
 
 async fn serve_udp(
-    stack: Option<(&Netstack, Hold)>,
+    incoming: Option<UdpIncoming>,
     received: Sender<UdpMsg>,
     mut to_send: Receiver<UdpMsg>,
 ) -> io::Result<()> {
-    let Some((stack, hold)) = stack else {
+    let Some(incoming) = incoming else {
         return Ok(());
     };
-    let incoming: UdpIncoming = stack.udp_incoming().await?;
-    drop(hold);
     let mut buffer = vec![0; LONGEST];
     loop {
         tokio::select! {
