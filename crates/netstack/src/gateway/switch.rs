@@ -168,7 +168,7 @@ impl Switch {
         }
     }
 
-    /// A packet of `host` came from `port`. The stack is told of a new hardware address: another guest may
+    /// A packet of `host` came from `port`. A new hardware address is reported to the stack: another guest may
     /// have taken the place of one that it knows.
     fn note(&mut self, host: router::Host, port: usize, context: &mut Context<'_>) {
         let (_, mac) = host;

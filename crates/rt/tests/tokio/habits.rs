@@ -364,7 +364,7 @@ fn a_connection_that_is_over_cannot_be_changed_or_asked() {
     });
 }
 
-/// A read that returns data has not told of the failure behind it.
+/// A read that returns data does not report the failure behind it.
 #[test]
 fn a_vectored_read_of_the_last_data_leaves_the_failure_to_the_next_call() {
     World::new().run(async |world| {
