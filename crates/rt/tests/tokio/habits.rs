@@ -400,9 +400,9 @@ fn data_for_a_peer_that_has_closed_breaks_the_pipe() {
         let ended = server.read(&mut [0]).expect("the end");
         server.write_all(b"unwanted").expect("not known yet");
         let error = loop {
-            match server.write(b"more") {
+            match server.write_all(b"more") {
                 Err(error) => break error.kind(),
-                Ok(_) => std::thread::yield_now(),
+                Ok(()) => std::thread::yield_now(),
             }
         };
         (ended, error, server.read(&mut [0]).expect("the end"))
