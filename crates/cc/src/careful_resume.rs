@@ -137,7 +137,7 @@ impl CarefulResume {
         }
     }
 
-    /// The window of the controller below becomes `cwnd`.
+    /// The window of the controller below becomes `cwnd`, before it learns of an acknowledgment.
     fn set_window(&mut self, cwnd: Bytes, ssthresh: Bytes) {
         let before = self.inner.verdict();
         self.inner.adopt(&Verdict {
@@ -204,7 +204,6 @@ impl Controller for CarefulResume {
             } => {
                 let of_jump = ack.now < drained;
                 let pipe = pipe + if of_jump { ack.acked } else { Bytes::ZERO };
-                self.inner.on_ack(&Self::without_growth(ack));
                 // Not in the middle of a recovery, which the transport then would have to take over.
                 if ack.delivered >= last && ack.state == CongestionState::Open {
                     self.set_window(cwnd, (pipe * self.beta / 10).max(cwnd));
@@ -217,6 +216,7 @@ impl Controller for CarefulResume {
                         cwnd,
                     };
                 }
+                self.inner.on_ack(&Self::without_growth(ack));
             }
         }
     }

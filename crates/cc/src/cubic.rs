@@ -6,7 +6,7 @@
 //! | §4.3 Reno-friendly region | `Epoch::advance_reno` |
 //! | §4.4, §4.5 concave and convex region | `CubicLaw::avoid` |
 //! | §4.6 multiplicative decrease, §4.7 fast convergence | `CubicLaw::reduce` |
-//! | §4.8 timeout | `CubicLaw::reduce` with [`Signal::Timeout`] |
+//! | §4.8 timeout | `CubicLaw::reduce`, `CubicLaw::on_timeout` |
 //! | §4.9 spurious congestion events | `CubicLaw::undo` |
 //! | §4.10 slow start | [`SlowStart`] |
 //! | §5.8 sudden idleness | `Epoch` counts time only while the window limits the sender |
@@ -24,7 +24,7 @@ use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
 use crate::slow_start::{SlowStart, Step};
 use crate::window::Window;
-use crate::window_controller::{WindowController, WindowLaw};
+use crate::window_controller::{CongestionWindow, WindowController, WindowLaw};
 
 /// CUBIC for one connection, with the slow start `S`.
 ///
@@ -129,7 +129,6 @@ impl<S: SlowStart> CubicLaw<S> {
         }
     }
 
-    /// Congestion avoidance: follows the curve one round trip ahead, or Reno where Reno is ahead.
     /// Congestion avoidance begins from `window`.
     fn leave_slow_start(&mut self, window: Bytes) {
         self.slow_start = None;
@@ -138,6 +137,7 @@ impl<S: SlowStart> CubicLaw<S> {
         self.prior = self.segments();
     }
 
+    /// Congestion avoidance: follows the curve one round trip ahead, or Reno where Reno is ahead.
     fn avoid(&mut self, ack: &Ack, acked: Bytes) {
         let cwnd = self.segments();
         let mut epoch = match self.epoch {
@@ -193,6 +193,11 @@ impl<S: SlowStart> CubicLaw<S> {
             .grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
 
+    /// Plateau and epoch belong to a window that is gone.
+    fn clear_curve(&mut self) {
+        (self.plateau, self.epoch, self.credit) = (None, None, 0);
+    }
+
     /// The window in segments.
     fn segments(&self) -> f64 {
         self.window.cwnd.get() as f64 / self.window.mss.get() as f64
@@ -221,13 +226,12 @@ impl<S: SlowStart> WindowLaw for CubicLaw<S> {
 
     fn reduce(&mut self, signal: Signal) {
         let cwnd = self.segments();
-        self.plateau = match (signal, self.plateau) {
-            (Signal::Timeout, _) => None,
+        self.plateau = Some(match self.plateau {
             // Fast convergence: a window that stays below its last plateau makes room for newer
             // flows.
-            (_, Some(plateau)) if cwnd < plateau => Some(cwnd * (1.0 + BETA) / 2.0),
-            _ => Some(cwnd),
-        };
+            Some(plateau) if cwnd < plateau => cwnd * (1.0 + BETA) / 2.0,
+            _ => cwnd,
+        });
         // RFC 8511 is for congestion avoidance: an overshoot of slow start is cut in full.
         let beta = if self.abe && signal == Signal::Ce && !self.window.in_slow_start() {
             BETA_ECN
@@ -242,6 +246,17 @@ impl<S: SlowStart> WindowLaw for CubicLaw<S> {
         // One segment after a mark, two after a loss (§4.6).
         self.window
             .cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
+    }
+
+    /// The next epoch begins on its plateau, also after a timeout in the middle of a recovery, which
+    /// cuts no second time.
+    fn on_timeout(&mut self) {
+        self.clear_curve();
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.window.adopt(before);
+        self.clear_curve();
     }
 
     fn undo(&mut self, before: Self) {

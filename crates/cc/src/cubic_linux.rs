@@ -20,7 +20,7 @@ use crate::episode::Episode;
 use crate::hystart_classic::Hystart;
 use crate::packets::PacketWindow;
 use crate::slow_start::{SlowStart, Step};
-use crate::window_controller::{WindowController, WindowLaw};
+use crate::window_controller::{CongestionWindow, WindowController, WindowLaw};
 
 mod growth;
 
@@ -109,6 +109,11 @@ impl WindowLaw for CubicLinuxLaw {
     fn on_timeout(&mut self) {
         self.growth = Growth::new(self.config.tick);
         self.hystart = Some(Hystart::new(&self.config));
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.window.adopt(before);
+        self.growth.clear_curve();
     }
 
     fn undo(&mut self, before: Self) {

@@ -67,6 +67,11 @@ pub(crate) trait WindowLaw: Clone + Send {
     /// Clears what a retransmission timeout makes obsolete.
     fn on_timeout(&mut self) {}
 
+    /// Takes over another controller's window and threshold.
+    fn adopt(&mut self, before: &Verdict) {
+        self.window_mut().adopt(before);
+    }
+
     /// Reverts the last reduction; `before` is the state that it changed.
     fn undo(&mut self, before: Self);
 
@@ -199,7 +204,7 @@ impl<L: WindowLaw> Controller for WindowController<L> {
     }
 
     fn adopt(&mut self, before: &Verdict) {
-        self.law.window_mut().adopt(before);
+        self.law.adopt(before);
     }
 
     fn verdict(&self) -> Verdict {

@@ -5,14 +5,18 @@ const MSS: Bytes = Bytes::new(1000);
 const RTT: Duration = Duration::from_millis(100);
 
 /// Resumes a path of 400 segments and 100 ms, from an initial window of ten.
-fn resumed() -> Box<dyn Controller> {
+fn resumed_by(algorithm: Algorithm) -> Box<dyn Controller> {
     let config = Config::new(MSS);
     let saved = SavedPath::new(MSS * 400, RTT, config.initial_window);
     assert!(saved.is_some());
-    Algorithm::Reno.build(&Config {
+    algorithm.build(&Config {
         resume: saved,
         ..config
     })
+}
+
+fn resumed() -> Box<dyn Controller> {
+    resumed_by(Algorithm::Reno)
 }
 
 /// An acknowledgment at `ms` of `acked` segments, the last of `delivered`, that leaves `in_flight`.
@@ -36,7 +40,11 @@ fn congestion(signal: Signal, in_flight: u64) -> Congestion {
 
 /// After the initial window: its first half was acknowledged and replaced.
 fn jumped() -> Box<dyn Controller> {
-    let mut resume = resumed();
+    jumped_by(Algorithm::Reno)
+}
+
+fn jumped_by(algorithm: Algorithm) -> Box<dyn Controller> {
+    let mut resume = resumed_by(algorithm);
     resume.on_ack(&ack(100, 5, 5, 5));
     assert_eq!(resume.model().state, "reconnaissance");
     resume.on_ack(&ack(110, 5, 10, 10));
@@ -160,6 +168,71 @@ fn congestion_of_the_jump_leaves_half_of_what_arrived() {
         assert_eq!(resume.model().state, "");
         assert_eq!((verdict.cwnd, verdict.ssthresh), (MSS * 20, MSS * 50));
         assert_eq!(resume.recovery(), Recovery::Prr);
+    }
+}
+
+/// Sends one window from `now`, acknowledged over the following round trip; the window in segments.
+fn round(resume: &mut dyn Controller, now: &mut Instant, delivered: &mut u64) -> f64 {
+    let sent = resume.verdict().cwnd.get() / MSS.get();
+    for _ in 0..sent {
+        *now += RTT / u32::try_from(sent).expect("small");
+        *delivered += 1;
+        let now = *now;
+        resume.on_ack(&Ack {
+            now,
+            next_departure: now,
+            ..ack(0, 1, *delivered, sent - 1)
+        });
+    }
+    resume.verdict().cwnd.get() as f64 / MSS.get() as f64
+}
+
+/// RFC 9959: congestion avoidance follows a retreat. CUBIC's curve of before the retreat would lead
+/// back to the window of the jump at half a window per round trip, or would have to climb from the
+/// window before the jump first.
+#[test]
+fn after_a_retreat_cubic_avoids_congestion_from_the_window_that_is_left() {
+    let cubics = [
+        Algorithm::Cubic,
+        Algorithm::CubicSearch,
+        Algorithm::CubicLinux,
+    ];
+    for (algorithm, validating) in cubics.into_iter().flat_map(|a| [(a, false), (a, true)]) {
+        let mut resume = jumped_by(algorithm);
+        let mut delivered = 10;
+        if validating {
+            delivered = 30;
+            resume.on_ack(&ack(130, 20, delivered, 180));
+            assert_eq!(resume.model().state, "validating");
+        }
+        resume.on_congestion(&congestion(Signal::Loss, 100));
+        delivered += 60;
+        resume.on_ack(&Ack {
+            state: CongestionState::Recovery,
+            ..ack(1050, 60, delivered, 40)
+        });
+        delivered += 40;
+        resume.on_ack(&ack(1100, 40, delivered, 10));
+        assert_eq!(resume.model().state, "slow-start");
+        let ssthresh = resume.verdict().ssthresh.get() as f64 / MSS.get() as f64;
+        let mut now = Instant::from_millis(1100);
+        while round(&mut *resume, &mut now, &mut delivered) < ssthresh {}
+        let begins = resume.verdict().cwnd.get() as f64 / MSS.get() as f64;
+        for _ in 0..9 {
+            round(&mut *resume, &mut now, &mut delivered);
+        }
+        let ends = round(&mut *resume, &mut now, &mut delivered);
+        // By the estimate of Reno five to ten segments; Linux's CUBIC without a plateau grows by a
+        // twentieth.
+        let most = if algorithm == Algorithm::CubicLinux {
+            1.05_f64.powi(10) * 1.02
+        } else {
+            1.2
+        };
+        assert!(
+            ends - begins > 4.0 && ends / begins < most,
+            "{algorithm}, validating {validating}: {ssthresh}, {begins} → {ends}"
+        );
     }
 }
 

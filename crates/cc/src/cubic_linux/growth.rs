@@ -178,6 +178,11 @@ impl Growth {
         cwnd * BETA / BETA_SCALE
     }
 
+    /// Plateau and epoch belong to a window that is gone.
+    pub(super) fn clear_curve(&mut self) {
+        (self.last_max, self.epoch, self.answer) = (None, None, None);
+    }
+
     /// Excludes a pause of length `pause` until `now` from the age of the epoch.
     pub(super) fn pause(&mut self, pause: Duration, now: Instant) {
         let (ticks, now) = (self.ticks_in(pause), self.ticks(now));

@@ -187,6 +187,19 @@ fn after_a_timeout_the_curve_starts_on_its_plateau() {
     );
 }
 
+/// RFC 9438 §4.8: also a timeout in the middle of a recovery, which does not cut once more.
+#[test]
+fn a_timeout_while_a_loss_is_repaired_ends_the_curve() {
+    let mut flow = cut_to_70(100 * MS);
+    flow.signal(Signal::Timeout);
+    assert_eq!(flow.controller.verdict().ssthresh, MSS * 70);
+    while segments(&flow.controller) < 70.0 {
+        flow.round();
+    }
+    let model = flow.controller.model();
+    assert_eq!((model.plateau, model.k), (Some(70.0), Some(Duration::ZERO)));
+}
+
 #[test]
 fn an_undo_restores_everything() {
     let mut disturbed = cut_to_70(100 * MS);
