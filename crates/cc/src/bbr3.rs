@@ -41,7 +41,7 @@ use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 use crate::controller::{
     Ack, Congestion, CongestionState, Controller, Idle, Loss, Model, Recovery, Signal, Verdict,
 };
-use crate::pacing::NOMINAL_RTT;
+use crate::pacing::{NOMINAL_RTT, SLOWEST};
 use crate::rounds::Rounds;
 use crate::windowed_max::WindowedMax;
 use aggregation::Aggregation;
@@ -295,8 +295,10 @@ impl Controller for Bbr3 {
         }
     }
 
+    /// Keeps the window, and the rate until a round trip is measured; begins with Startup.
     fn adopt(&mut self, before: &Verdict) {
         self.set_cwnd_within(before.cwnd);
+        self.pacing_rate = before.pacing_rate.max(SLOWEST);
     }
 
     fn model(&self) -> Model {

@@ -32,6 +32,16 @@ pub struct PacingRatios {
     pub avoidance: u32,
 }
 
+impl PacingRatios {
+    fn percent(self, cwnd: Bytes, ssthresh: Bytes) -> u32 {
+        if cwnd < ssthresh / 2 {
+            self.slow_start
+        } else {
+            self.avoidance
+        }
+    }
+}
+
 impl Default for PacingRatios {
     fn default() -> Self {
         Self {
@@ -50,16 +60,11 @@ pub fn window_rate(
     srtt: Duration,
     ratios: PacingRatios,
 ) -> Rate {
-    let percent = if cwnd < ssthresh / 2 {
-        ratios.slow_start
-    } else {
-        ratios.avoidance
-    };
     let rate = Rate::from_amount(cwnd.max(in_flight), srtt);
     if rate == Rate::MAX {
         rate
     } else {
-        rate.percent(percent).max(SLOWEST)
+        rate.percent(ratios.percent(cwnd, ssthresh)).max(SLOWEST)
     }
 }
 
@@ -94,7 +99,14 @@ impl WindowPacing {
         }
     }
 
-    /// Smoothed RTT; [`NOMINAL_RTT`] before the first sample.
+    /// Until the next acknowledgment tells the round trip, assumes the one over which this window
+    /// leaves at the rate of `before`. Over [`NOMINAL_RTT`] a window taken over would be a burst.
+    pub(crate) fn adopt(&mut self, before: &Verdict, (cwnd, ssthresh): (Bytes, Bytes)) {
+        let percent = self.ratios.percent(cwnd, ssthresh);
+        self.srtt = cwnd * percent.into() / 100 / before.pacing_rate.max(SLOWEST);
+    }
+
+    /// Smoothed RTT; an assumption before the first sample.
     pub(crate) fn srtt(&self) -> Duration {
         self.srtt
     }

@@ -205,6 +205,7 @@ impl<L: WindowLaw> Controller for WindowController<L> {
 
     fn adopt(&mut self, before: &Verdict) {
         self.law.adopt(before);
+        self.pacing.adopt(before, self.law.window().in_bytes());
     }
 
     fn verdict(&self) -> Verdict {

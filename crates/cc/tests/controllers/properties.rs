@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
     Ack, Algorithm, Config, Congestion, CongestionState, Controller, Idle, Loss, NewestDelivered,
-    RateSample, Sampler, Signal,
+    RateSample, Sampler, Signal, Verdict,
 };
 
 /// The rate sample of an acknowledgment, as absurd as the rest.
@@ -188,6 +188,49 @@ fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> O
         }
     }
     None
+}
+
+/// Linux keeps `sk_pacing_rate` when `TCP_CONGESTION` changes. A window paced over an assumed round
+/// trip would leave as a burst.
+#[test]
+fn a_controller_that_takes_over_keeps_window_and_rate() {
+    let rates = [
+        Rate::bytes_per_sec(1),
+        Rate::kbit(1),
+        Rate::mbit(50),
+        Rate::gbit(400),
+    ];
+    for (algorithm, ssthresh) in Algorithm::ALL
+        .into_iter()
+        .flat_map(|algorithm| [MSS * 200, Bytes::MAX].map(|ssthresh| (algorithm, ssthresh)))
+    {
+        for pacing_rate in rates {
+            let before = Verdict {
+                cwnd: MSS * 300,
+                ssthresh,
+                pacing_rate,
+                burst: MSS * 6,
+            };
+            let mut controller = algorithm.build(&Config::new(MSS));
+            controller.adopt(&before);
+            let after = controller.verdict();
+            assert_eq!(after.cwnd, before.cwnd, "{algorithm}");
+            let (was, is) = (
+                pacing_rate.as_bytes_per_sec(),
+                after.pacing_rate.as_bytes_per_sec(),
+            );
+            assert!(
+                was.abs_diff(is) <= 1 + was / 1000,
+                "{algorithm}: {was} → {is}"
+            );
+            controller.on_ack(&crate::support::ack(
+                Instant::from_secs(1),
+                Duration::from_millis(40),
+            ));
+            let measured = controller.verdict().pacing_rate;
+            assert!(measured > Rate::mbit(1), "{algorithm}: {measured}");
+        }
+    }
 }
 
 fn algorithm() -> impl Strategy<Value = Algorithm> {
