@@ -258,7 +258,12 @@ impl Controller for Bbr3 {
             self.undo.recovering = true;
         }
         match congestion.signal {
-            Signal::Timeout => self.set_cwnd_within(congestion.in_flight + self.mss),
+            Signal::Timeout => {
+                // DIVERGES: the draft only cuts the window. As in Linux (`bbr_set_state` in Google's
+                // branch v3), the pipe is empty and any delivery rate counts as growth.
+                self.full_pipe.restart(Rate::ZERO);
+                self.set_cwnd_within(congestion.in_flight + self.mss);
+            }
             Signal::Ce => self.handle_mark(congestion),
             Signal::Loss | Signal::LocalDrop => {}
         }

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::bbr3::Config as Params;
-use tautline_cc::{Ack, Bbr3, Config, Congestion, CongestionState, Controller, Loss, Signal};
+use tautline_cc::{
+    Ack, Bbr3, Config, Congestion, CongestionState, Controller, Loss, RateSample, Signal,
+};
 
 use crate::bottleneck::Path;
 use crate::support::{MSS, ack, signal};
@@ -428,6 +430,38 @@ fn a19_a_spurious_timeout_is_undone() {
         ),
         (None, None)
     );
+}
+
+#[test]
+fn a_timeout_in_startup_begins_the_search_for_a_plateau_again() {
+    let mut bbr = bbr();
+    let mut delivered = Bytes::ZERO;
+    let mut rounds = |bbr: &mut Bbr3, mbits: &[u64]| {
+        for mbit in mbits {
+            let (prior, rate) = (delivered, Rate::mbit(*mbit));
+            delivered += rate * RTT;
+            let sample = RateSample {
+                delivered: rate * RTT,
+                interval: RTT,
+                rate,
+                app_limited: false,
+                prior_delivered: prior,
+                sent_in_flight: rate * RTT,
+                lost: Bytes::ZERO,
+            };
+            bbr.on_ack(&Ack {
+                delivered,
+                rate: Some(sample),
+                ..ack(Instant::from_secs(1), RTT)
+            });
+        }
+    };
+    rounds(&mut bbr, &[10, 20, 40]);
+    bbr.on_congestion(&signal(Instant::from_secs(1), Signal::Timeout));
+    rounds(&mut bbr, &[1, 2, 4, 8]);
+    assert!(!bbr.full_bw_reached());
+    rounds(&mut bbr, &[8, 8, 8]);
+    assert!(bbr.full_bw_reached());
 }
 
 #[test]
