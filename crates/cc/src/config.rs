@@ -14,7 +14,8 @@ pub struct Config {
     /// byte. Fixed for the controller.
     pub mss: Bytes,
     /// Window of a new connection, and the window to restart from after idling. Ten segments (RFC
-    /// 6928 §2).
+    /// 6928 §2), of any size, as in Linux: RFC 6928 and RFC 9002 §7.2 allow segments above 1500
+    /// bytes fewer.
     pub initial_window: Bytes,
     /// Pacing gains. 200 % and 120 % (Linux `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
     pub pacing: PacingRatios,

@@ -4,6 +4,9 @@
 //! into *conservative slow start* (CSS): a quarter of the growth for at most five rounds. If the
 //! RTT falls back below the level that started CSS, the rise was jitter, and slow start resumes. `L`
 //! is infinite, as §4.3 allows for paced senders.
+//!
+//! DIVERGES: `L` is infinite without pacing, too, where §4.3 recommends 8. A receiver that merges
+//! segments acknowledges dozens at once; Linux has no such limit either.
 
 use core::time::Duration;
 

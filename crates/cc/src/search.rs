@@ -11,6 +11,8 @@
 //! the last initial round trip.
 //!
 //! DIVERGES: the draft drains the window gradually; here nothing is sent until the surplus has left.
+//! The draft keeps 15 bins beyond the window and decides nothing once the round trip has grown to
+//! more than five initial ones; here 35, for twelve.
 
 use alloc::boxed::Box;
 use core::time::Duration;
