@@ -38,7 +38,7 @@ use crate::sampler::RateSample;
 /// | OnPacketsLost | [`Sampler::on_lost`](crate::Sampler::on_lost) and `on_lost` per packet; `on_congestion` with [`Signal::Loss`] if the packet was sent after the last `on_congestion` |
 /// | more CE marks (§7.1) | `on_congestion` with [`Signal::Ce`], by the same rule; [`Ack::marked`] |
 /// | probe timeout | nothing |
-/// | persistent congestion (§7.6) | `on_congestion` with [`Signal::Timeout`] |
+/// | persistent congestion (§7.6) | `on_congestion` with [`Signal::Timeout`] and nothing in flight: the smallest window, whatever was sent since |
 /// | a larger datagram size is found | a new controller with that `mss`, which [`adopt`](Self::adopt)s the verdict of the old one |
 ///
 /// The window of the verdict is reduced at once, so a transport without PRR need not know

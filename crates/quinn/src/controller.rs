@@ -178,10 +178,11 @@ impl Adapter {
         self.idle_since = (in_flight == Bytes::ZERO).then_some(now);
     }
 
-    /// The round trip of a batch, if it acknowledges something later than ever before (RFC 9002
-    /// §5.1).
+    /// The round trip of a batch, unless something sent later was acknowledged before (RFC 9002
+    /// §5.1). quinn sends ten datagrams and more at one instant; each acknowledgment of such a burst
+    /// is a sample.
     fn measure(&mut self, batch: &Batch, now: Instant) -> Option<Duration> {
-        if batch.newest_sent <= self.newest_acked {
+        if batch.newest_sent < self.newest_acked {
             return None;
         }
         self.newest_acked = batch.newest_sent;
@@ -272,10 +273,17 @@ impl QuicController for Adapter {
             return;
         }
         self.recovery = Some(Recovery { began: now, phase });
+        // Persistent congestion leaves the smallest window (RFC 9002 §7.6.2), although more may have
+        // been sent since: probe timeouts do not shrink the window.
+        let in_flight = if persistent {
+            Bytes::ZERO
+        } else {
+            self.in_flight
+        };
         let congestion = Congestion {
             now,
             signal,
-            in_flight: self.in_flight,
+            in_flight,
         };
         self.update(|controller| controller.on_congestion(&congestion));
     }

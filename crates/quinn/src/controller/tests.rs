@@ -145,6 +145,44 @@ fn persistent_congestion_leaves_two_packets_even_in_the_round_of_a_loss() {
     );
 }
 
+/// RFC 9002 §7.6.2.
+#[test]
+fn persistent_congestion_leaves_two_packets_whatever_was_sent_since() {
+    for algorithm in ALGORITHMS {
+        let mut path = Path::new(algorithm);
+        path.send(1, 10);
+        path.send(500, 40);
+        path.lose(600, 1, 10, true);
+        assert_eq!(path.adapter.window(), 2 * MTU, "{algorithm}");
+    }
+}
+
+/// quinn sends a burst at one instant, and the peer acknowledges it piece by piece: eight samples in
+/// which the round trip grows by half make HyStart++ careful.
+#[test]
+fn every_acknowledgment_of_a_burst_is_a_sample_of_the_round_trip() {
+    let mut path = Path::new(Algorithm::Cubic);
+    for (sent, acked, packets) in [(1, 21, 10), (22, 52, 8)] {
+        path.send(sent, packets);
+        for _ in 0..packets {
+            path.ack(acked, sent, 1, false);
+        }
+    }
+    let model = path.adapter.controller.get_mut().unwrap().model();
+    assert_eq!(model.state, "conservative-slow-start");
+}
+
+#[test]
+fn an_acknowledgment_of_something_older_is_no_sample() {
+    let mut path = Path::new(Algorithm::Bbr);
+    path.send(1, 2);
+    path.send(10, 1);
+    path.ack(30, 10, 1, false);
+    path.ack(90, 1, 1, false);
+    assert_eq!(path.adapter.srtt, Duration::from_millis(20));
+    assert_eq!(path.adapter.min_rtt, Some(Duration::from_millis(20)));
+}
+
 #[test]
 fn a_copy_for_another_path_goes_on_from_the_window() {
     for algorithm in ALGORITHMS {
