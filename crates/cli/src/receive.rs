@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use tautline_base::{Device, Instant, Packet, SocketId};
-use tautline_bql::Limit;
-use tautline_qdisc::{Qdisc, Stats};
+use tautline_base::{Frame, Instant, SocketId};
 use tautline_rt::{Application, Next};
-use tautline_stack::{CloseReason, Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{CloseReason, Event, Recv, SocketError, TcpConfig, TcpInfo};
 
 use crate::failure::Failure;
 use crate::report::Reporter;
+use crate::session::{Outcome, SessionHost};
 use crate::sink::Sink;
 
 /// The receiving application.
@@ -19,13 +18,27 @@ pub struct Receiving {
     listener: SocketId,
     sink: Sink,
     json: bool,
-    /// Longest silence of the peer.
     patience: Duration,
     block: Vec<u8>,
     /// Bytes of the block that are filled.
     filled: usize,
     received: u64,
     stage: Stage,
+}
+
+/// A transfer to be received.
+#[derive(Debug)]
+pub struct ReceiveConfig {
+    /// Port to listen on.
+    pub port: u16,
+    /// The connection.
+    pub tcp: TcpConfig,
+    /// Takes the data.
+    pub sink: Sink,
+    /// One JSON object per line instead of text.
+    pub json: bool,
+    /// The transfer fails when the peer has been silent for this long.
+    pub patience: Duration,
 }
 
 #[derive(Debug)]
@@ -60,31 +73,27 @@ enum Stage {
 const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Receiving {
-    /// Listens on `port`.
+    /// Listens.
     ///
     /// # Errors
     /// If the listener cannot be opened.
-    pub fn start<Q, D, T, L>(
-        host: &mut Host<Q, D, T, L>,
-        port: u16,
-        config: TcpConfig,
-        (mut sink, json): (Sink, bool),
-        patience: Duration,
-    ) -> Result<Self, Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        let listener = host.listen(port, config)?;
-        let block = sink.empty_block();
+    pub fn start<F: Frame>(
+        host: &mut SessionHost<F>,
+        config: ReceiveConfig,
+    ) -> Result<Self, Failure> {
+        let ReceiveConfig {
+            port,
+            tcp,
+            mut sink,
+            json,
+            patience,
+        } = config;
         Ok(Self {
-            listener,
+            listener: host.listen(port, tcp)?,
+            block: sink.empty_block(),
             sink,
             json,
             patience,
-            block,
             filled: 0,
             received: 0,
             stage: Stage::Listening,
@@ -101,13 +110,19 @@ impl Receiving {
         }
     }
 
-    /// How it ended: bytes, time, the connection, the digest.
+    /// The counters of the whole transfer.
     ///
     /// # Errors
-    /// If the transfer did not complete, or the output cannot be written.
-    pub fn finish(self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
+    /// If it did not complete, or the output cannot be written.
+    pub fn finish(self) -> Result<Outcome, Failure> {
         match self.stage {
-            Stage::Done(info, time) => Ok((self.received, time, *info, self.sink.finish()?)),
+            Stage::Done(info, time) => Ok(Outcome {
+                role: "receiver",
+                bytes: self.received,
+                time,
+                info: *info,
+                sha256: self.sink.finish()?,
+            }),
             Stage::Failed(failure) => Err(failure),
             Stage::Listening
             | Stage::Open { .. }
@@ -116,18 +131,12 @@ impl Receiving {
         }
     }
 
-    fn react<Q, D, T, L>(
+    fn react<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         event: Event,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         match event {
             Event::Accepted { socket, .. } if matches!(self.stage, Stage::Listening) => {
                 host.close(self.listener, now);
@@ -157,17 +166,11 @@ impl Receiving {
         }
     }
 
-    fn read<Q, D, T, L>(
+    fn read<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         let Stage::Open {
             socket,
             ref mut reporter,
@@ -213,17 +216,11 @@ impl Receiving {
 
     /// Stores a block, and confirms after the last. Between two blocks the host runs and answers
     /// the sender's keepalive probes.
-    fn store<Q, D, T, L>(
+    fn store<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         let Stage::Storing { socket, info, time } = &self.stage else {
             return Ok(());
         };
@@ -240,18 +237,8 @@ impl Receiving {
         Ok(())
     }
 
-    fn fail<Q, D, T, L>(
-        &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
-        socket: Option<SocketId>,
-        failure: Failure,
-    ) where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        if let Some(socket) = socket {
+    fn fail<F: Frame>(&mut self, host: &mut SessionHost<F>, failure: Failure) {
+        if let Some(socket) = self.socket() {
             // Fails if the connection is closed already.
             let _ = host.abort(socket);
         }
@@ -271,23 +258,16 @@ impl Receiving {
     }
 }
 
-impl<Q, D, T, L> Application<Host<Stats<Q>, D, T, L>> for Receiving
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-{
-    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
-        let socket = self.socket();
+impl<F: Frame> Application<SessionHost<F>> for Receiving {
+    fn on_event(&mut self, host: &mut SessionHost<F>, event: Event, now: Instant) {
         if let Err(failure) = self.react(host, event, now) {
-            self.fail(host, socket, failure);
+            self.fail(host, failure);
         }
     }
 
-    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
         if let Err(failure) = self.store(host, now) {
-            self.fail(host, self.socket(), failure);
+            self.fail(host, failure);
         }
         match &mut self.stage {
             Stage::Listening => Next::Event,
@@ -301,8 +281,7 @@ where
                     reporter.line(host, *socket, |info| info.bytes_received, now);
                 }
                 if now - *heard >= self.patience {
-                    let _ = host.abort(*socket);
-                    self.stage = Stage::Failed(Failure::Silent(self.patience));
+                    self.fail(host, Failure::Silent(self.patience));
                     return Next::Done;
                 }
                 Next::At(reporter.due().min(*heard + self.patience))

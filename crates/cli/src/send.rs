@@ -8,17 +8,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tautline_base::{Device, Instant, Packet, SocketId};
-use tautline_bql::Limit;
-use tautline_qdisc::{Qdisc, Stats};
+use tautline_base::{Frame, Instant, SocketId};
 use tautline_rt::{Application, Next};
-use tautline_stack::{
-    CloseReason, Event, Host, Keepalive, Recv, SocketError, TcpConfig, TcpInfo, Tracer,
-};
+use tautline_stack::{CloseReason, Event, Keepalive, Recv, SocketError, TcpConfig, TcpInfo};
 
 use crate::failure::Failure;
 use crate::introspection;
 use crate::report::Reporter;
+use crate::session::{Outcome, SessionHost};
 use crate::source::Source;
 
 /// The sending application.
@@ -26,19 +23,30 @@ use crate::source::Source;
 pub struct Sending {
     socket: SocketId,
     source: Source,
-    options: SendOptions,
+    json: bool,
+    info: bool,
+    patience: Duration,
     sent: u64,
     stage: Stage,
 }
 
-/// Output of a transfer, and when it is given up.
-#[derive(Clone, Copy, Debug)]
-pub struct SendOptions {
+/// A transfer to be sent.
+#[derive(Debug)]
+pub struct SendConfig {
+    /// Our end, as [`Host::connect_from`](tautline_stack::Host::connect_from) takes it.
+    pub local: Option<SocketAddr>,
+    /// The receiver.
+    pub remote: SocketAddr,
+    /// The connection. Without keepalive probes it gets some, which make a peer answer that has
+    /// nothing to acknowledge.
+    pub tcp: TcpConfig,
+    /// The data.
+    pub source: Source,
     /// One JSON object per line instead of text.
     pub json: bool,
     /// Print the connection's state at the end.
     pub info: bool,
-    /// Longest silence of the peer.
+    /// The transfer fails when the peer has been silent for this long.
     pub patience: Duration,
 }
 
@@ -62,35 +70,35 @@ enum Stage {
 }
 
 impl Sending {
-    /// Begins to connect, `local` being as in [`Host::connect_from`]. The transfer fails if the
-    /// peer is silent for too long; keepalive probes make it answer when it has nothing to
-    /// acknowledge.
+    /// Begins to connect.
     ///
     /// # Errors
     /// If the connection cannot be opened.
-    pub fn start<Q, D, T, L>(
-        host: &mut Host<Q, D, T, L>,
-        (local, remote): (Option<SocketAddr>, SocketAddr),
-        mut config: TcpConfig,
-        (source, options): (Source, SendOptions),
+    pub fn start<F: Frame>(
+        host: &mut SessionHost<F>,
+        config: SendConfig,
         now: Instant,
-    ) -> Result<Self, Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
-        config.keepalive.get_or_insert_with(|| Keepalive {
-            idle: options.patience / 4,
-            interval: options.patience / 4,
+    ) -> Result<Self, Failure> {
+        let SendConfig {
+            local,
+            remote,
+            mut tcp,
+            source,
+            json,
+            info,
+            patience,
+        } = config;
+        tcp.keepalive.get_or_insert_with(|| Keepalive {
+            idle: patience / 4,
+            interval: patience / 4,
             ..Keepalive::default()
         });
-        let socket = host.connect_from(local, remote, config, now)?;
         Ok(Self {
-            socket,
+            socket: host.connect_from(local, remote, tcp, now)?,
             source,
-            options,
+            json,
+            info,
+            patience,
             sent: 0,
             stage: Stage::Connecting { since: now },
         })
@@ -101,30 +109,30 @@ impl Sending {
         self.socket
     }
 
-    /// How it ended: bytes, time, the connection, the digest.
+    /// The counters of the whole transfer.
     ///
     /// # Errors
-    /// If the transfer did not complete.
-    pub fn finish(self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
+    /// If it did not complete, or the file cannot be read again for its digest.
+    pub fn finish(self) -> Result<Outcome, Failure> {
         match self.stage {
-            Stage::Done(info, time) => Ok((self.sent, time, *info, self.source.digest()?)),
+            Stage::Done(info, time) => Ok(Outcome {
+                role: "sender",
+                bytes: self.sent,
+                time,
+                info: *info,
+                sha256: self.source.digest()?,
+            }),
             Stage::Failed(failure) => Err(failure),
             Stage::Connecting { .. } | Stage::Open { .. } => Err(Failure::Interrupted),
         }
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T, L>(
+    fn pump<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         let Self {
             socket,
             source,
@@ -159,22 +167,16 @@ impl Sending {
         Ok(())
     }
 
-    fn react<Q, D, T, L>(
+    fn react<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         event: Event,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         match event {
             Event::Connected(_) => {
                 self.stage = Stage::Open {
-                    reporter: Reporter::new(self.options.json, now),
+                    reporter: Reporter::new(self.json, now),
                     ended: false,
                     delivered: None,
                 };
@@ -203,17 +205,11 @@ impl Sending {
 
     /// Prints a line when one is due, and ends the transfer when the peer has confirmed it or has
     /// been silent for too long.
-    fn check<Q, D, T, L>(
+    fn check<F: Frame>(
         &mut self,
-        host: &mut Host<Stats<Q>, D, T, L>,
+        host: &mut SessionHost<F>,
         now: Instant,
-    ) -> Result<(), Failure>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    ) -> Result<(), Failure> {
         let Stage::Open {
             reporter,
             ended,
@@ -236,53 +232,41 @@ impl Sending {
         }
         if let Some(time) = confirmed {
             let attribution = host.attribution(self.socket);
-            if let Some(attribution) = attribution.filter(|_| self.options.info) {
-                introspection::print(self.options.json, &info, attribution);
+            if let Some(attribution) = attribution.filter(|_| self.info) {
+                introspection::print(self.json, &info, attribution);
             }
             self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
-        } else if info.last_heard >= self.options.patience {
-            return Err(Failure::Silent(self.options.patience));
+        } else if info.last_heard >= self.patience {
+            return Err(Failure::Silent(self.patience));
         }
         Ok(())
     }
 
-    fn fail<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, failure: Failure)
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    fn fail<F: Frame>(&mut self, host: &mut SessionHost<F>, failure: Failure) {
         // Fails if the connection is closed already.
         let _ = host.abort(self.socket);
         self.stage = Stage::Failed(failure);
     }
 }
 
-impl<Q, D, T, L> Application<Host<Stats<Q>, D, T, L>> for Sending
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-{
-    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
+impl<F: Frame> Application<SessionHost<F>> for Sending {
+    fn on_event(&mut self, host: &mut SessionHost<F>, event: Event, now: Instant) {
         if let Err(failure) = self.react(host, event, now) {
             self.fail(host, failure);
         }
     }
 
-    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
         if let Err(failure) = self.check(host, now) {
             self.fail(host, failure);
         }
         match &self.stage {
-            Stage::Connecting { since } if now < *since + self.options.patience => {
-                Next::At(*since + self.options.patience)
+            Stage::Connecting { since } if now < *since + self.patience => {
+                Next::At(*since + self.patience)
             }
             Stage::Connecting { .. } => {
-                self.fail(host, Failure::NoAnswer(self.options.patience));
+                self.fail(host, Failure::NoAnswer(self.patience));
                 Next::Done
             }
             Stage::Open { reporter, .. } => Next::At(reporter.due()),

@@ -14,9 +14,9 @@ use tautline_base::Frame;
 use crate::args::{Size, StackArgs, TransferArgs};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
-use crate::receive::Receiving;
+use crate::receive::{ReceiveConfig, Receiving};
 use crate::report;
-use crate::session::{Outcome, Session};
+use crate::session::Session;
 use crate::sink::Sink;
 
 /// Receives one TCP stream and prints its SHA-256.
@@ -110,17 +110,16 @@ impl ReceiveArgs {
 
 impl Job for ReceiveArgs {
     fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
-        let (sink, json) = (self.sink()?, self.transfer.json);
+        let config = ReceiveConfig {
+            port: self.listen,
+            tcp: self.stack.tcp.config(),
+            sink: self.sink()?,
+            json: self.transfer.json,
+            patience: self.transfer.silence,
+        };
         let mut session = Session::new(opened, &self.stack)?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;
-        let config = self.stack.tcp.config();
-        let mut receiving = Receiving::start(
-            &mut session.host,
-            self.listen,
-            config,
-            (sink, json),
-            self.transfer.silence,
-        )?;
+        let mut receiving = Receiving::start(&mut session.host, config)?;
         let ends: Vec<_> = self
             .stack
             .own()
@@ -128,17 +127,9 @@ impl Job for ReceiveArgs {
             .collect();
         session.announce(&format!("listening on {}", ends.join(" and ")));
         session.run(&mut receiving, Receiving::socket)?;
-        let (bytes, time, info, sha256) = receiving
+        let outcome = receiving
             .finish()
             .map_err(|failure| session.explain(failure))?;
-        session
-            .summary(Outcome {
-                role: "receiver",
-                bytes,
-                time,
-                info,
-                sha256,
-            })
-            .publish(&self.transfer)
+        session.summary(outcome).publish(&self.transfer)
     }
 }

@@ -13,8 +13,8 @@ use crate::args::{Size, StackArgs, TransferArgs, address_and_port, seconds};
 use crate::failure::Failure;
 use crate::open::{Job, Opened, with_device};
 use crate::report::{self, Summary};
-use crate::send::{SendOptions, Sending};
-use crate::session::{Outcome, Session};
+use crate::send::{SendConfig, Sending};
+use crate::session::Session;
 use crate::source::{Limit, Source};
 use crate::trace::Trace;
 
@@ -111,33 +111,30 @@ impl SendArgs {
         let mut session = Session::new(opened, &self.stack)?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;
         session.announce(&format!("sending to {}", self.to));
-        let now = session.event_loop.clock().now();
-        let mut config = TcpConfig {
+        let mut tcp = TcpConfig {
             attribution: self.info || self.transfer.http.is_some(),
             ..self.stack.tcp.config()
         };
         if let Some(trace) = &trace {
-            config.congestion = trace.trace(config.congestion);
+            tcp.congestion = trace.trace(tcp.congestion);
         }
-        let options = SendOptions {
+        let config = SendConfig {
+            local,
+            remote: self.to,
+            tcp,
+            source,
             json: self.transfer.json,
             info: self.info,
             patience: self.transfer.silence,
         };
-        let (host, ends) = (&mut session.host, (local, self.to));
-        let mut sending = Sending::start(host, ends, config, (source, options), now)?;
+        let now = session.event_loop.clock().now();
+        let mut sending = Sending::start(&mut session.host, config, now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
-        let (bytes, time, info, sha256) = sending
+        let outcome = sending
             .finish()
             .map_err(|failure| session.explain(failure))?;
         trace.map_or(Ok(()), Trace::finish)?;
-        Ok(session.summary(Outcome {
-            role: "sender",
-            bytes,
-            time,
-            info,
-            sha256,
-        }))
+        Ok(session.summary(outcome))
     }
 
     fn source(&self) -> Result<Source, Failure> {
