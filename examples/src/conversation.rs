@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 /// Nothing may keep a conversation waiting for longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const BLOCK: usize = 16 << 10;
 
 /// Options of a conversation.
@@ -140,7 +140,7 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64, seed: u64) -
 }
 
 async fn patiently<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, work)
+    timeout(TIMEOUT, work)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

@@ -78,11 +78,11 @@ pub struct Control {
     requests: Option<Receiver<Pending>>,
     forwarder: Arc<OnceLock<Forwarder>>,
     /// Removed with the last pair.
-    _doors: Option<Arc<OpenDoors>>,
+    _endpoints: Option<Arc<OpenEndpoints>>,
 }
 
 /// The socket and its name in the registry, which are removed on drop.
-struct OpenDoors {
+struct OpenEndpoints {
     socket: Option<PathBuf>,
     _registration: Option<Registration>,
 }
@@ -103,7 +103,7 @@ struct Forwarder {
 
 /// Where clients come from.
 #[derive(Default)]
-pub struct Doors<'a> {
+pub struct Endpoints<'a> {
     /// Path of the socket, which only its owner may open.
     pub socket: Option<&'a Path>,
     /// Address of the HTTP server; clients on other machines change nothing without the token.
@@ -111,26 +111,26 @@ pub struct Doors<'a> {
 }
 
 impl Control {
-    /// Listens at `doors` for requests to one thread. The registry calls it `registered`, if given.
+    /// Listens at `endpoints` for requests to one thread. The registry calls it `registered`, if given.
     ///
     /// # Errors
     /// If another program listens there, or the system refuses.
-    pub fn listen(doors: Doors<'_>, registered: Option<&str>) -> Result<Self, Failure> {
-        let mut controls = Self::listen_for(doors, &[""], registered)?;
+    pub fn listen(endpoints: Endpoints<'_>, registered: Option<&str>) -> Result<Self, Failure> {
+        let mut controls = Self::listen_for(endpoints, &[""], registered)?;
         Ok(controls.pop().unwrap_or_default())
     }
 
-    /// Listens at `doors` for requests to a thread for each of `pairs`, in their order. The registry
+    /// Listens at `endpoints` for requests to a thread for each of `pairs`, in their order. The registry
     /// calls the socket `registered`, if given.
     ///
     /// # Errors
     /// If another program listens there, or the system refuses.
     pub fn listen_for(
-        doors: Doors<'_>,
+        endpoints: Endpoints<'_>,
         pairs: &[&str],
         registered: Option<&str>,
     ) -> Result<Vec<Self>, Failure> {
-        let Doors { socket, http } = doors;
+        let Endpoints { socket, http } = endpoints;
         let (pairs, ends): (Vec<_>, Vec<_>) = pairs.iter().map(|name| Pair::new(name)).unzip();
         let client = Client {
             pairs: pairs.into(),
@@ -154,12 +154,12 @@ impl Control {
             std::thread::spawn(move || site.serve(&listener));
         }
         let registration = socket.zip(registered);
-        let doors = Arc::new(OpenDoors {
+        let endpoints = Arc::new(OpenEndpoints {
             socket: socket.map(Path::to_owned),
             _registration: registration.and_then(|(socket, name)| Registration::new(name, socket)),
         });
         let controls = ends.into_iter().map(|control| Self {
-            _doors: Some(Arc::clone(&doors)),
+            _endpoints: Some(Arc::clone(&endpoints)),
             ..control
         });
         Ok(controls.collect())
@@ -187,7 +187,7 @@ impl Control {
     }
 }
 
-impl Drop for OpenDoors {
+impl Drop for OpenEndpoints {
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {
             let _already_removed = remove_file(socket);

@@ -103,13 +103,13 @@ pub enum Failure {
     Store(io::Error),
     /// No DHCP server has answered.
     #[error(
-        "no DHCP server on {interface} has offered an address within {patience:?}: check that one serves this link, or name an address with --ip"
+        "no DHCP server on {interface} has offered an address within {timeout:?}: check that one serves this link, or name an address with --ip"
     )]
     NoLease {
         /// The interface.
         interface: String,
         /// How long it was asked for.
-        patience: Duration,
+        timeout: Duration,
     },
     /// The lease of our address has ended.
     #[error("the lease of {address} has ended: {why}; start again for another address")]

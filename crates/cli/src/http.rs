@@ -10,7 +10,7 @@ use tautline_rt::Clock;
 /// Longest request.
 const LONGEST: usize = 64 << 10;
 /// Longest wait for a whole request, and for the client to take a part of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Content type of JSON.
 pub const JSON: &str = "application/json";
@@ -42,7 +42,7 @@ impl HttpRequest {
     /// As the stream.
     pub fn read(stream: &mut TcpStream) -> io::Result<Option<Self>> {
         let (clock, mut bytes) = (Clock::start(), Vec::new());
-        let deadline = clock.now() + PATIENCE;
+        let deadline = clock.now() + CLIENT_TIMEOUT;
         loop {
             let end = bytes.windows(4).position(|part| part == b"\r\n\r\n");
             if let Some(end) = end {
@@ -128,7 +128,7 @@ impl Reply {
     /// As the stream.
     pub fn write(&self, stream: &mut TcpStream, headers: &str) -> io::Result<()> {
         let Self { status, kind, body } = self;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
         let length = body.len();
         write!(
             stream,

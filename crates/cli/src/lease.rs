@@ -24,7 +24,7 @@ use crate::held_lease::HeldLease;
 use crate::session::SessionHost;
 
 /// Longest wait for the first lease: four messages.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl StackArgs {
     /// Whether the options ask for a lease that was not obtained.
@@ -55,7 +55,7 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
         ..Config::new(interface)
     })?;
     let (clock, waiter, event_fd) = (Clock::start(), Waiter::new(), EventFd::new()?);
-    let (mac, end) = (device.mac(), clock.now() + PATIENCE);
+    let (mac, end) = (device.mac(), clock.now() + LEASE_TIMEOUT);
     let mut client = Client::new(mac, system_seed()?, clock.now());
     let mut done = Vec::new();
     loop {
@@ -82,7 +82,7 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
         if now >= end {
             return Err(Failure::NoLease {
                 interface: interface.to_owned(),
-                patience: PATIENCE,
+                timeout: LEASE_TIMEOUT,
             });
         }
         let until = client.deadline().map_or(end, |at| at.min(end));

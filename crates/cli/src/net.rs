@@ -24,7 +24,7 @@ const MESSAGE: u32 = 1 << 20;
 /// Pause after the kernel has refused an `accept`: the process is out of descriptors, for instance.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Longest wait for a message.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Origin of sockets.
 #[derive(Clone, Debug)]
@@ -365,7 +365,7 @@ impl TcpStream {
             self.recv_exact(&mut text).await?;
             Ok(serde_json::from_slice(&text)?)
         };
-        timeout(PATIENCE, receive).await?
+        timeout(MESSAGE_TIMEOUT, receive).await?
     }
 
     /// Both ends: the local one, then the peer's.

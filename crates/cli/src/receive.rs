@@ -18,7 +18,7 @@ pub struct Receiving {
     listener: SocketId,
     sink: Sink,
     json: bool,
-    patience: Duration,
+    max_silence: Duration,
     block: Vec<u8>,
     /// Bytes of the block that are filled.
     filled: usize,
@@ -38,7 +38,7 @@ pub struct ReceiveConfig {
     /// One JSON object per line instead of text.
     pub json: bool,
     /// The transfer fails when the peer has been silent for this long.
-    pub patience: Duration,
+    pub max_silence: Duration,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ enum Stage {
 }
 
 /// Timeout for the peer's acknowledgment of our FIN, once all its data has arrived.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Receiving {
     /// Listens.
@@ -86,14 +86,14 @@ impl Receiving {
             tcp,
             mut sink,
             json,
-            patience,
+            max_silence,
         } = config;
         Ok(Self {
             listener: host.listen(port, tcp)?,
             block: sink.empty_block(),
             sink,
             json,
-            patience,
+            max_silence,
             filled: 0,
             received: 0,
             stage: Stage::Listening,
@@ -166,11 +166,7 @@ impl Receiving {
         }
     }
 
-    fn read<F: Frame>(
-        &mut self,
-        host: &mut SessionHost<F>,
-        now: Instant,
-    ) -> Result<(), Failure> {
+    fn read<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) -> Result<(), Failure> {
         let Stage::Open {
             socket,
             ref mut reporter,
@@ -216,11 +212,7 @@ impl Receiving {
 
     /// Stores a block, and confirms after the last. Between two blocks the host runs and answers
     /// the sender's keepalive probes.
-    fn store<F: Frame>(
-        &mut self,
-        host: &mut SessionHost<F>,
-        now: Instant,
-    ) -> Result<(), Failure> {
+    fn store<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) -> Result<(), Failure> {
         let Stage::Storing { socket, info, time } = &self.stage else {
             return Ok(());
         };
@@ -231,7 +223,7 @@ impl Receiving {
                 socket: *socket,
                 info: info.clone(),
                 time: *time,
-                until: now + FAREWELL,
+                until: now + FIN_TIMEOUT,
             };
         }
         Ok(())
@@ -280,11 +272,11 @@ impl<F: Frame> Application<SessionHost<F>> for Receiving {
                 if reporter.due() <= now {
                     reporter.line(host, *socket, |info| info.bytes_received, now);
                 }
-                if now - *heard >= self.patience {
-                    self.fail(host, Failure::Silent(self.patience));
+                if now - *heard >= self.max_silence {
+                    self.fail(host, Failure::Silent(self.max_silence));
                     return Next::Done;
                 }
-                Next::At(reporter.due().min(*heard + self.patience))
+                Next::At(reporter.due().min(*heard + self.max_silence))
             }
             Stage::Closing { until, .. } if now < *until => Next::At(*until),
             Stage::Closing { info, time, .. } => {

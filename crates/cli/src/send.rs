@@ -25,7 +25,7 @@ pub struct Sending {
     source: Source,
     json: bool,
     info: bool,
-    patience: Duration,
+    max_silence: Duration,
     sent: u64,
     stage: Stage,
 }
@@ -47,7 +47,7 @@ pub struct SendConfig {
     /// Print the connection's state at the end.
     pub info: bool,
     /// The transfer fails when the peer has been silent for this long.
-    pub patience: Duration,
+    pub max_silence: Duration,
 }
 
 #[derive(Debug)]
@@ -86,11 +86,11 @@ impl Sending {
             source,
             json,
             info,
-            patience,
+            max_silence,
         } = config;
         tcp.keepalive.get_or_insert_with(|| Keepalive {
-            idle: patience / 4,
-            interval: patience / 4,
+            idle: max_silence / 4,
+            interval: max_silence / 4,
             ..Keepalive::default()
         });
         Ok(Self {
@@ -98,7 +98,7 @@ impl Sending {
             source,
             json,
             info,
-            patience,
+            max_silence,
             sent: 0,
             stage: Stage::Connecting { since: now },
         })
@@ -128,11 +128,7 @@ impl Sending {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<F: Frame>(
-        &mut self,
-        host: &mut SessionHost<F>,
-        now: Instant,
-    ) -> Result<(), Failure> {
+    fn pump<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) -> Result<(), Failure> {
         let Self {
             socket,
             source,
@@ -205,11 +201,7 @@ impl Sending {
 
     /// Prints a line when one is due, and ends the transfer when the peer has confirmed it or has
     /// been silent for too long.
-    fn check<F: Frame>(
-        &mut self,
-        host: &mut SessionHost<F>,
-        now: Instant,
-    ) -> Result<(), Failure> {
+    fn check<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) -> Result<(), Failure> {
         let Stage::Open {
             reporter,
             ended,
@@ -237,8 +229,8 @@ impl Sending {
             }
             self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
-        } else if info.last_heard >= self.patience {
-            return Err(Failure::Silent(self.patience));
+        } else if info.last_heard >= self.max_silence {
+            return Err(Failure::Silent(self.max_silence));
         }
         Ok(())
     }
@@ -262,11 +254,11 @@ impl<F: Frame> Application<SessionHost<F>> for Sending {
             self.fail(host, failure);
         }
         match &self.stage {
-            Stage::Connecting { since } if now < *since + self.patience => {
-                Next::At(*since + self.patience)
+            Stage::Connecting { since } if now < *since + self.max_silence => {
+                Next::At(*since + self.max_silence)
             }
             Stage::Connecting { .. } => {
-                self.fail(host, Failure::NoAnswer(self.patience));
+                self.fail(host, Failure::NoAnswer(self.max_silence));
                 Next::Done
             }
             Stage::Open { reporter, .. } => Next::At(reporter.due()),

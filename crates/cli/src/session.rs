@@ -49,7 +49,7 @@ struct Watched<'a, A> {
 }
 
 /// Interval between checks of the device's condition.
-const CHECK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<A> Watched<'_, A> {
     /// Prints the last event of the device, unless it was printed.
@@ -76,7 +76,7 @@ where
 
     fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
         if now >= self.check_at {
-            self.check_at = now + CHECK;
+            self.check_at = now + CHECK_INTERVAL;
             self.check(host.port().ring().device());
         }
         if let Some(control) = self.control {
@@ -106,7 +106,7 @@ pub struct Outcome {
 }
 
 /// Time limit for a host to send its last packets.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 impl<F: Frame + Send + 'static> Session<F> {
     /// Puts a host on an open device. Signals end it in order from now on.
@@ -200,7 +200,7 @@ impl<F: Frame + Send + 'static> Session<F> {
                 ))
             }
             Ended::Application | Ended::Stopped => {
-                self.event_loop.drain(&mut self.host, LAST_WORDS)?;
+                self.event_loop.drain(&mut self.host, DRAIN_TIME)?;
                 if ended == Ended::Stopped {
                     Err(Failure::Interrupted)
                 } else {

@@ -17,7 +17,7 @@ use crate::open::{Job, Opened, with_device};
 use crate::session::Session;
 
 /// Time limit for the host to deliver what the program has written to sockets that it has dropped.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// A program's handle to its sockets.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ pub fn serve<F: Frame + Send + 'static>(
     sockets.abort_all(&mut session.host, now);
     // Pending socket operations fail with "host gone", and the program ends.
     drop(sockets);
-    session.event_loop.drain(&mut session.host, LAST_WORDS)?;
+    session.event_loop.drain(&mut session.host, DRAIN_TIME)?;
     match ended {
         Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
         Ended::Application | Ended::Stopped => Ok(()),

@@ -39,7 +39,7 @@ struct Shared {
 /// A datagram and when it is to leave.
 type Late = (Instant, Vec<u8>);
 
-const PATIENCE: Duration = Duration::from_millis(50);
+const READ_TIMEOUT: Duration = Duration::from_millis(50);
 
 impl Relay {
     /// A relay to `server`, for one client.
@@ -107,7 +107,7 @@ impl Drop for Relay {
 
 fn socket() -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(READ_TIMEOUT))?;
     Ok(socket)
 }
 

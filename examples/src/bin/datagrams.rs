@@ -75,7 +75,7 @@ enum Socket {
 /// On their way at a time.
 const AT_ONCE: usize = 64;
 /// Until an echo is taken for lost.
-const PATIENCE: Duration = Duration::from_millis(300);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(300);
 /// Retransmissions of a lost datagram.
 const TRIES: u32 = 30;
 /// No IP packet is longer.
@@ -200,7 +200,7 @@ async fn call(net: &Net, to: SocketAddr, count: u64) -> io::Result<Summary> {
             summary.seconds = rounded((clock.now() - begun).as_secs_f64());
             return Ok(summary);
         }
-        match timeout(PATIENCE, socket.recv(&mut room)).await {
+        match timeout(REPLY_TIMEOUT, socket.recv(&mut room)).await {
             Ok(len) => {
                 let data = &room[..len?];
                 let number = missing
@@ -248,7 +248,7 @@ async fn told_that_nobody_listens(net: &Net, to: SocketAddr) -> io::Result<()> {
         if let Err(error) = socket.send(b"anybody there?").await {
             return refused(error);
         }
-        if let Ok(answer) = timeout(PATIENCE, socket.recv(&mut [0; 64])).await {
+        if let Ok(answer) = timeout(REPLY_TIMEOUT, socket.recv(&mut [0; 64])).await {
             return answer.map_or_else(refused, |_| {
                 Err(io::Error::other("an answer from a closed port"))
             });
@@ -276,7 +276,7 @@ async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
     match (net, sent) {
         (Net::Ours(_), Err(error)) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         (Net::Ours(_), Ok(_)) => Err(io::Error::other("a datagram was sent that does not fit")),
-        (Net::Kernel, Ok(_)) => match timeout(PATIENCE, socket.recv(&mut [0; ROOM])).await {
+        (Net::Kernel, Ok(_)) => match timeout(REPLY_TIMEOUT, socket.recv(&mut [0; ROOM])).await {
             Err(_) => Ok(()),
             Ok(answer) => Err(answer.map_or_else(
                 |error| error,

@@ -58,13 +58,13 @@ struct Summary {
 /// As much as [`Sink`] may keep: blocks are hashed after the transfer.
 const KEEP: u64 = 512 << 20;
 /// How long to try to connect, and how long the peer may be silent.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn send(to: SocketAddr, path: &Path) -> Result<Summary, Failure> {
     let mut file = File::open(path).map_err(Failure::file(path))?;
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let clock = Clock::start();
     let begun = clock.now();
     let (mut sink, mut bytes) = (Sink::new(true, None, KEEP), 0);
@@ -87,7 +87,7 @@ fn receive(listen: SocketAddr) -> Result<Summary, Failure> {
     let listener = TcpListener::bind(listen)?;
     eprintln!("listening on {listen} of the kernel");
     let (mut stream, _) = listener.accept()?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let clock = Clock::start();
     let begun = clock.now();
     let (mut sink, mut bytes) = (Sink::new(true, None, KEEP), 0);

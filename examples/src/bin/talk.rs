@@ -296,7 +296,7 @@ struct Talking {
     /// The programs are through; the host is, when it has no connection left.
     through: Arc<AtomicBool>,
     /// When a peer that does not take leave is left alone.
-    patience: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 impl<F: Frame + Send + 'static> Application<SessionHost<F>> for Talking {
@@ -309,11 +309,11 @@ impl<F: Frame + Send + 'static> Application<SessionHost<F>> for Talking {
         if !self.through.load(Ordering::Acquire) {
             return next;
         }
-        let patience = *self.patience.get_or_insert(now + Duration::from_secs(3));
+        let deadline = *self.deadline.get_or_insert(now + Duration::from_secs(3));
         match next {
-            _ if host.socket_count() == 0 || now >= patience => Next::Done,
-            Next::At(at) => Next::At(at.min(patience)),
-            Next::Event | Next::Done => Next::At(patience),
+            _ if host.socket_count() == 0 || now >= deadline => Next::Done,
+            Next::At(at) => Next::At(at.min(deadline)),
+            Next::Event | Next::Done => Next::At(deadline),
         }
     }
 }
@@ -337,7 +337,7 @@ impl Job for Work {
         let mut talking = Talking {
             sockets,
             through: Arc::clone(&through),
-            patience: None,
+            deadline: None,
         };
         let (tell, told) = sync_channel(1);
         std::thread::spawn(move || {

@@ -40,7 +40,7 @@ use tautline_rt::{Clock, EventLoop, Forwarder, Idle, Progress, stop_on_signals, 
 use tautline_tc::{DynQdisc, Inspect, Report};
 
 use crate::control::{
-    Answer, Control, Doors, Feed, Observer, PacketLog, Request, Talkers, Taps, handle, registry,
+    Answer, Control, Endpoints, Feed, Observer, PacketLog, Request, Talkers, Taps, handle, registry,
 };
 use crate::failure::Failure;
 use crate::path::PathConfig;
@@ -130,11 +130,11 @@ fn control(event_loop: &EventLoop, feed: Feed) -> Control {
     let Some(socket) = registry::place(&format!("link-{}", std::process::id())) else {
         return Control::default();
     };
-    let doors = Doors {
+    let endpoints = Endpoints {
         socket: Some(&socket),
         http: None,
     };
-    let control = Control::listen(doors, None).unwrap_or_default();
+    let control = Control::listen(endpoints, None).unwrap_or_default();
     control.attach(&event_loop.event_fd(), feed);
     control
 }

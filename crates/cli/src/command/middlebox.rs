@@ -25,7 +25,7 @@ use tautline_tc::build;
 
 use crate::args::{DeviceKind, seconds};
 use crate::check::Unusable;
-use crate::control::{Control, Doors, Feed, Observer, Talkers, Taps, handle, pictures};
+use crate::control::{Control, Endpoints, Feed, Observer, Talkers, Taps, handle, pictures};
 use crate::device::BoxedDevice;
 use crate::failure::Failure;
 use crate::report::{limited, micros, print_json, print_line, rounded};
@@ -129,7 +129,7 @@ impl MiddleboxArgs {
         let Some(file) = &self.config else {
             self.check()?;
             let registered = format!("{}-{}", self.left, self.right);
-            let control = Control::listen(self.doors()?, Some(&registered))?;
+            let control = Control::listen(self.endpoints()?, Some(&registered))?;
             return self.forward(control);
         };
         match &*pairs::read(file)? {
@@ -174,8 +174,8 @@ impl MiddleboxArgs {
         }
     }
 
-    fn doors(&self) -> Result<Doors<'_>, Failure> {
-        Ok(Doors {
+    fn endpoints(&self) -> Result<Endpoints<'_>, Failure> {
+        Ok(Endpoints {
             socket: self.control.as_deref(),
             http: self.http.zip(Some(self.token()?)),
         })

@@ -115,7 +115,7 @@ impl Job for ReceiveArgs {
             tcp: self.stack.tcp.config(),
             sink: self.sink()?,
             json: self.transfer.json,
-            patience: self.transfer.silence,
+            max_silence: self.transfer.silence,
         };
         let mut session = Session::new(opened, &self.stack)?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;

@@ -125,7 +125,7 @@ impl SendArgs {
             source,
             json: self.transfer.json,
             info: self.info,
-            patience: self.transfer.silence,
+            max_silence: self.transfer.silence,
         };
         let now = session.event_loop.clock().now();
         let mut sending = Sending::start(&mut session.host, config, now)?;

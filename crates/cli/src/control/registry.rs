@@ -17,7 +17,7 @@ use super::request::Request;
 use super::state::State;
 
 /// Longest wait for the answer of a process that may be stopped.
-const PATIENCE: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A process with a control socket.
 pub struct Running {
@@ -55,7 +55,7 @@ pub fn running() -> Vec<Running> {
 
 fn show(socket: &Path) -> io::Result<Vec<State>> {
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(converse(&stream, &Request::Show)?.ports)
 }
 

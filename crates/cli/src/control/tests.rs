@@ -88,11 +88,11 @@ fn replace_in(pair: Option<&str>) -> Request {
 fn requests_are_answered_and_the_socket_is_its_owners() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("control");
-    let doors = Doors {
+    let endpoints = Endpoints {
         socket: Some(&path),
         http: None,
     };
-    let middlebox = serving(Control::listen(doors, None).expect("free"));
+    let middlebox = serving(Control::listen(endpoints, None).expect("free"));
     let mode = std::fs::metadata(&path).expect("a socket").permissions();
     assert_eq!(mode.mode() & 0o777, 0o700);
     assert!(bind(&path).is_err(), "one middlebox for each socket");
@@ -138,11 +138,11 @@ fn requests_are_answered_and_the_socket_is_its_owners() {
 fn every_pair_is_shown_and_the_named_one_is_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("control");
-    let doors = Doors {
+    let endpoints = Endpoints {
         socket: Some(&path),
         http: None,
     };
-    let controls = Control::listen_for(doors, &["lan", "wan"], None).expect("free");
+    let controls = Control::listen_for(endpoints, &["lan", "wan"], None).expect("free");
     let mut middleboxes: Vec<_> = controls.into_iter().map(serving).collect();
     let shown = || {
         let answer = ask(&path, &Request::Show).expect("answered");

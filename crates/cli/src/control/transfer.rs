@@ -16,7 +16,7 @@ use super::connection::ConnectionState;
 use super::request::{Answer, Request};
 use super::state::State;
 use super::talkers::TopTalkers;
-use super::{Control, Doors};
+use super::{Control, Endpoints};
 use crate::failure::Failure;
 
 /// One end of a transfer as clients of its HTTP server see it.
@@ -38,11 +38,11 @@ impl TransferControl {
         interface: &str,
         event_loop: &EventLoop,
     ) -> Result<Self, Failure> {
-        let doors = Doors {
+        let endpoints = Endpoints {
             socket: None,
             http: Some((address, None)),
         };
-        let control = Control::listen(doors, None)?;
+        let control = Control::listen(endpoints, None)?;
         let clock = event_loop.clock();
         let feed = Feed {
             clock,

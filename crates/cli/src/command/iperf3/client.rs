@@ -12,7 +12,7 @@ use super::flow::{Carrier, Counters, Flow};
 use super::protocol::{Params, Results, State, UDP_HELLO, cookie};
 use super::test::Test;
 use super::{Iperf3, failed, report};
-use crate::net::{Net, PATIENCE, TcpOptions, TcpStream};
+use crate::net::{MESSAGE_TIMEOUT, Net, TcpOptions, TcpStream};
 
 /// How often the first datagram of a stream is sent again.
 const HELLOS: u32 = 10;
@@ -57,7 +57,7 @@ impl Client<'_> {
         let params = self.args.params(mss);
         let mut test = None;
         loop {
-            let state = timeout(PATIENCE, State::recv(&control)).await?;
+            let state = timeout(MESSAGE_TIMEOUT, State::recv(&control)).await?;
             match state? {
                 State::ParamExchange => control.send_json(&params).await?,
                 State::CreateStreams => {

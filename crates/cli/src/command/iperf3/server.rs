@@ -12,7 +12,7 @@ use super::protocol::{COOKIE, Params, Results, State, UDP_HELLO};
 use super::report::Head;
 use super::test::Test;
 use super::{Iperf3, failed};
-use crate::net::{Net, PATIENCE, TcpListener, TcpStream};
+use crate::net::{MESSAGE_TIMEOUT, Net, TcpListener, TcpStream};
 use crate::report::say;
 
 /// Longest wait for data in flight once the client has sent its amount.
@@ -65,7 +65,7 @@ impl Server<'_> {
         };
         let (_, client) = control.ends()?;
         let opening = self.open(&control, &cookie, &params);
-        let flows = timeout(PATIENCE, opening).await??;
+        let flows = timeout(MESSAGE_TIMEOUT, opening).await??;
         let mut test = Test::new(self.args, params, flows).await;
         let head = Head {
             host: "",
@@ -100,7 +100,7 @@ impl Server<'_> {
         State::DisplayResults.send(&control).await?;
         test.report.end(&ours, &theirs);
         // A client that hangs up now has its results.
-        let _ = timeout(PATIENCE, State::recv(&control)).await;
+        let _ = timeout(MESSAGE_TIMEOUT, State::recv(&control)).await;
         Ok(())
     }
 
@@ -180,6 +180,6 @@ impl Server<'_> {
 
 async fn recv_cookie(stream: &TcpStream) -> io::Result<[u8; COOKIE]> {
     let mut cookie = [0; COOKIE];
-    timeout(PATIENCE, stream.recv_exact(&mut cookie)).await??;
+    timeout(MESSAGE_TIMEOUT, stream.recv_exact(&mut cookie)).await??;
     Ok(cookie)
 }

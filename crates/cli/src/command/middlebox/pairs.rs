@@ -135,7 +135,7 @@ pub(super) fn run(file: &Path, pairs: &[MiddleboxArgs]) -> Result<(), Failure> {
         .filter_map(|args| args.pair.as_deref())
         .collect();
     let registered = format!("{}-{}", first.left, first.right);
-    let controls = Control::listen_for(first.doors()?, &names, Some(&registered))?;
+    let controls = Control::listen_for(first.endpoints()?, &names, Some(&registered))?;
     let failed = std::thread::scope(|scope| {
         let threads = pairs.iter().zip(controls).map(|(args, control)| {
             scope.spawn(move || {

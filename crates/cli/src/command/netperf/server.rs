@@ -11,7 +11,9 @@ use tokio::time::timeout;
 use super::session::{Done, PORT, Ready, Remote, Request, Test};
 use crate::args::OptionalStack;
 use crate::failure::Failure;
-use crate::net::{Net, PATIENCE, TcpListener, TcpOptions, TcpStream, UdpSocket, payload, with_net};
+use crate::net::{
+    MESSAGE_TIMEOUT, Net, TcpListener, TcpOptions, TcpStream, UdpSocket, payload, with_net,
+};
 
 /// Serves `tautline netperf`, in the foreground, until it is interrupted.
 #[derive(Args, Debug)]
@@ -85,7 +87,7 @@ async fn serve_one(net: &Net, control: &TcpStream) -> io::Result<()> {
             counts.remote()
         }
         Data::Tcp(listener) => {
-            let stream = timeout(PATIENCE, listener.accept()).await??;
+            let stream = timeout(MESSAGE_TIMEOUT, listener.accept()).await??;
             drop(listener);
             stream.set(&options(&request))?;
             tokio::select! {

@@ -23,7 +23,7 @@ use crate::sink::hex;
 use crate::sockets::serve;
 
 /// Time for the last acknowledgments and FINs.
-const FAREWELL: Duration = Duration::from_millis(300);
+const LINGER: Duration = Duration::from_millis(300);
 const BLOCK: usize = 64 << 10;
 
 /// A host's sockets, and what ends it.
@@ -184,7 +184,7 @@ pub(super) fn receive_streams(
         for task in tasks {
             lines.push(task.await.map_err(std::io::Error::from)?);
         }
-        sleep(FAREWELL).await;
+        sleep(LINGER).await;
         Ok(lines)
     });
     stoppers.iter().for_each(Stopper::stop);
@@ -205,7 +205,7 @@ async fn receive(mut stream: TcpStream, from: SocketAddr, silence: Duration, dig
     let ended = ended.await.map(|()| clock.now() - begun);
     if ended.is_ok() {
         stream.finish();
-        sleep(FAREWELL).await;
+        sleep(LINGER).await;
     } else {
         stream.abort();
     }
