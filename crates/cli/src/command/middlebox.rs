@@ -3,7 +3,10 @@
 //! receives nothing on the two interfaces meanwhile; they return to it however the process ends. With
 //! packet sockets it still receives them.
 
+#[cfg(feature = "af-xdp")]
+mod af_xdp;
 mod pairs;
+mod status_line;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,12 +14,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use serde::Serialize;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
-use tautline_bql::{Limit, LimitKind};
+use tautline_bql::LimitKind;
 use tautline_live::{Screen, Snapshot, View};
-use tautline_qdisc::{QueueStats, Stats};
-use tautline_rt::bridge::{Bridge, Queue, Received, Side};
+use tautline_qdisc::Stats;
+use tautline_rt::bridge::{Bridge, Queue, Side};
 use tautline_rt::packet_device::{Config, PacketDevice};
 use tautline_rt::{
     Clock, Ended, EventLoop, Forwarder, Idle, Progress, Tap, stop_on_signals, system_seed,
@@ -28,7 +30,9 @@ use crate::check::Unusable;
 use crate::control::{Control, Endpoints, Feed, Observer, Talkers, Taps, handle, pictures};
 use crate::device::BoxedDevice;
 use crate::failure::Failure;
-use crate::report::{limited, micros, print_json, print_line, rounded};
+#[cfg(feature = "af-xdp")]
+use af_xdp::with_af_xdp;
+use status_line::{Before, Label, StatusLine, Times};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -194,69 +198,6 @@ impl MiddleboxArgs {
     }
 }
 
-/// Counters of one direction over an interval or the whole run. `received` is the sum of `packets`,
-/// `drops`, `no_memory`, `too_long` and the growth of the backlog.
-#[derive(Serialize)]
-struct StatusLine<'a> {
-    event: &'a str,
-    time_s: f64,
-    /// `to_right` or `to_left`.
-    way: &'a str,
-    /// Name of the pair, if the file has several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pair: Option<&'a str>,
-    /// Hardware queue of a thread that forwards one.
-    queue: Option<u32>,
-    mbit_per_s: f64,
-    received: u64,
-    packets: u64,
-    drops: u64,
-    marks: u64,
-    backlog_packets: usize,
-    backlog_bytes: u64,
-    sojourn_p50_us: f64,
-    sojourn_p99_us: f64,
-    limit_bytes: Option<u64>,
-    ring_bytes: u64,
-    no_memory: u64,
-    too_long: u64,
-    /// Resets of the device that the way leaves at, since the start.
-    rebinds: u64,
-}
-
-impl StatusLine<'_> {
-    fn print(&self, json: bool) {
-        if json {
-            return print_json(self);
-        }
-        let pair = self.pair.map(|pair| format!("{pair} "));
-        let queue = self.queue.map(|queue| format!("queue {queue} "));
-        print_line(format_args!(
-            "{}{}{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} received  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
-            pair.unwrap_or_default(),
-            queue.unwrap_or_default(),
-            self.time_s,
-            self.way,
-            self.mbit_per_s,
-            self.received,
-            self.packets,
-            self.drops,
-            self.marks,
-            self.backlog_packets,
-            self.backlog_bytes,
-            self.sojourn_p50_us,
-            self.sojourn_p99_us,
-            self.ring_bytes,
-        ));
-        if self.no_memory + self.too_long > 0 {
-            print_line(format_args!(
-                "        {:>8}  lost outside the qdisc: {} for want of frames (--frames), {} too long",
-                self.way, self.no_memory, self.too_long
-            ));
-        }
-    }
-}
-
 /// A bridge with a clock.
 struct Middlebox<F: Frame> {
     bridge: BoxedBridge<F>,
@@ -283,13 +224,6 @@ struct Middlebox<F: Frame> {
 }
 
 type BoxedBridge<F> = Bridge<BoxedDevice<F>, BoxedDevice<F>, Observer>;
-
-/// The counters of one way when an interval began.
-#[derive(Default)]
-struct Before {
-    queue: QueueStats,
-    received: Received,
-}
 
 /// Interval between lines.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -357,63 +291,20 @@ impl<F: Frame + Send + 'static> Middlebox<F> {
             ("to_right", left, right, there),
             ("to_left", right, left, back),
         ] {
-            let times = (self.begun, self.since, now);
-            let condition = to.port().ring().device().condition();
-            StatusLine {
+            let label = Label {
+                event,
+                way,
                 pair: self.pair.as_deref(),
                 queue: self.queue,
-                rebinds: condition.rebinds,
-                ..line(event, way, from.received(), to, before, times)
-            }
-            .print(self.json);
+            };
+            let times = Times {
+                begun: self.begun,
+                since: self.since,
+                now,
+            };
+            StatusLine::new(label, [from, to], before, times).print(self.json);
         }
         self.since = now;
-    }
-}
-
-fn line<'a, D: Device>(
-    event: &'a str,
-    way: &'a str,
-    received: Received,
-    to: &Side<D, Observer>,
-    before: &mut Before,
-    (begun, since, now): (Instant, Instant, Instant),
-) -> StatusLine<'a>
-where
-    D::Frame: Frame + Send + 'static,
-{
-    let (port, stats) = (to.port(), to.port().qdisc().stats());
-    let sojourn = stats.sojourn.since(&before.queue.sojourn);
-    let sent = (stats.dequeued.bytes - before.queue.dequeued.bytes).get();
-    let marks = |stats: &QueueStats| stats.dequeued.ce.saturating_sub(stats.enqueued.ce);
-    let then = std::mem::replace(
-        before,
-        Before {
-            queue: stats.clone(),
-            received,
-        },
-    );
-    let (backlog, limit) = (port.backlog(), port.ring().limit());
-    StatusLine {
-        event,
-        time_s: rounded((now - begun).as_secs_f64()),
-        way,
-        pair: None,
-        queue: None,
-        mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
-        received: received.frames - then.received.frames,
-        packets: stats.dequeued.packets - then.queue.dequeued.packets,
-        drops: stats.drops() - then.queue.drops(),
-        marks: marks(stats).saturating_sub(marks(&then.queue)),
-        backlog_packets: backlog.packets,
-        backlog_bytes: backlog.bytes.get(),
-        sojourn_p50_us: micros(sojourn.percentile(50)),
-        sojourn_p99_us: micros(sojourn.percentile(99)),
-        limit_bytes: limited(limit.limit()),
-        ring_bytes: limit.in_flight().get(),
-        no_memory: received.no_memory - then.received.no_memory,
-        too_long: received.too_long - then.received.too_long,
-        rebinds: 0,
     }
 }
 
@@ -569,62 +460,6 @@ fn open_tap(interface: &str) -> Result<Open<HeapFrame>, Failure> {
         Box::new(Tap::open(interface)?),
         (0..FIRST_FRAMES).map(|_| HeapFrame::new()).collect(),
     ))
-}
-
-#[cfg(feature = "af-xdp")]
-fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), Failure> {
-    use tautline_rt::steer::covered;
-    use tautline_xdp_io::{Config, Take, UmemFrame, XdpQueues};
-
-    use crate::threads::{divide, each_queue};
-
-    let config = |interface: &str, own: &Option<String>| -> Result<Config, Failure> {
-        let qdisc = build::<Packet<()>>(own.as_ref().unwrap_or(&args.qdisc))?;
-        let config = Config {
-            interface: interface.to_owned(),
-            take: Take::Everything,
-            transmit_frames: args.frames,
-            ..Config::default()
-        };
-        Ok(config.holding(qdisc.report().packet_limit())?)
-    };
-    let words = [
-        Some(&args.qdisc),
-        args.to_right.as_ref(),
-        args.to_left.as_ref(),
-    ];
-    if words
-        .into_iter()
-        .flatten()
-        .any(|words| words.split_whitespace().any(|word| word == "duplicate"))
-    {
-        eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
-    }
-    let left = config(&args.left, &args.to_left)?;
-    let right = config(&args.right, &args.to_right)?;
-    let Some(count) = args.queues else {
-        let open = |config| -> Result<Open<UmemFrame>, Failure> {
-            let (device, frames) = XdpQueues::open(config, None)?;
-            Ok((Box::new(device), frames))
-        };
-        let left = open(left)?;
-        return run(args, left, open(right)?, control);
-    };
-    // A pair that ends alone leaves its queues to another.
-    let left = covered(XdpQueues::open_each(&left, count)?)?;
-    let right = covered(XdpQueues::open_each(&right, count)?)?;
-    let boxed =
-        |(device, frames): (_, Vec<UmemFrame>)| -> Open<UmemFrame> { (Box::new(device), frames) };
-    let left = left.into_iter().map(boxed);
-    let pairs = left.zip(right.into_iter().map(boxed)).zip(0..);
-    let ended = each_queue(pairs.map(|((left, right), queue)| {
-        let args = MiddleboxArgs {
-            queue: Some(queue),
-            ..args.clone()
-        };
-        move || run(&args, left, right, Control::default())
-    }))?;
-    divide(ended).1
 }
 
 #[cfg(not(feature = "af-xdp"))]
