@@ -2,12 +2,12 @@
 //! namespaces of Linux. Only `veth` depends on `rt`, which is linked on Linux only.
 
 pub(crate) mod capture;
+mod sampler;
 pub(crate) mod sim;
 mod tcp;
 mod traffic;
 #[cfg(target_os = "linux")]
 pub(crate) mod veth;
-mod watch;
 mod world;
 
 use tautline_sim::topology::TopologyError;

@@ -1,5 +1,4 @@
-//! [`run`]: a point in virtual time: builds the network, lets it run from sample to sample, and
-//! writes down what it looks like.
+//! [`run`]: a point in virtual time: builds the network, and samples it while it runs.
 
 mod live;
 mod segments;
@@ -10,11 +9,11 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 use tautline_sim::topology::{HostNode, Topology, TopologyError};
-use tautline_sim::{Applications, Network, PortId, Record};
+use tautline_sim::{Applications, Network, PortId, Record, SimError};
 
 use super::RunError;
+use super::sampler::Sampler;
 use super::traffic::traffic;
-use super::watch::Sampler;
 use super::world::topology;
 use crate::plan::Point;
 use crate::recording::Run;
@@ -22,8 +21,6 @@ use crate::scenario::document::Times;
 use segments::Segments;
 
 pub(crate) use live::watch;
-
-type World<R> = Network<'static, R>;
 
 /// Runs `point`.
 ///
@@ -47,54 +44,44 @@ pub(crate) fn record<R: Record>(
     };
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
-    let (programs, watched) = traffic(document, point.seed, address)?;
-    let mut watch = Sampler::new(Instant::ZERO, times.sample.0);
+    let (apps, watched) = traffic(document, point.seed, address)?;
+    let mut sampler = Sampler::new(Instant::ZERO, times.sample.0);
     let recorder = recorder(&topology);
-    let recorder = if watched.is_empty() {
-        run_to_end(point.seed, &topology, programs, recorder, times, &mut watch)?
-    } else {
-        let names: Vec<_> = watched.values().cloned().collect();
-        let segments = Segments::new(watched);
-        let seen = Rc::clone(&segments.seen);
-        let (recorder, _) = run_to_end(
-            point.seed,
-            &topology,
-            programs,
-            (recorder, segments),
-            times,
-            &mut watch,
-        )?;
-        for name in &names {
-            watch.discard_one_way(name);
-        }
-        seen.borrow()
-            .iter()
-            .for_each(|(name, sample)| watch.one_way(name, *sample));
-        recorder
-    };
-    Ok((watch.finish(point, times), recorder))
+    if watched.is_empty() {
+        let network = build(point.seed, &topology, apps, recorder)?;
+        let recorder = run_to_end(network, times, &mut sampler)?;
+        return Ok((sampler.finish(point, times), recorder));
+    }
+    let names: Vec<_> = watched.values().cloned().collect();
+    let segments = Segments::new(watched);
+    let seen = Rc::clone(&segments.seen);
+    let network = build(point.seed, &topology, apps, (recorder, segments))?;
+    let (recorder, _) = run_to_end(network, times, &mut sampler)?;
+    for name in &names {
+        sampler.discard_one_way(name);
+    }
+    seen.borrow()
+        .iter()
+        .for_each(|(name, sample)| sampler.one_way(name, *sample));
+    Ok((sampler.finish(point, times), recorder))
 }
 
-/// Builds the network and lets its time pass; gives the recorder back.
+/// Runs the network to the end, and returns its recorder.
 fn run_to_end<R: Record>(
-    seed: u64,
-    topology: &Topology,
-    programs: Vec<Applications<'static>>,
-    recorder: R,
+    mut network: Network<'static, R>,
     times: &Times,
-    watch: &mut Sampler,
-) -> Result<R, RunError> {
-    let mut network = build(seed, topology, programs, recorder)?;
-    let (duration, sample) = (times.duration.0, times.sample.0);
+    sampler: &mut Sampler,
+) -> Result<R, SimError> {
+    let (duration, interval) = (times.duration.0, times.sample.0);
     let mut at = Duration::ZERO;
-    while at + sample <= duration {
-        at += sample;
+    while at + interval <= duration {
+        at += interval;
         network.run_before(Instant::ZERO + at)?;
-        sample_all(watch, &network, Instant::ZERO + at);
+        sample_all(sampler, &network, Instant::ZERO + at);
     }
     network.run_before(Instant::ZERO + duration)?;
     for end in network.endpoints() {
-        watch.applications(&end.apps, &end.host, Instant::ZERO + at);
+        sampler.applications(&end.apps, &end.host, Instant::ZERO + at);
     }
     Ok(network.into_parts().1)
 }
@@ -102,24 +89,24 @@ fn run_to_end<R: Record>(
 fn build<R: Record>(
     seed: u64,
     topology: &Topology,
-    programs: Vec<Applications<'static>>,
+    apps: Vec<Applications<'static>>,
     recorder: R,
-) -> Result<World<R>, TopologyError> {
-    let mut programs = programs.into_iter();
-    let next = |_: &HostNode, _| programs.next().expect("there is one for each host");
+) -> Result<Network<'static, R>, TopologyError> {
+    let mut apps = apps.into_iter();
+    let next = |_: &HostNode, _| apps.next().expect("there is one for each host");
     topology.build(seed, recorder, next)
 }
 
 /// Samples all ports and connections.
-fn sample_all<R: Record>(watch: &mut Sampler, network: &World<R>, now: Instant) {
+fn sample_all<R: Record>(sampler: &mut Sampler, network: &Network<'static, R>, now: Instant) {
     for port in network.ports() {
         let name = network.port_name(port);
-        watch.port(&name, network.sample(port), now);
+        sampler.port(&name, network.sample(port), now);
         if let PortId::Link(number) = port {
-            watch.discipline(&name, &network.link(number).report(), now);
+            sampler.qdisc(&name, &network.link(number).report(), now);
         }
     }
     for end in network.endpoints() {
-        watch.connections(&end.apps, &end.host, now);
+        sampler.connections(&end.apps, &end.host, now);
     }
 }

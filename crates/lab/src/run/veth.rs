@@ -16,10 +16,11 @@ mod namespaces;
 mod open;
 mod recorder;
 mod router;
+mod sample_times;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -31,28 +32,45 @@ use self::kernel_ping::KernelPing;
 use self::namespaces::Namespaces;
 use self::recorder::Recorder;
 use super::RunError;
-use super::watch::Sampler;
+use super::sampler::Sampler;
 use crate::plan::Point;
 use crate::recording::Run;
 use crate::run::capture::CaptureError;
 use crate::scenario::Document;
-use crate::scenario::document::{Back, FlowKind, Link};
+use crate::scenario::document::{Back, FlowKind, Link, Times};
 
-/// Longest delay of a cable that is passed over: less than what a row's shapers make.
-const SHORT: Duration = Duration::from_millis(1);
-/// Time between the readiness of every node and the beginning of the run.
-const START: Duration = Duration::from_millis(200);
+/// Longest delay of a cable that is ignored: less than the delays that a row's shapers make.
+const MAX_DELAY: Duration = Duration::from_millis(1);
+/// Time between the readiness of every node and the start of the run.
+const START_DELAY: Duration = Duration::from_millis(200);
 
-/// Parameters of a node's thread.
+/// A node, and what its thread works with.
 struct Node<'a> {
     document: &'a Document,
+    times: &'a Times,
     seed: u64,
     name: &'a str,
     clock: Clock,
+    namespaces: &'a Namespaces,
+    /// Takes how to stop the node once its devices are open, or why they are not.
+    ready: Sender<Result<Stopper, String>>,
+    /// Brings the start of the run; it hangs up if another node failed.
+    start: Receiver<Instant>,
 }
 
-/// Sent by a node once its devices are open.
-type Ready = Result<Stopper, String>;
+impl Node<'_> {
+    fn is_host(&self) -> bool {
+        self.document.host.iter().any(|host| host.name == self.name)
+    }
+
+    /// Reports that the devices are open, and waits for the start of the run. `None`: another node
+    /// failed.
+    fn await_start(&self, stopper: Stopper) -> Option<Instant> {
+        // The receiver is gone if another node failed.
+        let _ = self.ready.send(Ok(stopper));
+        self.start.recv().ok()
+    }
+}
 
 /// Runs `point`.
 ///
@@ -98,54 +116,59 @@ fn run_traced<T: Tracer + Send>(
     };
     check(document)?;
     let namespaces = Namespaces::new(document).map_err(RunError::Wire)?;
-    let (say_ready, ready) = mpsc::channel();
-    let (nodes, mut begin) = (document.host.len() + document.router.len(), Vec::new());
     let outcome = thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let hosts = document.host.iter().map(|host| (&host.name, true));
-        let routers = document.router.iter().map(|router| (&router.name, false));
-        for (name, is_host) in hosts.chain(routers) {
-            let (begins, when) = mpsc::channel();
-            begin.push(begins);
-            let (say_ready, namespaces, tracer) = (say_ready.clone(), &namespaces, &tracer);
+        let (ready, all_ready) = channel();
+        let (mut threads, mut starts) = (Vec::new(), Vec::new());
+        for name in nodes(document) {
+            let (start, awaited) = channel();
+            starts.push(start);
             let node = Node {
                 document,
+                times,
                 seed: point.seed,
                 name,
                 clock,
+                namespaces: &namespaces,
+                ready: ready.clone(),
+                start: awaited,
             };
-            threads
-                .push(scope.spawn(move || {
-                    run_node(&node, is_host, tracer, namespaces, &say_ready, &when)
-                }));
+            let tracer = &tracer;
+            threads.push(scope.spawn(move || run_node(&node, tracer)));
         }
-        let stoppers = (0..nodes)
-            .map(|_| ready.recv().map_err(|_| GONE.to_owned())?)
+        let stoppers = starts
+            .iter()
+            .map(|_| all_ready.recv().map_err(|_| GONE.to_owned())?)
             .collect::<Result<Vec<_>, _>>();
-        let started = stoppers.and_then(|stoppers| start(stoppers, clock));
-        // Without a beginning the nodes end at once.
-        let pings = started.as_ref().ok().map(|origin| {
+        let origin = stoppers.and_then(|stoppers| start_time(stoppers, clock));
+        let ping = origin.as_ref().ok().map(|origin| {
             // A node that is gone has reported why.
-            for begin in begin.drain(..) {
-                begin.send(*origin).ok();
+            for start in &starts {
+                start.send(*origin).ok();
             }
             kernel_ping(document, &namespaces, times.duration.0)
         });
-        begin.clear();
-        let watches: Vec<_> = threads
+        // Nodes that were not started end at once.
+        drop(starts);
+        let samplers: Vec<_> = threads
             .into_iter()
             .map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned())))
             .collect();
-        let mut watch = Sampler::new(started?, times.sample.0);
-        for seen in watches {
-            watch.join(seen?);
+        let mut all = Sampler::new(origin?, times.sample.0);
+        for sampler in samplers {
+            all.join(sampler?);
         }
-        if let Some(ping) = pings.transpose()?.flatten() {
-            ping.finish(&mut watch)?;
+        if let Some(ping) = ping.transpose()?.flatten() {
+            ping.finish(&mut all)?;
         }
-        Ok(watch)
+        Ok(all)
     });
     Ok(outcome.map_err(run_error)?.finish(point, times))
+}
+
+/// The names of all hosts and routers.
+fn nodes(document: &Document) -> impl Iterator<Item = &str> {
+    let hosts = document.host.iter().map(|host| host.name.as_str());
+    hosts.chain(document.router.iter().map(|router| router.name.as_str()))
 }
 
 fn run_error(why: String) -> RunError {
@@ -156,32 +179,28 @@ fn run_error(why: String) -> RunError {
     }
 }
 
-/// Runs a host or a router and reports an error on `say_ready` too.
-fn run_node<T: Tracer>(
-    node: &Node<'_>,
-    is_host: bool,
-    tracer: impl Fn(&str) -> T,
-    namespaces: &Namespaces,
-    say_ready: &mpsc::Sender<Ready>,
-    when: &mpsc::Receiver<Instant>,
-) -> Result<Sampler, String> {
-    let outcome = namespaces.enter(node.name).and_then(|()| match is_host {
-        true => host::run(node, tracer, namespaces, say_ready, when),
-        false => router::run(node, tracer, namespaces, say_ready, when),
+/// Runs a host or a router. An error is reported as the node's readiness, too.
+fn run_node<T: Tracer>(node: &Node<'_>, tracer: impl Fn(&str) -> T) -> Result<Sampler, String> {
+    let outcome = node.namespaces.enter(node.name).and_then(|()| {
+        if node.is_host() {
+            host::run(node, tracer)
+        } else {
+            router::run(node, tracer)
+        }
     });
     // Only the first failure before all are ready is reported; afterward the channel is closed.
     let _ = outcome
         .as_ref()
-        .is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
+        .is_err_and(|why| node.ready.send(Err(why.clone())).is_ok());
     outcome
 }
 
-/// Stops the nodes on signals; returns the start time of the run.
-fn start(stoppers: Vec<Stopper>, clock: Clock) -> Result<Instant, String> {
+/// Stops the nodes on signals from now on. Returns the start time of the run.
+fn start_time(stoppers: Vec<Stopper>, clock: Clock) -> Result<Instant, String> {
     for stopper in stoppers {
         stop_on_signals(stopper).map_err(|error| format!("signals cannot be handled: {error}"))?;
     }
-    Ok(clock.now() + START)
+    Ok(clock.now() + START_DELAY)
 }
 
 /// Error for a thread that panicked.
@@ -189,7 +208,7 @@ const GONE: &str = "a node of the network ended without saying why";
 /// Error of a node that a signal stopped.
 const INTERRUPTED: &str = "interrupted";
 
-/// Whether the wire can be what `document` says.
+/// Refuses what veth pairs cannot emulate.
 fn check(document: &Document) -> Result<(), RunError> {
     let refuse = |why: String| Err(RunError::Wire(why));
     for link in &document.link {
@@ -201,7 +220,7 @@ fn check(document: &Document) -> Result<(), RunError> {
             .chain(back.and_then(|back| back.delay))
             .map(|time| time.0)
             .max();
-        if delay.is_some_and(|delay| delay > SHORT) {
+        if delay.is_some_and(|delay| delay > MAX_DELAY) {
             return refuse(format!(
                 "link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"
             ));
@@ -273,9 +292,4 @@ fn kernel_ping(
         return Ok(None);
     };
     KernelPing::start(namespaces, from, to, time).map(Some)
-}
-
-/// Waits for the beginning. `None`: there will be none.
-fn beginning(when: &mpsc::Receiver<Instant>) -> Option<Instant> {
-    when.recv().ok()
 }

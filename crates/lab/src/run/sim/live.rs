@@ -7,72 +7,72 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 use tautline_live::{Counted, PortState, QdiscState, Snapshot};
 use tautline_qdisc::stats::Sojourn;
-use tautline_sim::PortId;
+use tautline_sim::{Network, PortId};
 
-use super::{World, build, topology, traffic};
+use super::{build, topology, traffic};
 use crate::plan::Point;
 use crate::run::RunError;
 
-/// Runs `point` and shows its ports to `look` every `step`, until its time is over or `look` has
-/// seen enough.
+/// Runs `point` and passes a snapshot of its ports to `show` every `step`, until the end of the run or
+/// until `show` breaks.
 ///
 /// # Errors
 /// As [`run`](super::run).
 pub(crate) fn watch(
     point: &Point,
     step: Duration,
-    mut look: impl FnMut(Snapshot) -> ControlFlow<()>,
+    mut show: impl FnMut(Snapshot) -> ControlFlow<()>,
 ) -> Result<(), RunError> {
     let document = &point.document;
     let Some(times) = &document.run else {
         return Err(RunError::Elsewhere);
     };
     let topology = topology(document);
-    let (programs, _) = traffic(document, point.seed, |name: &str| {
+    let (apps, _) = traffic(document, point.seed, |name: &str| {
         topology.address(name).map(IpAddr::from)
     })?;
-    let mut network: World<()> = build(point.seed, &topology, programs, ())?;
+    let mut network = build(point.seed, &topology, apps, ())?;
     let mut at = Duration::ZERO;
     while at < times.duration.0 {
         at = (at + step.max(Duration::from_nanos(1))).min(times.duration.0);
         network.run_before(Instant::ZERO + at)?;
         let ports = network.ports().map(|id| port(&network, id)).collect();
-        if look(Snapshot { at, ports }).is_break() {
+        if show(Snapshot { at, ports }).is_break() {
             break;
         }
     }
     Ok(())
 }
 
-fn port(network: &World<()>, id: PortId) -> PortState {
-    let (name, look) = (network.port_name(id), network.sample(id));
+fn port(network: &Network<'static, ()>, id: PortId) -> PortState {
+    let (name, sample) = (network.port_name(id), network.sample(id));
     match id {
         PortId::Host(number) => PortState::of(name, network.endpoint(number).host.port()),
         PortId::Link(number) => {
-            let inside = look.backlog.packets + look.ring.packets;
-            let held = look.backlog.bytes + look.ring.bytes;
+            let inside = sample.backlog.packets + sample.ring.packets;
+            let held = sample.backlog.bytes + sample.ring.bytes;
             PortState {
                 name,
                 // The bytes of dropped packets are unknown.
                 taken: Counted {
-                    packets: look.sent_packets + look.drops + inside as u64,
-                    bytes: (look.sent + held).get(),
+                    packets: sample.sent_packets + sample.drops + inside as u64,
+                    bytes: (sample.sent + held).get(),
                 },
                 sent: Counted {
-                    packets: look.sent_packets,
-                    bytes: look.sent.get(),
+                    packets: sample.sent_packets,
+                    bytes: sample.sent.get(),
                 },
-                backlog: look.backlog,
-                ring: look.ring,
-                ring_limit: (look.limit < Bytes::MAX).then_some(look.limit),
-                marks: look.marks,
-                drops: if look.drops > 0 {
-                    vec![("by the qdisc".to_owned(), look.drops)]
+                backlog: sample.backlog,
+                ring: sample.ring,
+                ring_limit: (sample.limit < Bytes::MAX).then_some(sample.limit),
+                marks: sample.marks,
+                drops: if sample.drops > 0 {
+                    vec![("by the qdisc".to_owned(), sample.drops)]
                 } else {
                     Vec::new()
                 },
                 sojourn: Sojourn {
-                    last: look.sojourn,
+                    last: sample.sojourn,
                     ..Sojourn::default()
                 },
                 qdisc: QdiscState::of(&network.link(number).report()),

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use super::namespaces::Namespaces;
-use crate::run::watch::Sampler;
+use crate::run::sampler::Sampler;
 use crate::summary::percentile;
 
 /// Interval between requests: Flent's, and the shortest that `ping` permits without root.
@@ -44,7 +44,7 @@ impl KernelPing {
 
     /// Waits for its end and counts its round trips: `kernel_ping_count`, and in microseconds
     /// `kernel_ping_p50_us`, `kernel_ping_p90_us`.
-    pub(super) fn finish(self, watch: &mut Sampler) -> Result<(), String> {
+    pub(super) fn finish(self, sampler: &mut Sampler) -> Result<(), String> {
         let output = self
             .0
             .wait_with_output()
@@ -52,10 +52,10 @@ impl KernelPing {
         let text = String::from_utf8_lossy(&output.stdout);
         let mut times: Vec<f64> = text.lines().filter_map(round_trip).collect();
         times.sort_by(f64::total_cmp);
-        watch.count("kernel_ping_count", times.len() as u64);
+        sampler.count("kernel_ping_count", times.len() as u64);
         for (name, share) in [("kernel_ping_p50_us", 0.5), ("kernel_ping_p90_us", 0.9)] {
             if let Some(time) = percentile(&times, share) {
-                watch.count(name, (time * 1000.0) as u64);
+                sampler.count(name, (time * 1000.0) as u64);
             }
         }
         Ok(())

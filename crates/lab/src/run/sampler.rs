@@ -21,7 +21,7 @@ pub(super) struct Sampler {
     /// When the run began: zero on the time axis.
     origin: Instant,
     /// Time between samples.
-    sample: Duration,
+    interval: Duration,
     /// Each port's state at the last sample.
     before: BTreeMap<String, PortSample>,
     /// Durations of PIE's measurements at the last sample, counted by powers of two.
@@ -32,10 +32,10 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// An empty recording of a run that begins at `origin`.
-    pub(super) fn new(origin: Instant, sample: Duration) -> Self {
+    pub(super) fn new(origin: Instant, interval: Duration) -> Self {
         Self {
             origin,
-            sample,
+            interval,
             before: BTreeMap::new(),
             cycles_before: BTreeMap::new(),
             points: BTreeMap::new(),
@@ -43,38 +43,41 @@ impl Sampler {
         }
     }
 
-    /// The port called `name` looks so at `now`.
-    pub(super) fn port(&mut self, name: &str, look: PortSample, now: Instant) {
+    /// Adds a sample of the port called `name`.
+    pub(super) fn port(&mut self, name: &str, sample: PortSample, now: Instant) {
         let at = self.seconds(now);
-        let before = self.before.insert(name.to_owned(), look);
+        let before = self.before.insert(name.to_owned(), sample);
         let (drops, marks, sent, tx) = before
-            .map(|look| (look.drops, look.marks, look.sent, look.tx))
+            .map(|before| (before.drops, before.marks, before.sent, before.tx))
             .unwrap_or_default();
         let mut note = |quantity, value| self.note(quantity, name, at, value);
-        note(Quantity::Backlog, look.backlog.packets as f64);
-        note(Quantity::BacklogBytes, look.backlog.bytes.get() as f64);
-        note(Quantity::Ring, look.ring.packets as f64);
-        note(Quantity::RingBytes, look.ring.bytes.get() as f64);
-        if look.limit < Bytes::MAX {
-            note(Quantity::RingLimit, look.limit.get() as f64);
+        note(Quantity::Backlog, sample.backlog.packets as f64);
+        note(Quantity::BacklogBytes, sample.backlog.bytes.get() as f64);
+        note(Quantity::Ring, sample.ring.packets as f64);
+        note(Quantity::RingBytes, sample.ring.bytes.get() as f64);
+        if sample.limit < Bytes::MAX {
+            note(Quantity::RingLimit, sample.limit.get() as f64);
         }
-        note(Quantity::Drops, look.drops.saturating_sub(drops) as f64);
-        note(Quantity::Marks, look.marks.saturating_sub(marks) as f64);
-        note(Quantity::Sent, look.sent.saturating_sub(sent).get() as f64);
-        note(Quantity::Sojourn, millis(look.sojourn));
+        note(Quantity::Drops, sample.drops.saturating_sub(drops) as f64);
+        note(Quantity::Marks, sample.marks.saturating_sub(marks) as f64);
+        note(
+            Quantity::Sent,
+            sample.sent.saturating_sub(sent).get() as f64,
+        );
+        note(Quantity::Sojourn, millis(sample.sojourn));
         note(
             Quantity::RingFull,
-            look.tx.ring_full.saturating_sub(tx.ring_full) as f64,
+            sample.tx.ring_full.saturating_sub(tx.ring_full) as f64,
         );
-        let bulks = look.tx.bulks.saturating_sub(tx.bulks);
+        let bulks = sample.tx.bulks.saturating_sub(tx.bulks);
         if bulks > 0 {
-            let packets = look.tx.packets.saturating_sub(tx.packets);
+            let packets = sample.tx.packets.saturating_sub(tx.packets);
             note(Quantity::Burst, packets as f64 / bulks as f64);
         }
     }
 
-    /// Adds a sample of the qdisc's own report.
-    pub(super) fn discipline(&mut self, name: &str, report: &Report, now: Instant) {
+    /// Adds a sample of the report of a qdisc.
+    pub(super) fn qdisc(&mut self, name: &str, report: &Report, now: Instant) {
         if report.kind != "pie" {
             return;
         }
@@ -108,15 +111,15 @@ impl Sampler {
         }
     }
 
-    /// The connections of `programs` on `host` look so at `now`.
+    /// Adds a sample of the connections of `apps` on `host`.
     pub(super) fn connections(
         &mut self,
-        programs: &Applications<'_>,
+        apps: &Applications<'_>,
         host: &dyn SocketApi,
         now: Instant,
     ) {
         let at = self.seconds(now);
-        for (flow, info) in programs.connections(host) {
+        for (flow, info) in apps.connections(host) {
             // Only the sending end has state to report.
             if info.bytes_sent > 0 {
                 let name = flow.to_string();
@@ -130,16 +133,16 @@ impl Sampler {
     /// Adds the measurements of a host's applications until `until`, and all counters.
     pub(super) fn applications(
         &mut self,
-        programs: &Applications<'_>,
+        apps: &Applications<'_>,
         host: &dyn SocketApi,
         until: Instant,
     ) {
-        for measured in programs.meter().flows() {
+        for measured in apps.meter().flows() {
             self.of_application(measured, until);
             self.count("ping_lost", measured.lost);
             self.count("refused", measured.refused);
         }
-        for (_, info) in programs.connections(host) {
+        for (_, info) in apps.connections(host) {
             self.count("retransmits", info.retransmits);
             self.count("timeouts", info.timeouts);
             self.count("fast_recoveries", info.fast_recoveries);
@@ -153,7 +156,7 @@ impl Sampler {
         self.points.remove(&(Quantity::OneWay, name.to_owned()));
     }
 
-    /// Data of the flow called `name` was in flight.
+    /// Adds a one-way delay of the flow called `name`.
     pub(super) fn one_way(&mut self, name: &str, sample: Sample) {
         self.note(
             Quantity::OneWay,
@@ -173,14 +176,14 @@ impl Sampler {
         }
     }
 
-    /// Something is counted.
+    /// Adds `by` to the counter called `name`.
     pub(super) fn count(&mut self, name: &str, by: u64) {
         *self.counters.entry(name.to_owned()).or_default() += by as f64;
     }
 
     /// The run of `point`: all series, in order of quantity and name, and all that was counted.
     pub(super) fn finish(mut self, point: &Point, times: &Times) -> Run {
-        let packets = self.before.values().map(|look| look.sent_packets).sum();
+        let packets = self.before.values().map(|sample| sample.sent_packets).sum();
         self.count("packets", packets);
         let of = |((quantity, of), points)| Series {
             quantity,
@@ -206,13 +209,13 @@ impl Sampler {
     }
 
     fn of_application(&mut self, measured: &Measured, until: Instant) {
-        let (name, sample) = (measured.flow.to_string(), self.sample);
+        let (name, interval) = (measured.flow.to_string(), self.interval);
         // The replies to pings are no goodput.
         if measured.received.bytes > 0 && measured.round_trips.is_empty() {
-            let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / sample.as_secs_f64();
+            let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / interval.as_secs_f64();
             let bins = measured
                 .received_by_interval(until)
-                .map(|(begin, bytes)| (begin + sample, bytes));
+                .map(|(begin, bytes)| (begin + interval, bytes));
             for (end, bytes) in bins.filter(|(end, _)| *end <= until) {
                 self.note(Quantity::Goodput, &name, self.seconds(end), mbit(bytes));
             }
@@ -286,13 +289,13 @@ mod tests {
 
     use super::*;
 
-    fn points(watch: &Sampler, quantity: Quantity) -> Vec<(f64, f64)> {
-        watch.points[&(quantity, "a>b".to_owned())].clone()
+    fn points(sampler: &Sampler, quantity: Quantity) -> Vec<(f64, f64)> {
+        sampler.points[&(quantity, "a>b".to_owned())].clone()
     }
 
     #[test]
     fn a_burst_is_the_mean_of_those_since_the_last_sample() {
-        let look = |packets, bulks| PortSample {
+        let sample = |packets, bulks| PortSample {
             backlog: Backlog::default(),
             ring: Backlog::default(),
             limit: Bytes::MAX,
@@ -307,13 +310,13 @@ mod tests {
                 ..TxStats::default()
             },
         };
-        let mut watch = Sampler::new(Instant::ZERO, Duration::from_secs(1));
+        let mut sampler = Sampler::new(Instant::ZERO, Duration::from_secs(1));
         for (at, (packets, bulks)) in [(40, 2), (40, 2), (70, 5)].into_iter().enumerate() {
             let now = Instant::from_secs(at as u64);
-            watch.port("a>b", look(packets, bulks), now);
+            sampler.port("a>b", sample(packets, bulks), now);
         }
         assert_eq!(
-            points(&watch, Quantity::Burst),
+            points(&sampler, Quantity::Burst),
             [(0.0, 20.0), (2.0, 10.0)],
             "none where nothing was handed over"
         );
@@ -326,18 +329,18 @@ mod tests {
             counters: vec![("dq_cycles", Value::List(counts.to_vec()))],
             ..Report::default()
         };
-        let mut watch = Sampler::new(Instant::ZERO, Duration::from_secs(1));
-        let mut look = |at, counts: &[u64]| {
-            watch.discipline("a>b", &report(counts), Instant::from_secs(at));
+        let mut sampler = Sampler::new(Instant::ZERO, Duration::from_secs(1));
+        let mut add = |at, counts: &[u64]| {
+            sampler.qdisc("a>b", &report(counts), Instant::from_secs(at));
         };
-        look(1, &[0, 1]);
-        look(2, &[0, 1]);
-        look(3, &[0, 2, 0, 1]);
+        add(1, &[0, 1]);
+        add(2, &[0, 1]);
+        add(3, &[0, 2, 0, 1]);
         // In the middle of 1 to 2 ns, and of 4 to 8 ns.
         let middles = [2f64.sqrt() * 1e-6, 32f64.sqrt() * 1e-6];
         let near = |(at, value): (f64, f64)| (at, (value * 1e12).round());
         let expected = [(1.0, middles[0]), (3.0, middles[0]), (3.0, middles[1])].map(near);
-        let seen: Vec<_> = points(&watch, Quantity::Cycle)
+        let seen: Vec<_> = points(&sampler, Quantity::Cycle)
             .into_iter()
             .map(near)
             .collect();
