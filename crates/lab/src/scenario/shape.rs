@@ -2,6 +2,7 @@
 //! Common Expression Language: comparisons, arithmetic, `&&`, `||`, `all`, `exists` over
 //! `cell["L100M"]["TSQ"].ping.p50`.
 
+mod cost;
 mod expression;
 
 use std::collections::{BTreeMap, HashMap};
@@ -48,6 +49,8 @@ const DEEPEST: usize = 32;
 /// Deepest nesting of operators and steps, `a + b + c` being three deep, for the stack on which they are
 /// computed.
 const DEEPEST_TREE: usize = 64;
+/// Most steps of a computation, and most elements of its values: some milliseconds.
+const MOST_STEPS: u64 = 100_000;
 /// The name that all numbers are under.
 pub(crate) const ROOT: &str = "cell";
 /// The name that analyses of variance are under, by the values of the other axes.
@@ -97,6 +100,12 @@ impl Check {
         if expression::depth(&expression) > DEEPEST_TREE {
             return Err(format!(
                 "operators and steps nest at most {DEEPEST_TREE} deep: write fewer in a row, or more brackets"
+            ));
+        }
+        let cost = cost::cost(&expression, &mut HashMap::new());
+        if cost.steps.max(cost.size) > MOST_STEPS {
+            return Err(format!(
+                "it would take more than {MOST_STEPS} steps: nest `all`, `exists` and `map` less, or over shorter lists"
             ));
         }
         expression::whole_numbers_as_numbers(&mut expression);

@@ -697,6 +697,33 @@ fn every_scenario_that_comes_with_the_program_is_right() {
     assert!(errors.is_empty(), "{}", errors.join("; "));
 }
 
+/// The work and the memory of an expression grow exponentially with nesting.
+#[test]
+fn an_expression_that_would_take_too_long_is_refused() {
+    let with = |check: &str| {
+        GOOD.replace(
+            "cell[\"fast\"].goodput.total > cell[\"slow\"].goodput.total",
+            check,
+        )
+    };
+    let nested = |depth: usize, pairs: usize| {
+        let list = vec!["\"slow\", \"fast\""; pairs].join(", ");
+        let open = format!("[{list}].all(x, ").repeat(depth);
+        format!("{open}cell[x].goodput.total > 0.0{}", ")".repeat(depth))
+    };
+    let doubled = |times: usize| {
+        let doubled = ".map(x, x + x)".repeat(times);
+        format!("cell[\"slow\"].goodput.total > [[1.0]]{doubled}[0][0]")
+    };
+    for text in [nested(3, 1), doubled(3)] {
+        load(&with(&text)).expect("a few steps");
+    }
+    for text in [nested(7, 4), doubled(18)] {
+        let error = load(&with(&text)).expect_err("too many").message;
+        assert!(error.contains("more than 100000 steps"), "{error}");
+    }
+}
+
 /// An edit of a file.
 #[derive(Clone, Debug)]
 enum Slip {

@@ -98,7 +98,7 @@ pub(super) fn depth(of: &IdedExpr) -> usize {
 }
 
 /// Direct subexpressions.
-fn parts(expression: &Expr) -> Vec<&IdedExpr> {
+pub(super) fn parts(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
         Expr::Call(call) => call
             .target
