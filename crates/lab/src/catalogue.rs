@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::scenario::{Form, Scenario, ScenarioDir, ScenarioError};
 
-/// The scenarios of a scenario_dir.
+/// The scenarios of a directory, or the built-in ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
     scenario_dir: ScenarioDir,
@@ -13,25 +13,19 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Looks through `scenario_dir`.
+    /// Reads the ids in all files of `scenario_dir`.
     ///
     /// # Errors
-    /// If it cannot be read, or a file of it is no TOML.
+    /// If it cannot be read, or one of its files is not valid TOML.
     pub(crate) fn read(scenario_dir: ScenarioDir) -> Result<Self, ScenarioError> {
-        let failed = |file: String, message: String| ScenarioError {
-            file,
-            at: None,
-            key: String::new(),
-            message,
-        };
         let names = scenario_dir
             .names()
-            .map_err(|error| failed(scenario_dir.shown(""), error.to_string()))?;
+            .map_err(|error| ScenarioError::whole(scenario_dir.shown(""), error))?;
         let mut entries = Vec::new();
         for name in names {
             let text = scenario_dir
                 .read(&name)
-                .map_err(|message| failed(scenario_dir.shown(&name), message))?;
+                .map_err(|why| ScenarioError::whole(scenario_dir.shown(&name), why))?;
             let ids = Scenario::ids_of(&text, &scenario_dir.shown(&name))?;
             if !ids.is_empty() {
                 entries.push((ids, name));
@@ -75,7 +69,7 @@ impl Catalogue {
         Scenario::grid(&scenario_dir, &name, axes)
     }
 
-    /// Where the file is that `asked` means, and its name there.
+    /// The directory and the name of the file that `asked` means.
     fn find(&self, asked: &str) -> Result<(ScenarioDir, String), ScenarioError> {
         if asked.ends_with(".toml") {
             let path = Path::new(asked);
@@ -91,15 +85,14 @@ impl Catalogue {
             .find(|(ids, _)| ids.iter().any(|id| id.eq_ignore_ascii_case(asked)))
         else {
             let known = self.ids().collect::<Vec<_>>().join(", ");
-            let message = format!(
-                "no scenario has the id `{asked}`; there are {known}; or name a file *.toml"
-            );
-            return Err(ScenarioError {
-                file: self.scenario_dir.shown(""),
-                at: None,
-                key: String::new(),
-                message,
-            });
+            let message = if known.is_empty() {
+                "there is no scenario here: no file *.toml has an `id`".to_owned()
+            } else {
+                format!(
+                    "no scenario has the id `{asked}`; there are {known}; or name a file *.toml"
+                )
+            };
+            return Err(ScenarioError::whole(self.scenario_dir.shown(""), message));
         };
         Ok((self.scenario_dir.clone(), name.clone()))
     }

@@ -39,6 +39,9 @@ use source::{Position, Sources};
 /// Most cells that a scenario may have.
 const MOST_CELLS: usize = 10_000;
 
+/// Name of the flow whose congestion controller `--cc` sets.
+const CANDIDATE: &str = "candidate";
+
 /// A scenario, read and checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -57,7 +60,7 @@ pub struct Scenario {
 pub struct Form<'a> {
     /// With the settings of its table `quick`.
     pub quick: bool,
-    /// Congestion controller of the flow `candidate` in every cell.
+    /// Congestion controller of the flow `candidate` in every cell: `--cc`.
     pub candidate: Option<&'a str>,
 }
 
@@ -150,11 +153,21 @@ impl Scenario {
             let Some(congestion) = form.candidate else {
                 return Ok(());
             };
-            let file = sources.add("--cc".to_owned(), congestion.to_owned());
-            let place = Position { file, at: 0 };
+            let place = Position {
+                file: sources.add_option(format!("--cc {congestion}")),
+                at: 0,
+            };
+            let flows = root.get("flow").and_then(Node::array).unwrap_or_default();
+            if !flows
+                .iter()
+                .any(|flow| flow.name().as_deref() == Some(CANDIDATE))
+            {
+                let why = format!("{name} has no flow `{CANDIDATE}`; rfc9743 has one");
+                return Err(Fault::new(why).at(place));
+            }
             let value = node::Value::String(congestion.to_owned());
-            let candidate = "flow.candidate.tcp.congestion";
-            root.set(candidate, place, &Node { value, place })
+            let key = format!("flow.{CANDIDATE}.tcp.congestion");
+            root.set(&key, place, &Node { value, place })
                 .map_err(|fault| fault.at(place))
         })
     }
@@ -182,12 +195,9 @@ impl Scenario {
     ) -> Result<Self, ScenarioError> {
         let mut sources = Sources::default();
         let shown = scenario_dir.shown(name);
-        let text = scenario_dir.read(name).map_err(|message| ScenarioError {
-            file: shown.clone(),
-            at: None,
-            key: String::new(),
-            message,
-        })?;
+        let text = scenario_dir
+            .read(name)
+            .map_err(|why| ScenarioError::whole(shown.clone(), why))?;
         let file = sources.add(shown.clone(), text);
         let root = open(scenario_dir, &mut sources, file).and_then(|mut root| {
             change(&mut root, &mut sources)?;

@@ -10,14 +10,26 @@ use super::source::{Position, Sources};
 /// …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
-    /// The file.
+    /// The file, or an option of the command line with its value.
     pub file: String,
-    /// Line and column from 1; `None` when the file cannot be read at all.
+    /// Line and column from 1; `None` for an option, and when the file cannot be read at all.
     pub at: Option<(usize, usize)>,
     /// The key, as an axis would write it; empty when it is about no key.
     pub key: String,
     /// The error, and what would be accepted.
     pub message: String,
+}
+
+impl ScenarioError {
+    /// An error of a whole file or directory.
+    pub(crate) fn whole(file: String, message: impl fmt::Display) -> Self {
+        Self {
+            file,
+            at: None,
+            key: String::new(),
+            message: message.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for ScenarioError {
@@ -65,11 +77,11 @@ impl Fault {
     }
 
     pub(crate) fn resolve(self, sources: &Sources) -> ScenarioError {
-        let (file, line, column) =
-            sources.locate(self.place.unwrap_or(Position { file: 0, at: 0 }));
+        let place = self.place.unwrap_or(Position { file: 0, at: 0 });
+        let (file, line, column) = sources.locate(place);
         ScenarioError {
             file: file.to_owned(),
-            at: Some((line, column)),
+            at: (!sources.is_option(place.file)).then_some((line, column)),
             key: self.key.join("."),
             message: self.message.trim_end().to_owned(),
         }

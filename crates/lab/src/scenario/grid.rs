@@ -18,7 +18,7 @@ pub(super) fn extend(root: &mut Node, axes: &[String], sources: &mut Sources) ->
     }
     for words in axes {
         let place = Position {
-            file: sources.add(format!("--set {words}"), words.clone()),
+            file: sources.add_option(format!("--set {words}")),
             at: 0,
         };
         let axis = axis(words).map_err(|message| Fault::new(message).at(place))?;

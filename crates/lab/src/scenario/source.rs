@@ -76,12 +76,26 @@ pub(crate) struct Sources(Vec<Source>);
 struct Source {
     shown: String,
     text: String,
+    /// Words of the command line, which have no lines.
+    is_option: bool,
 }
 
 impl Sources {
+    /// Adds a file, and returns its number.
     pub(crate) fn add(&mut self, shown: String, text: String) -> usize {
-        self.0.push(Source { shown, text });
+        self.0.push(Source {
+            shown,
+            text,
+            is_option: false,
+        });
         self.0.len() - 1
+    }
+
+    /// Adds an option of the command line, and returns its number.
+    pub(crate) fn add_option(&mut self, shown: String) -> usize {
+        let number = self.add(shown, String::new());
+        self.0[number].is_option = true;
+        number
     }
 
     pub(crate) fn text(&self, file: usize) -> &str {
@@ -92,9 +106,13 @@ impl Sources {
         self.0.iter().any(|source| source.shown == shown)
     }
 
+    pub(crate) fn is_option(&self, file: usize) -> bool {
+        self.0[file].is_option
+    }
+
     /// File, line and column of `place`, both from 1; columns count characters.
     pub(crate) fn locate(&self, place: Position) -> (&str, usize, usize) {
-        let Source { shown, text } = &self.0[place.file];
+        let Source { shown, text, .. } = &self.0[place.file];
         let mut at = place.at.min(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;

@@ -799,7 +799,17 @@ fn a_candidate_takes_the_place_of_the_one_in_the_file() {
     assert_eq!(resolved["flow"][0]["tcp"]["congestion"], "bbr");
     let unknown = with("bbr9").expect_err("no such controller").to_string();
     assert!(
-        unknown.contains("--cc") && unknown.contains("bbr3"),
+        unknown.starts_with("--cc bbr9: flow.candidate") && unknown.contains("bbr3"),
         "{unknown}"
+    );
+    let form = Form {
+        candidate: Some("bbr"),
+        ..Form::default()
+    };
+    let other = Scenario::load_in(&ScenarioDir::Shipped, "001-f4.toml", form);
+    let other = other.expect_err("it has another flow").to_string();
+    assert_eq!(
+        other,
+        "--cc bbr: 001-f4.toml has no flow `candidate`; rfc9743 has one"
     );
 }

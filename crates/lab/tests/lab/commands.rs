@@ -4,6 +4,7 @@ use std::fs;
 
 use tautline_lab::{Quantity, Run};
 
+use super::home::home;
 use super::{SMALL, directory, files, lab, text};
 
 #[test]
@@ -50,6 +51,17 @@ fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     assert_eq!(
         text(&verdicts),
         "S-1 1 does not hold: the queue is short with TSQ\nS-1 2 holds: the bottleneck is full\n"
+    );
+}
+
+#[test]
+fn a_directory_without_scenarios_is_named() {
+    let home = home(&[("scenarios/base.toml", "title = \"a base\"\n")]);
+    let output = lab(home.path(), &["run", "S-1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        text(&output.stderr),
+        "lab: scenarios/: there is no scenario here: no file *.toml has an `id`\n"
     );
 }
 
