@@ -27,38 +27,46 @@ pub enum Change<'a> {
     Value(u16, &'a str),
 }
 
-/// Shipped files, and a directory that holds them for one process.
-struct Shipped {
-    directory: PathBuf,
-    files: Vec<String>,
-}
-
-fn shipped() -> &'static Shipped {
-    static SHIPPED: OnceLock<Shipped> = OnceLock::new();
+/// The built-in scenario files.
+fn shipped() -> &'static [String] {
+    static SHIPPED: OnceLock<Vec<String>> = OnceLock::new();
     SHIPPED.get_or_init(|| {
-        let directory = std::env::temp_dir().join(format!("scenarios-{}", std::process::id()));
-        fs::create_dir_all(&directory).expect("a temporary directory");
         let all = ScenarioDir::Shipped;
         let names = all.names().expect("the list is in the program");
-        let files = names.iter().map(|name| {
-            let text = all.read(name).expect("a shipped file");
-            fs::write(directory.join(name), &text).expect("a temporary file");
-            text
-        });
-        Shipped {
-            files: files.collect(),
-            directory: directory.clone(),
-        }
+        let read = |name: &String| all.read(name).expect("a shipped file");
+        names.iter().map(read).collect()
     })
+}
+
+/// A directory for the cases of one thread, removed when it ends. A base of a case is found among the
+/// built-in files.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let (process, thread) = (std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(format!("scenarios-{process}-{thread:?}"));
+        fs::create_dir_all(&path).expect("a temporary directory");
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _nothing_else_to_do = fs::remove_dir_all(&self.0);
+    }
+}
+
+thread_local! {
+    static DIRECTORY: Directory = Directory::new();
 }
 
 /// Runs one case.
 pub fn run(input: Input<'_>) {
-    let shipped = shipped();
     let text = match input {
         Input::Any(text) => text.to_owned(),
         Input::Changed { file, changes } => {
-            let text = &shipped.files[usize::from(file) % shipped.files.len()];
+            let text = &shipped()[usize::from(file) % shipped().len()];
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             changes
                 .iter()
@@ -68,10 +76,10 @@ pub fn run(input: Input<'_>) {
         }
     };
     let name = "case.toml";
-    fs::write(shipped.directory.join(name), &text).expect("a temporary file");
-    let directory = ScenarioDir::Directory(shipped.directory.clone());
+    let directory = DIRECTORY.with(|directory| directory.0.clone());
+    fs::write(directory.join(name), &text).expect("a temporary file");
     let _ = Scenario::ids_of(&text, name);
-    match Scenario::load(&directory, name) {
+    match Scenario::load(&ScenarioDir::Directory(directory), name) {
         Ok(scenario) => assert!(!scenario.cells.is_empty(), "a scenario without cells"),
         Err(error) => {
             assert!(!error.message.is_empty(), "an error without words");
