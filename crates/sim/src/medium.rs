@@ -10,6 +10,8 @@
 //! [`Link`](crate::Link), one for each station, because both kinds of base have a queue per
 //! station: mac80211 since its own queues, LTE in RLC.
 
+#[cfg(test)]
+mod bench;
 pub mod lte;
 pub mod wifi;
 

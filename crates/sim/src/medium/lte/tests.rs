@@ -1,99 +1,27 @@
 //! Tests of an LTE cell: rates by hand, packets cut to fit, the way of a grant, shares.
 
-use tautline_base::{Bytes, Device, HeapFrame, Packet, Pool, Rate};
+use tautline_base::{Bytes, Rate};
 
 use super::*;
 use crate::medium::Medium;
-use crate::nic::{Coalesce, NicConfig, SimNic};
+use crate::medium::bench::Bench;
+use crate::nic::{Coalesce, NicConfig};
 
-struct Bench {
-    medium: Medium,
-    nics: Vec<SimNic>,
-    pool: Pool<HeapFrame>,
-    now: Instant,
-    /// When which nic's frames departed, and how long they were.
-    departed: Vec<(u64, usize, usize)>,
+/// A cell with RLC buffers of 500 KB.
+fn cell(config: LteConfig, stations: &[Option<Mcs>]) -> Bench {
+    let nic = NicConfig {
+        coalesce: Coalesce::OFF,
+        ring_bytes: Bytes::new(500_000),
+        tx_ring: 1024,
+        ..NicConfig::default()
+    };
+    Bench::new(Lte::new(config, stations).expect("valid"), nic)
 }
 
+/// A full frame, and its Ethernet header.
+const FULL: (u32, u64) = (1514, 14);
+
 impl Bench {
-    fn new(config: LteConfig, stations: &[Option<Mcs>]) -> Self {
-        let medium = Medium::from(Lte::new(config, stations).expect("valid"));
-        let count = medium.nic_count();
-        let config = NicConfig {
-            coalesce: Coalesce::OFF,
-            ring_bytes: Bytes::new(500_000),
-            tx_ring: 1024,
-            ..NicConfig::default()
-        };
-        let mut nics: Vec<_> = (0..count)
-            .map(|_| SimNic::new(config.clone()).expect("valid"))
-            .collect();
-        nics.iter_mut()
-            .enumerate()
-            .for_each(|(number, nic)| medium.attach(number, nic));
-        let pool = Pool::new((0..count * 400).map(|_| HeapFrame::new()).collect());
-        Self {
-            medium,
-            nics,
-            pool,
-            now: Instant::ZERO,
-            departed: Vec::new(),
-        }
-    }
-
-    fn put(&mut self, nic: usize, count: usize, len: u32) {
-        for _ in 0..count {
-            self.nics[nic].put(
-                Packet::new(self.pool.take().expect("enough"), len),
-                self.now,
-            );
-        }
-        self.nics[nic].doorbell(self.now);
-    }
-
-    fn step(&mut self) -> Option<()> {
-        self.now = self.now.max(self.medium.next_event(&self.nics[..])?);
-        self.medium.advance(self.now, &mut self.nics[..]);
-        let mut done = Vec::new();
-        for (number, nic) in self.nics.iter_mut().enumerate() {
-            nic.advance(self.now, |bytes, at| {
-                self.departed.push((at.as_micros(), number, bytes.len()))
-            });
-            nic.reap(self.now, &mut done);
-        }
-        for packet in done {
-            let _ownerless = self.pool.settle(packet);
-        }
-        Some(())
-    }
-
-    fn dry(&mut self) {
-        while self.step().is_some() {}
-        assert_eq!(self.pool.outstanding(), 0);
-    }
-
-    /// Keeps `nics` full for `time`; what each carried, Ethernet headers not counted.
-    fn saturate(&mut self, nics: &[usize], time: Duration) -> Vec<Rate> {
-        let end = self.now + time;
-        while self.now < end {
-            for nic in nics {
-                let room = self.nics[*nic].room();
-                self.put(*nic, room, 1514);
-            }
-            self.step().expect("there is always something");
-        }
-        let of = |nic| {
-            self.departed
-                .iter()
-                .filter(|departed| departed.1 == nic)
-                .map(|(.., len)| *len as u64 - 14)
-                .sum()
-        };
-        (0..self.nics.len())
-            .map(|nic| Rate::from_amount(Bytes::new(of(nic)), time))
-            .collect()
-    }
-
     fn lte(&self) -> &Lte {
         let Medium::Lte(lte) = &self.medium else {
             unreachable!("it was made of one")
@@ -111,8 +39,8 @@ fn mbit(rate: Rate) -> f64 {
 #[test]
 fn a_saturated_direction_has_the_rate_computed_by_hand() {
     for nic in [0, 1] {
-        let mut bench = Bench::new(LteConfig::default(), &[None]);
-        let rate = mbit(bench.saturate(&[nic], Duration::from_secs(2))[nic]);
+        let mut bench = cell(LteConfig::default(), &[None]);
+        let rate = mbit(bench.saturate(&[nic], FULL, Duration::from_secs(2))[nic]);
         let expected = 1975.0 / 1504.0 * 1500.0 * 8.0 / 1000.0;
         assert!(
             (rate / expected - 1.0).abs() < 0.005,
@@ -125,9 +53,9 @@ fn a_saturated_direction_has_the_rate_computed_by_hand() {
 /// follow.
 #[test]
 fn packets_are_cut_to_fill_blocks() {
-    let mut bench = Bench::new(LteConfig::default(), &[None]);
+    let mut bench = cell(LteConfig::default(), &[None]);
     bench.put(1, 2, 1514);
-    bench.dry();
+    bench.run_dry();
     assert_eq!(bench.departed, [(1000, 1, 1514), (2000, 1, 1514)]);
     assert_eq!(bench.lte().downlink().transport_blocks, 2);
     // 3008 bytes of 1975 + 14 blocks' worth: 1038 bytes of need are 14 resource blocks, 1108 bytes.
@@ -139,7 +67,7 @@ fn packets_are_cut_to_fill_blocks() {
 #[test]
 fn a_packet_may_take_many_blocks() {
     let mcs = Mcs { down: 0, up: 0 };
-    let mut bench = Bench::new(
+    let mut bench = cell(
         LteConfig {
             mcs,
             ..LteConfig::default()
@@ -147,7 +75,7 @@ fn a_packet_may_take_many_blocks() {
         &[None],
     );
     bench.put(1, 1, 1514);
-    bench.dry();
+    bench.run_dry();
     assert_eq!(bench.departed, [(19_000, 1, 1514)]);
 }
 
@@ -155,28 +83,28 @@ fn a_packet_may_take_many_blocks() {
 /// after that, sent in 1 ms.
 #[test]
 fn uplink_a_report_and_a_grant_come_first() {
-    let mut bench = Bench::new(LteConfig::default(), &[None]);
+    let mut bench = cell(LteConfig::default(), &[None]);
     bench.now = Instant::from_micros(300);
     bench.put(0, 1, 1514);
-    bench.dry();
+    bench.run_dry();
     assert_eq!(bench.departed, [(1000 + 1000 + 4000 + 1000, 0, 1514)]);
     // Reports that come seldom keep a second packet waiting for the next, 10 ms after the first.
     let config = LteConfig {
         report_every: Duration::from_millis(10),
         ..LteConfig::default()
     };
-    let mut bench = Bench::new(config, &[None]);
+    let mut bench = cell(config, &[None]);
     bench.put(0, 1, 1514);
     bench.step();
     bench.put(0, 1, 1514);
-    bench.dry();
+    bench.run_dry();
     assert_eq!(bench.departed, [(6000, 0, 1514), (16_000, 0, 1514)]);
 }
 
 #[test]
 fn a_grant_is_given_twice_for_the_same_bytes_unless_it_counts() {
     let padding = [true, false].map(|counts_outstanding| {
-        let mut bench = Bench::new(
+        let mut bench = cell(
             LteConfig {
                 counts_outstanding,
                 ..LteConfig::default()
@@ -184,7 +112,7 @@ fn a_grant_is_given_twice_for_the_same_bytes_unless_it_counts() {
             &[None],
         );
         bench.put(0, 100, 1514);
-        bench.dry();
+        bench.run_dry();
         let LteStats { bytes, padding, .. } = *bench.lte().uplink();
         padding as f64 / bytes as f64
     });
@@ -195,14 +123,14 @@ fn a_grant_is_given_twice_for_the_same_bytes_unless_it_counts() {
 /// get.
 #[test]
 fn stations_share_evenly() {
-    let mut bench = Bench::new(LteConfig::default(), &[None; 10]);
+    let mut bench = cell(LteConfig::default(), &[None; 10]);
     let all: Vec<_> = (0..20).collect();
-    let rates = bench.saturate(&all, Duration::from_secs(2));
+    let rates = bench.saturate(&all, FULL, Duration::from_secs(2));
     for rate in &rates {
         assert!((1.4..1.6).contains(&mbit(*rate)), "{rates:?}");
     }
-    let mut bench = Bench::new(LteConfig::default(), &[None; 10]);
-    let rates = bench.saturate(&[1, 3], Duration::from_secs(2));
+    let mut bench = cell(LteConfig::default(), &[None; 10]);
+    let rates = bench.saturate(&[1, 3], FULL, Duration::from_secs(2));
     assert!(
         (7.5..8.0).contains(&mbit(rates[1])) && (7.5..8.0).contains(&mbit(rates[3])),
         "{rates:?}"
@@ -211,7 +139,7 @@ fn stations_share_evenly() {
 
 #[test]
 fn a_quiet_cell_plans_nothing_and_time_may_jump() {
-    let mut bench = Bench::new(LteConfig::default(), &[None]);
+    let mut bench = cell(LteConfig::default(), &[None]);
     assert_eq!(bench.step(), None);
     bench.put(0, 50, 1514);
     bench.put(1, 50, 1514);

@@ -3,89 +3,25 @@
 use std::time::Duration;
 
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, Rate};
+use tautline_base::{Bytes, Instant, Rate};
 
 use super::*;
 use crate::medium::Medium;
-use crate::nic::{Coalesce, NicConfig, SimNic};
+use crate::medium::bench::Bench;
+use crate::nic::{Coalesce, NicConfig};
 use crate::probability::Probability;
 
-/// A cell whose nics are kept full of frames of one length.
-struct Bench {
-    medium: Medium,
-    nics: Vec<SimNic>,
-    pool: Pool<HeapFrame>,
-    now: Instant,
-    /// Bytes that have departed, by nic.
-    departed: Vec<u64>,
+/// A cell with rings of the default length.
+fn cell(config: WifiConfig, stations: &[Option<Phy>]) -> Bench {
+    let wifi = Wifi::new(config, stations, Pcg32::new(7, 7)).expect("valid");
+    let nic = NicConfig {
+        coalesce: Coalesce::OFF,
+        ..NicConfig::default()
+    };
+    Bench::new(wifi, nic)
 }
 
 impl Bench {
-    fn new(config: WifiConfig, stations: &[Option<Phy>]) -> Self {
-        let medium = Medium::from(Wifi::new(config, stations, Pcg32::new(7, 7)).expect("valid"));
-        let count = medium.nic_count();
-        let nics = (0..count).map(|number| {
-            let mut nic = SimNic::new(NicConfig {
-                coalesce: Coalesce::OFF,
-                ..NicConfig::default()
-            })
-            .expect("valid");
-            medium.attach(number, &mut nic);
-            nic
-        });
-        let nics = nics.collect();
-        let pool = Pool::new((0..count * 256).map(|_| HeapFrame::new()).collect());
-        Self {
-            medium,
-            nics,
-            pool,
-            now: Instant::ZERO,
-            departed: vec![0; count],
-        }
-    }
-
-    fn put(&mut self, nic: usize, count: usize, len: u32) {
-        for _ in 0..count {
-            self.nics[nic].put(
-                Packet::new(self.pool.take().expect("enough"), len),
-                self.now,
-            );
-        }
-        self.nics[nic].doorbell(self.now);
-    }
-
-    /// Lets the next thing happen; `None` if nothing will.
-    fn step(&mut self) -> Option<()> {
-        self.now = self.now.max(self.medium.next_event(&self.nics[..])?);
-        self.medium.advance(self.now, &mut self.nics[..]);
-        let mut done = Vec::new();
-        for (nic, departed) in self.nics.iter_mut().zip(&mut self.departed) {
-            nic.advance(self.now, |bytes, _| *departed += bytes.len() as u64);
-            nic.reap(self.now, &mut done);
-        }
-        for packet in done {
-            let _ownerless = self.pool.settle(packet);
-        }
-        Some(())
-    }
-
-    /// Keeps `nics` full of frames of `len` bytes for `time`. Returns what each nic's frames
-    /// carried, their Ethernet header counted.
-    fn saturate(&mut self, nics: &[usize], len: u32, time: Duration) -> Vec<Rate> {
-        let end = self.now + time;
-        while self.now < end {
-            for nic in nics {
-                let room = self.nics[*nic].room();
-                self.put(*nic, room, len);
-            }
-            self.step().expect("there is always something to send");
-        }
-        self.departed
-            .iter()
-            .map(|bytes| Rate::from_amount(Bytes::new(*bytes), time))
-            .collect()
-    }
-
     fn wifi(&self) -> &Wifi {
         let Medium::Wifi(wifi) = &self.medium else {
             unreachable!("it was made of one")
@@ -126,8 +62,8 @@ fn close(rate: Rate, mbit: f64) -> bool {
 /// bytes: 132.66 Mbit/s.
 #[test]
 fn throughput_of_full_aggregates_is_the_one_computed_by_hand() {
-    let mut bench = Bench::new(calm(WifiConfig::n()), &[None]);
-    let rates = bench.saturate(&[0], 1514, Duration::from_secs(1));
+    let mut bench = cell(calm(WifiConfig::n()), &[None]);
+    let rates = bench.saturate(&[0], (1514, 0), Duration::from_secs(1));
     assert!(close(rates[0], 132.66), "{}", rates[0]);
     assert_eq!(bench.sizes(0), [(42, bench.wifi().stats().transmissions)]);
 }
@@ -140,8 +76,8 @@ fn without_aggregation_the_overhead_is_for_each_frame() {
         aggregate: Aggregate::OFF,
         ..WifiConfig::n()
     };
-    let mut bench = Bench::new(calm(config), &[None]);
-    let rates = bench.saturate(&[0], 1514, Duration::from_secs(1));
+    let mut bench = cell(calm(config), &[None]);
+    let rates = bench.saturate(&[0], (1514, 0), Duration::from_secs(1));
     assert!(close(rates[0], 1514.0 * 8.0 / 282.5), "{}", rates[0]);
 }
 
@@ -158,9 +94,9 @@ fn throughput_rises_with_the_frames_that_are_ready() {
             },
             ..WifiConfig::n()
         };
-        let mut bench = Bench::new(calm(config.clone()), &[None]);
-        let measured = bench.saturate(&[0], 1514, Duration::from_millis(500))[0].as_bits_per_sec()
-            as f64
+        let mut bench = cell(calm(config.clone()), &[None]);
+        let measured = bench.saturate(&[0], (1514, 0), Duration::from_millis(500))[0]
+            .as_bits_per_sec() as f64
             / 1e6;
         let bytes = Bytes::new(config.subframe(Bytes::new(1514)).get() * frames as u64);
         let cycle =
@@ -180,8 +116,8 @@ fn throughput_rises_with_the_frames_that_are_ready() {
 /// with 110.5 and 48: 2046.5 µs.
 #[test]
 fn an_ac_aggregate_ends_at_the_block_ack_window_or_at_the_time_limit() {
-    let mut bench = Bench::new(calm(WifiConfig::ac()), &[None]);
-    let rates = bench.saturate(&[1], 1514, Duration::from_secs(1));
+    let mut bench = cell(calm(WifiConfig::ac()), &[None]);
+    let rates = bench.saturate(&[1], (1514, 0), Duration::from_secs(1));
     assert!(
         close(rates[1], 64.0 * 1514.0 * 8.0 / 2046.5),
         "{}",
@@ -202,8 +138,8 @@ fn an_ac_aggregate_ends_at_the_block_ack_window_or_at_the_time_limit() {
         },
         ..WifiConfig::n()
     };
-    let mut bench = Bench::new(calm(config), &[None]);
-    bench.saturate(&[0], 1514, Duration::from_millis(200));
+    let mut bench = cell(calm(config), &[None]);
+    bench.saturate(&[0], (1514, 0), Duration::from_millis(200));
     let [(frames, _)] = bench.sizes(0)[..] else {
         panic!("all of one size: {:?}", bench.sizes(0))
     };
@@ -219,7 +155,7 @@ fn a_first_frame_always_goes() {
         time: Duration::from_nanos(1),
         ..Aggregate::N
     };
-    let mut bench = Bench::new(
+    let mut bench = cell(
         WifiConfig {
             aggregate,
             ..WifiConfig::n()
@@ -229,14 +165,14 @@ fn a_first_frame_always_goes() {
     bench.put(0, 3, 1514);
     while bench.step().is_some() {}
     assert_eq!(
-        (bench.sizes(0), bench.departed[0]),
+        (bench.sizes(0), bench.bytes(0, 0)),
         (vec![(1, 3)], 3 * 1514)
     );
 }
 
 #[test]
 fn a_quiet_cell_plans_nothing_and_a_latecomer_waits_for_nobody() {
-    let mut bench = Bench::new(calm(WifiConfig::n()), &[None]);
+    let mut bench = cell(calm(WifiConfig::n()), &[None]);
     assert_eq!(bench.step(), None);
     bench.now = Instant::from_secs(5);
     bench.put(0, 1, 114);
@@ -247,7 +183,7 @@ fn a_quiet_cell_plans_nothing_and_a_latecomer_waits_for_nobody() {
         Some(Instant::from_secs(5) + Duration::from_micros(96))
     );
     bench.step();
-    assert_eq!((bench.departed[0], bench.step()), (114, None));
+    assert_eq!((bench.bytes(0, 0), bench.step()), (114, None));
     assert_eq!(bench.pool.outstanding(), 0);
 }
 
@@ -255,8 +191,8 @@ fn a_quiet_cell_plans_nothing_and_a_latecomer_waits_for_nobody() {
 /// them.
 #[test]
 fn contenders_collide_and_share() {
-    let mut bench = Bench::new(WifiConfig::n(), &[None]);
-    let rates = bench.saturate(&[0, 1], 1514, Duration::from_secs(4));
+    let mut bench = cell(WifiConfig::n(), &[None]);
+    let rates = bench.saturate(&[0, 1], (1514, 0), Duration::from_secs(4));
     let (up, down) = (
         rates[0].as_bits_per_sec() as f64,
         rates[1].as_bits_per_sec() as f64,
@@ -269,8 +205,8 @@ fn contenders_collide_and_share() {
     } = *bench.wifi().stats();
     let share = collisions as f64 / transmissions as f64;
     assert!((0.050..0.061).contains(&share), "{share}");
-    let mut calm = Bench::new(calm(WifiConfig::n()), &[None]);
-    let calm_rates = calm.saturate(&[0, 1], 1514, Duration::from_secs(4));
+    let mut calm = cell(calm(WifiConfig::n()), &[None]);
+    let calm_rates = calm.saturate(&[0, 1], (1514, 0), Duration::from_secs(4));
     assert_eq!(calm.wifi().stats().collisions, 0);
     assert!(
         calm_rates[0].as_bits_per_sec() as f64 > up,
@@ -283,14 +219,14 @@ fn contenders_collide_and_share() {
 #[test]
 fn errors_are_repeated_and_given_up_after_the_last_try() {
     let error = Probability::percent(10.0).expect("valid");
-    let mut bench = Bench::new(
+    let mut bench = cell(
         calm(WifiConfig {
             error,
             ..WifiConfig::n()
         }),
         &[None],
     );
-    let rate = bench.saturate(&[0], 1514, Duration::from_secs(2))[0];
+    let rate = bench.saturate(&[0], (1514, 0), Duration::from_secs(2))[0];
     let megabits = rate.as_bits_per_sec() as f64 / 1e6;
     assert!((0.75..0.91).contains(&(megabits / 132.66)), "{megabits}");
     let stats = bench.wifi().nic_stats(0).expect("it exists");
@@ -301,7 +237,7 @@ fn errors_are_repeated_and_given_up_after_the_last_try() {
         retries: 2,
         ..WifiConfig::n()
     };
-    let mut bench = Bench::new(hopeless, &[None]);
+    let mut bench = cell(hopeless, &[None]);
     bench.put(0, 5, 1514);
     while bench.step().is_some() {}
     let stats = bench.wifi().nic_stats(0).expect("it exists");
@@ -310,7 +246,7 @@ fn errors_are_repeated_and_given_up_after_the_last_try() {
         (5, 10, 3),
         "three tries"
     );
-    assert_eq!((bench.departed[0], bench.pool.outstanding()), (0, 0));
+    assert_eq!((bench.bytes(0, 0), bench.pool.outstanding()), (0, 0));
 }
 
 /// A station of 6.5 Mbit/s beside one of 144.4, a frame at a time: by turns the fast one has 172 µs
@@ -325,7 +261,7 @@ fn the_access_point_shares_by_turns_or_by_air_time() {
         ..Phy::N_2X2_20
     };
     let shares = [StationScheduler::RoundRobin, StationScheduler::Airtime].map(|scheduler| {
-        let mut bench = Bench::new(
+        let mut bench = cell(
             calm(WifiConfig {
                 scheduler,
                 aggregate: Aggregate::OFF,
@@ -333,7 +269,7 @@ fn the_access_point_shares_by_turns_or_by_air_time() {
             }),
             &[None, Some(slow)],
         );
-        let rates = bench.saturate(&[1, 3], 1514, Duration::from_secs(2));
+        let rates = bench.saturate(&[1, 3], (1514, 0), Duration::from_secs(2));
         let airtime = [1, 3].map(|nic| {
             bench
                 .wifi()
@@ -420,7 +356,7 @@ fn nonsense_is_refused() {
 #[test]
 fn mac80211s_own_queue_stands_in_the_driver() {
     let driver = Some(WifiConfig::MAC80211.parse().expect("valid"));
-    let mut bench = Bench::new(
+    let mut bench = cell(
         calm(WifiConfig {
             driver,
             ..WifiConfig::n()
@@ -430,7 +366,7 @@ fn mac80211s_own_queue_stands_in_the_driver() {
     bench.put(0, 100, 1514);
     while bench.step().is_some() {}
     assert_eq!(
-        (bench.departed[0], bench.pool.outstanding()),
+        (bench.bytes(0, 0), bench.pool.outstanding()),
         (100 * 1514, 0)
     );
 }
@@ -441,7 +377,7 @@ fn mac80211s_own_queue_stands_in_the_driver() {
 fn a_stations_driver_may_be_another_than_the_access_points() {
     let [driver, station_driver] =
         ["pfifo limit 100", "pfifo limit 2"].map(|words| Some(words.parse().expect("valid")));
-    let mut bench = Bench::new(
+    let mut bench = cell(
         calm(WifiConfig {
             driver,
             station_driver,
@@ -453,13 +389,13 @@ fn a_stations_driver_may_be_another_than_the_access_points() {
         bench.put(nic, 3, 1514);
     }
     while bench.step().is_some() {}
-    assert_eq!((bench.departed[0], bench.departed[1]), (2 * 1514, 3 * 1514));
+    assert_eq!((bench.bytes(0, 0), bench.bytes(1, 0)), (2 * 1514, 3 * 1514));
 }
 
 /// Time that jumps to its end is survived.
 #[test]
 fn time_may_jump() {
-    let mut bench = Bench::new(WifiConfig::n(), &[None, None]);
+    let mut bench = cell(WifiConfig::n(), &[None, None]);
     for nic in 0..4 {
         bench.put(nic, 50, 1514);
     }
@@ -476,7 +412,7 @@ fn time_may_jump() {
 #[test]
 fn aggregates_made_ahead_hold_what_was_there_then() {
     let sizes = |ahead| {
-        let mut bench = Bench::new(
+        let mut bench = cell(
             calm(WifiConfig {
                 ahead,
                 ..WifiConfig::n()
@@ -489,7 +425,7 @@ fn aggregates_made_ahead_hold_what_was_there_then() {
         }
         while bench.step().is_some() {}
         assert_eq!(
-            (bench.departed[0], bench.pool.outstanding()),
+            (bench.bytes(0, 0), bench.pool.outstanding()),
             (10 * 1514, 0)
         );
         bench.sizes(0)
@@ -503,7 +439,7 @@ fn aggregates_made_ahead_hold_what_was_there_then() {
 #[test]
 fn aggregates_made_ahead_share_the_window_and_fail_in_order() {
     let error = Probability::percent(20.0).expect("valid");
-    let mut bench = Bench::new(
+    let mut bench = cell(
         WifiConfig {
             ahead: 2,
             error,
@@ -511,18 +447,17 @@ fn aggregates_made_ahead_share_the_window_and_fail_in_order() {
         },
         &[None, None],
     );
-    let rates = bench.saturate(&[0, 1, 2, 3], 1514, Duration::from_millis(500));
+    let rates = bench.saturate(&[0, 1, 2, 3], (1514, 0), Duration::from_millis(500));
     assert!(rates.iter().all(|rate| *rate > Rate::mbit(5)), "{rates:?}");
-    while bench.step().is_some() {}
-    assert_eq!(bench.pool.outstanding(), 0);
-    let mut calm = Bench::new(
+    bench.run_dry();
+    let mut calm = cell(
         calm(WifiConfig {
             ahead: 2,
             ..WifiConfig::n()
         }),
         &[None],
     );
-    calm.saturate(&[0], 1514, Duration::from_millis(100));
+    calm.saturate(&[0], (1514, 0), Duration::from_millis(100));
     assert!(
         calm.wifi().nic_stats(0).expect("it exists").mean_size() < 33.0,
         "42 and then 22 of 64"
