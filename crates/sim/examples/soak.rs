@@ -383,7 +383,7 @@ impl Case {
             apps.add(name, when, sender)
         } else {
             let got = Rc::clone(&checks[at]);
-            let sink = move |bytes: &[u8]| got.borrow_mut().see(bytes);
+            let sink = move |bytes: &[u8]| got.borrow_mut().compare(bytes);
             let receiver = BulkReceiver::new(PORT, flow.receiver.clone(), sink)
                 .reading_from(Instant::ZERO + flow.reads_from);
             apps.add(name, When::default(), receiver)
@@ -407,8 +407,8 @@ impl Received {
         }
     }
 
-    fn see(&mut self, bytes: &[u8]) {
-        self.check.see(bytes);
+    fn compare(&mut self, bytes: &[u8]) {
+        self.check.compare(bytes);
         self.bytes += bytes.len() as u64;
     }
 }

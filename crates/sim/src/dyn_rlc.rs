@@ -69,12 +69,12 @@ pub struct DynRlc {
     in_flight: Bytes,
     /// Packets stored, oldest first: bytes left, and time of storing.
     stored: VecDeque<(Bytes, Instant)>,
-    seen: Option<Seen>,
+    delays: Option<Delays>,
 }
 
-/// The delays since `since`.
+/// The delays of a period, which began at `since`.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Delays {
     since: Instant,
     count: u32,
     sum: Duration,
@@ -116,37 +116,37 @@ impl DynRlc {
             limit: limit_max,
             in_flight: Bytes::ZERO,
             stored: VecDeque::new(),
-            seen: None,
+            delays: None,
         })
     }
 
     /// Records the delay of a packet.
     fn sample(&mut self, delay: Duration, now: Instant) {
-        let seen = self.seen.get_or_insert(Seen {
+        let delays = self.delays.get_or_insert(Delays {
             since: now,
             count: 0,
             sum: Duration::ZERO,
             least: delay,
             most: delay,
         });
-        seen.count = seen.count.saturating_add(1);
-        seen.sum = seen.sum.saturating_add(delay);
-        (seen.least, seen.most) = (seen.least.min(delay), seen.most.max(delay));
+        delays.count = delays.count.saturating_add(1);
+        delays.sum = delays.sum.saturating_add(delay);
+        (delays.least, delays.most) = (delays.least.min(delay), delays.most.max(delay));
     }
 
     /// Adjusts the threshold at the end of a period.
     fn adapt(&mut self, now: Instant) {
-        let Some(seen) = self
-            .seen
-            .filter(|seen| now >= seen.since + self.config.period)
+        let Some(delays) = self
+            .delays
+            .filter(|delays| now >= delays.since + self.config.period)
         else {
             return;
         };
-        self.seen = None;
+        self.delays = None;
         let delay = match self.config.metric {
-            Metric::Mean => seen.sum / seen.count.max(1),
-            Metric::Min => seen.least,
-            Metric::Max => seen.most,
+            Metric::Mean => delays.sum / delays.count.max(1),
+            Metric::Min => delays.least,
+            Metric::Max => delays.most,
         };
         let Config {
             target,
@@ -195,7 +195,7 @@ impl Limit for DynRlc {
     }
 
     fn reset(&mut self) {
-        (self.limit, self.in_flight, self.seen) = (self.config.limit_max, Bytes::ZERO, None);
+        (self.limit, self.in_flight, self.delays) = (self.config.limit_max, Bytes::ZERO, None);
         self.stored.clear();
     }
 

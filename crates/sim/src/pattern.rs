@@ -61,7 +61,7 @@ impl Check {
     }
 
     /// Compares the next bytes.
-    pub fn see(&mut self, mut got: &[u8]) {
+    pub fn compare(&mut self, mut got: &[u8]) {
         while !got.is_empty() && self.equal {
             let wanted = got.len().min(BLOCK);
             let count = self.expected.read(&mut self.part[..wanted]).unwrap_or(0);
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(whole.len(), 10_000);
         let verdict = |data: &[u8], cut| {
             let mut check = Check::new(pattern(10_000));
-            data.chunks(cut).for_each(|part| check.see(part));
+            data.chunks(cut).for_each(|part| check.compare(part));
             check.is_equal()
         };
         assert!(verdict(&whole, 1) && verdict(&whole, 777) && verdict(&whole, 9_999));

@@ -20,7 +20,7 @@ impl Probability {
     /// Probability 1.
     pub const ALWAYS: Self = Self { threshold: 1 << 32 };
 
-    /// `percent` / 100, to the nearest 2⁻³².
+    /// `percent` / 100, rounded down to a multiple of 2⁻³².
     ///
     /// # Errors
     /// If `percent` is not from 0 to 100.

@@ -176,7 +176,8 @@ impl Transfer {
     ) -> Result<Outcome, TransferError> {
         let data = || Pattern::new(Pcg32::seed_from_u64(self.seed), self.bytes);
         let mut check = Check::new(data());
-        let (outcome, ()) = self.run_with(data(), |bytes: &[u8]| check.see(bytes), (), watch)?;
+        let (outcome, ()) =
+            self.run_with(data(), |bytes: &[u8]| check.compare(bytes), (), watch)?;
         Ok(Outcome {
             content_equal: check.is_equal(),
             ..outcome

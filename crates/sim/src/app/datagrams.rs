@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tautline_base::{Instant, SocketId};
 use tautline_stack::udp::Datagram;
-use tautline_stack::{Event, SendError, UdpConfig};
+use tautline_stack::{SendError, UdpConfig};
 
 use super::service::{DatagramService, anywhere};
 use super::traffic::{Departures, read_stamp, stamp};
@@ -159,15 +159,6 @@ impl Application for Source {
         if let Stage::Sending { socket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
             cx.close(socket);
         }
-        Ok(())
-    }
-
-    fn on_event(
-        &mut self,
-        _scene: &mut Context<'_>,
-        _event: Event,
-        _token: u32,
-    ) -> Result<(), AppError> {
         Ok(())
     }
 

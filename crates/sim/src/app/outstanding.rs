@@ -1,4 +1,5 @@
-//! [`Outstanding`]: requests without a reply, with their times of sending, indexed by number.
+//! [`Outstanding`]: requests without a reply, with their times of sending, indexed by number;
+//! [`next_due`]: when the next request is sent.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -40,7 +41,7 @@ impl Outstanding {
     pub(super) fn take(&mut self, number: u64) -> Option<Instant> {
         let offset = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
         let sent = self.sent.get_mut(offset)?.take()?;
-        self.settle();
+        self.skip_answered();
         Some(sent)
     }
 
@@ -54,7 +55,7 @@ impl Outstanding {
         let mut expired = 0;
         while self.expires_at().is_some_and(|at| at <= now) {
             self.sent[0] = None;
-            self.settle();
+            self.skip_answered();
             expired += 1;
         }
         expired
@@ -74,11 +75,21 @@ impl Outstanding {
         self.sent.is_empty()
     }
 
-    fn settle(&mut self) {
+    fn skip_answered(&mut self) {
         while let Some(None) = self.sent.front() {
             self.sent.pop_front();
             self.oldest += 1;
         }
+    }
+}
+
+/// When the request after the one that was due at `due` is sent. Those missed while the machine was
+/// suspended are skipped.
+pub(super) fn next_due(due: Instant, interval: Duration, now: Instant) -> Instant {
+    if due + interval > now {
+        due + interval
+    } else {
+        now + interval
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 use tautline_stack::Event;
 
-use super::outstanding::Outstanding;
+use super::outstanding::{Outstanding, next_due};
 use super::{AppError, Application, Applications, Context, Flow, Sample, When};
 use crate::config_error::ConfigError;
 use crate::link::earliest;
 
 /// Maximum size of the data. Without jumbo frames the MTU is a tighter bound.
-const LONGEST: u64 = u16::MAX as u64;
+const MAX_DATA: u64 = u16::MAX as u64;
 
 /// Echo requests to one host. A host keeps its last 64 requests, of all applications; replies to
 /// older ones are lost.
@@ -61,7 +61,7 @@ impl Applications<'_> {
         ConfigError::check(!config.interval.is_zero(), "interval", "0", "above 0")?;
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
         ConfigError::check(
-            config.size.get() <= LONGEST,
+            config.size.get() <= MAX_DATA,
             "size",
             config.size,
             "at most 65535 bytes",
@@ -104,17 +104,9 @@ impl Ping {
         cx.measured.note_sent(self.data.len());
         self.waiting.push(cx.now);
         self.sent += 1;
-        // Requests missed while the machine was suspended are skipped.
-        let next = if due + self.config.interval > cx.now {
-            due
-        } else {
-            cx.now
-        } + self.config.interval;
-        self.next_at = self
-            .config
-            .count
-            .is_none_or(|count| self.sent < count)
-            .then_some(next);
+        let next = next_due(due, self.config.interval, cx.now);
+        let is_last = self.config.count.is_some_and(|count| self.sent >= count);
+        self.next_at = (!is_last).then_some(next);
         Ok(())
     }
 }
@@ -127,7 +119,7 @@ impl Application for Ping {
         }
     }
 
-    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
+    fn stop(&mut self, _cx: &mut Context<'_>) -> Result<(), AppError> {
         self.next_at = None;
         self.config.count = Some(self.sent);
         Ok(())

@@ -9,7 +9,7 @@ use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, UdpConfig};
 
 use super::datagrams::note;
-use super::outstanding::Outstanding;
+use super::outstanding::{Outstanding, next_due};
 use super::service::{DatagramService, anywhere};
 use super::traffic::{read_stamp, stamp};
 use super::{AppError, Application, Applications, Context, Flow, Sample, Traffic, When};
@@ -17,7 +17,7 @@ use crate::config_error::ConfigError;
 use crate::link::earliest;
 
 /// Maximum payload of a datagram.
-const LONGEST: usize = 65_507;
+const MAX_PAYLOAD: usize = 65_507;
 
 /// Requests to a [responder](ResponderConfig).
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl ResponderConfig {
 }
 
 fn check_size(parameter: &'static str, size: Bytes) -> Result<(), ConfigError> {
-    let fits = (Traffic::LEAST..=Bytes::new(LONGEST as u64)).contains(&size);
+    let fits = (Traffic::LEAST..=Bytes::new(MAX_PAYLOAD as u64)).contains(&size);
     ConfigError::check(fits, parameter, size, "from 16 to 65507 bytes")
 }
 
@@ -184,8 +184,7 @@ impl Client {
         self.sent += 1;
         self.next_at = match self.config.pace {
             _ if self.is_over() => None,
-            // After a suspension of the machine, missed requests are not made up for.
-            Pace::Every(time) => Some(if due + time > cx.now { due } else { cx.now } + time),
+            Pace::Every(interval) => Some(next_due(due, interval, cx.now)),
             Pace::AfterReply => None,
         };
         let outcome = cx
@@ -195,7 +194,7 @@ impl Client {
     }
 
     /// Continues after a reply or timeout.
-    fn settled(&mut self, cx: &mut Context<'_>) {
+    fn proceed(&mut self, cx: &mut Context<'_>) {
         if self.config.pace == Pace::AfterReply && !self.is_over() {
             self.next_at = Some(cx.now);
         }
@@ -220,7 +219,7 @@ impl Application for Client {
     fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         self.next_at = None;
         self.config.count = Some(self.sent);
-        self.settled(cx);
+        self.proceed(cx);
         Ok(())
     }
 
@@ -241,7 +240,7 @@ impl Application for Client {
                     at,
                     took: cx.now - at,
                 });
-                self.settled(cx);
+                self.proceed(cx);
                 if self.socket.is_none() {
                     return Ok(());
                 }
@@ -254,7 +253,7 @@ impl Application for Client {
         let lost = self.waiting.expire(cx.now);
         if lost > 0 {
             cx.measured.lost += lost;
-            self.settled(cx);
+            self.proceed(cx);
         }
         match self.next_at {
             Some(due) if due <= cx.now => self.ask(cx, due),

@@ -105,7 +105,7 @@ impl Lte {
 
     /// Like [`Medium::advance`](super::Medium::advance). TTIs that are skipped are lost.
     pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
-        let first = if self.next.is_none() && self.anybody_waits(nics) {
+        let first = if self.next.is_none() && self.any_waiting(nics) {
             Some(boundary_from(now))
         } else {
             self.next
@@ -115,7 +115,7 @@ impl Lte {
             return;
         };
         self.run_tti(tti, nics);
-        let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(nics);
+        let active = self.stations.iter().any(Station::is_active) || self.any_waiting(nics);
         self.next = active.then(|| (tti + TTI).max(boundary_from(now)));
         if self.next.is_some_and(|next| next <= tti) {
             self.next = None;
@@ -125,10 +125,10 @@ impl Lte {
     /// Like [`Medium::next_event`](super::Medium::next_event).
     pub fn next_event(&self, nics: &(impl Nics + ?Sized)) -> Option<Instant> {
         self.next
-            .or_else(|| self.anybody_waits(nics).then_some(Instant::ZERO))
+            .or_else(|| self.any_waiting(nics).then_some(Instant::ZERO))
     }
 
-    /// Nics on it: two for each station.
+    /// NICs on it: two for each station.
     pub fn nic_count(&self) -> usize {
         2 * self.stations.len()
     }
@@ -148,7 +148,7 @@ impl Lte {
         &self.config
     }
 
-    fn anybody_waits(&self, nics: &(impl Nics + ?Sized)) -> bool {
+    fn any_waiting(&self, nics: &(impl Nics + ?Sized)) -> bool {
         (0..self.nic_count()).any(|nic| nics.nic(nic).has_waiting())
     }
 

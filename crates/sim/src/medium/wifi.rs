@@ -43,7 +43,7 @@ pub struct Wifi {
     contention: Contention,
     links: Vec<AirLink>,
     /// Aggregates in the hardware of each contender, next first.
-    hardware: Vec<VecDeque<Made>>,
+    hardware: Vec<VecDeque<Prepared>>,
     channel: Channel,
     /// Contender and NIC of each current transmission.
     on_air: Vec<(usize, usize)>,
@@ -53,7 +53,7 @@ pub struct Wifi {
     last_served: usize,
     /// Airtime of that station: a station that was idle continues from here.
     virtual_time: Duration,
-    /// A driver's qdisc has packets but released none: no aggregates are made ahead until the
+    /// A driver's qdisc has packets but released none: no aggregates are prepared ahead until the
     /// channel is won.
     withheld: bool,
     rng: Pcg32,
@@ -68,7 +68,7 @@ enum Channel {
 
 /// An aggregate, ready for the air.
 #[derive(Clone, Copy, Debug)]
-struct Made {
+struct Prepared {
     /// The NIC of its frames.
     nic: usize,
     frames: usize,
@@ -81,7 +81,7 @@ struct Made {
 struct AirLink {
     phy: Phy,
     /// Airtime used, in virtual time of the scheduler.
-    had: Duration,
+    used: Duration,
     stats: AirStats,
 }
 
@@ -102,7 +102,7 @@ impl Wifi {
         }
         let link = |phy: Option<Phy>| AirLink {
             phy: phy.unwrap_or(config.phy),
-            had: Duration::ZERO,
+            used: Duration::ZERO,
             stats: AirStats::new(config.aggregate.frames),
         };
         Ok(Self {
@@ -134,7 +134,7 @@ impl Wifi {
     pub fn advance(&mut self, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         loop {
             while let Some(number) = self.next_ahead(nics) {
-                self.make(number, now, nics);
+                self.prepare(number, now, nics);
             }
             match self.channel {
                 Channel::Busy { until } if until <= now => self.conclude(until, nics),
@@ -164,7 +164,7 @@ impl Wifi {
         }
     }
 
-    /// Nics on it: two for each station.
+    /// NICs on it: two for each station.
     pub fn nic_count(&self) -> usize {
         self.links.len()
     }
@@ -205,14 +205,14 @@ impl Wifi {
             .next_start(since, |number| self.wants(number, nics))
     }
 
-    /// True if contender `number` has an aggregate or can make one.
+    /// True if contender `number` has an aggregate or can prepare one.
     fn wants(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
-        !self.hardware[number].is_empty() || self.can_make(number, nics)
+        !self.hardware[number].is_empty() || self.can_prepare(number, nics)
     }
 
-    /// True if contender `number` can make an aggregate: the access point, number 0, from any odd
+    /// True if contender `number` can prepare an aggregate: the access point, number 0, from any odd
     /// NIC, station `i`, number `i + 1`, from its own.
-    fn can_make(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
+    fn can_prepare(&self, number: usize, nics: &(impl Nics + ?Sized)) -> bool {
         let ready = |nic: usize| nics.nic(nic).can_send(self.config.aggregate.frames);
         match number.checked_sub(1) {
             None => (1..self.links.len()).step_by(2).any(ready),
@@ -220,13 +220,13 @@ impl Wifi {
         }
     }
 
-    /// The first contender that can make an aggregate before it wins the channel.
+    /// The first contender that can prepare an aggregate before it wins the channel.
     fn next_ahead(&self, nics: &(impl Nics + ?Sized)) -> Option<usize> {
         let room =
             |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
         (0..self.hardware.len())
             .filter(room)
-            .find(|number| self.can_make(*number, nics))
+            .find(|number| self.can_prepare(*number, nics))
     }
 
     /// Sends an aggregate of every contender that wins the channel.
@@ -239,9 +239,10 @@ impl Wifi {
         let mut longest = Duration::ZERO;
         for number in winners.drain(..) {
             if self.hardware[number].is_empty() {
-                self.make(number, now, nics);
+                self.prepare(number, now, nics);
             }
-            let Some(Made { nic, frames, busy }) = self.hardware[number].front().copied() else {
+            let Some(Prepared { nic, frames, busy }) = self.hardware[number].front().copied()
+            else {
                 continue;
             };
             let link = &mut self.links[nic];
@@ -259,8 +260,8 @@ impl Wifi {
         };
     }
 
-    /// Makes an aggregate of contender `number`, which [can](Self::can_make).
-    fn make(&mut self, number: usize, now: Instant, nics: &mut (impl Nics + ?Sized)) {
+    /// Prepares an aggregate of contender `number`, which [can](Self::can_prepare).
+    fn prepare(&mut self, number: usize, now: Instant, nics: &mut (impl Nics + ?Sized)) {
         let nic = if number == 0 {
             self.choose(nics)
         } else {
@@ -288,15 +289,15 @@ impl Wifi {
             return device.conclude(now, |_| TxStatus::Retry);
         }
         let busy = link.phy.duration(bytes) + config.response(count);
-        link.had = link.had.max(self.virtual_time).saturating_add(busy);
-        self.hardware[number].push_back(Made {
+        link.used = link.used.max(self.virtual_time).saturating_add(busy);
+        self.hardware[number].push_back(Prepared {
             nic,
             frames: count,
             busy,
         });
     }
 
-    /// The NIC from which the access point makes its next aggregate.
+    /// The NIC of the access point's next aggregate.
     fn choose(&mut self, nics: &(impl Nics + ?Sized)) -> usize {
         let (count, window) = (self.links.len() / 2, self.config.aggregate.frames);
         // Begin after the station served last.
@@ -305,13 +306,12 @@ impl Wifi {
         let mut waiting = order.filter(|station| ready(2 * station + 1));
         let station = match self.config.scheduler {
             StationScheduler::RoundRobin => waiting.next(),
-            StationScheduler::Airtime => {
-                waiting.min_by_key(|station| self.links[2 * station + 1].had.max(self.virtual_time))
-            }
+            StationScheduler::Airtime => waiting
+                .min_by_key(|station| self.links[2 * station + 1].used.max(self.virtual_time)),
         };
         self.last_served = station.unwrap_or(self.last_served);
         let nic = 2 * self.last_served + 1;
-        self.virtual_time = self.virtual_time.max(self.links[nic].had);
+        self.virtual_time = self.virtual_time.max(self.links[nic].used);
         nic
     }
 

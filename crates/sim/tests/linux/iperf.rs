@@ -77,10 +77,6 @@ impl Application for Iperf {
         self.connect(cx)
     }
 
-    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
-        Ok(())
-    }
-
     fn on_event(
         &mut self,
         cx: &mut Context<'_>,
@@ -158,10 +154,6 @@ impl Server {
 impl Application for Server {
     fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
         cx.listen(self.port, Arc::clone(&self.tcp), 0).map(|_| ())
-    }
-
-    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
-        Ok(())
     }
 
     fn on_event(

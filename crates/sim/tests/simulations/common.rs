@@ -107,7 +107,12 @@ pub(crate) fn sender_info(network: &TransferNetwork<'_, ()>) -> Option<TcpInfo> 
 pub(crate) fn run_recorded<R: Record>(transfer: &Transfer, recorder: R) -> (Outcome, R) {
     let data = || Pattern::new(Pcg32::seed_from_u64(transfer.seed), transfer.bytes);
     let mut check = Check::new(data());
-    let result = transfer.run_with(data(), |bytes: &[u8]| check.see(bytes), recorder, |_| {});
+    let result = transfer.run_with(
+        data(),
+        |bytes: &[u8]| check.compare(bytes),
+        recorder,
+        |_| {},
+    );
     let (outcome, recorder) = result.unwrap_or_else(|error| panic!("{error}"));
     clean(transfer, &outcome);
     assert!(

@@ -256,10 +256,6 @@ impl Application for Bursts {
         Ok(())
     }
 
-    fn stop(&mut self, _scene: &mut Context<'_>) -> Result<(), AppError> {
-        Ok(())
-    }
-
     fn on_event(
         &mut self,
         cx: &mut Context<'_>,
