@@ -1,5 +1,5 @@
 //! [`Path`]: one direction of an emulated link as a qdisc: a queue, a line that drains it by a recorded
-//! trace if there is one, then the delay and the losses of the way beyond.
+//! trace if there is one, then losses and delay.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tautline_rt::system_seed;
 use tautline_sim::{LineRate, Schedule, Trace};
 use tautline_tc::{Change, DynQdisc, Inspect, ParseError, Report, Target, Words, build};
 
-/// Packets that the way beyond the queue may hold, so that only the queue has a limit: 1 s of
+/// Packets that may be in flight behind the queue, so that only the queue has a limit: 1 s of
 /// 1 Gbit/s in full packets.
 const IN_FLIGHT: usize = 100_000;
 
@@ -45,7 +45,7 @@ pub struct Blackhole {
 
 impl Blackhole {
     /// Whether packets are lost this long after the first.
-    fn swallows(&self, passed: Duration) -> bool {
+    fn is_losing(&self, passed: Duration) -> bool {
         let cycle = (self.on + self.off).as_nanos().max(1);
         let (cycles, at) = (passed.as_nanos() / cycle, passed.as_nanos() % cycle);
         cycles < u128::from(self.repeat) && at >= self.on.as_nanos()
@@ -72,11 +72,12 @@ struct Losses {
 }
 
 impl Losses {
-    fn take_next(&mut self, now: Instant) -> bool {
+    /// Decides about the next packet.
+    fn should_drop(&mut self, now: Instant) -> bool {
         let begun = *self.begun.get_or_insert(now);
         if self
             .blackhole
-            .is_some_and(|hole| hole.swallows(now - begun))
+            .is_some_and(|hole| hole.is_losing(now - begun))
         {
             return true;
         }
@@ -151,10 +152,10 @@ impl PathConfig {
 
 impl<P: Item> Path<P> {
     /// The next packet that is not lost at the end of the line.
-    fn kept(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+    fn next_kept(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         loop {
-            let packet = self.sent(now, drops)?;
-            if !self.losses.take_next(now) {
+            let packet = self.next_sent(now, drops)?;
+            if !self.losses.should_drop(now) {
                 return Some(packet);
             }
             drops.push(packet, DropReason::Loss);
@@ -162,7 +163,7 @@ impl<P: Item> Path<P> {
     }
 
     /// The next packet at the end of the line.
-    fn sent(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+    fn next_sent(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         let Some(line) = &mut self.line else {
             return self.queue.dequeue(now, drops);
         };
@@ -186,9 +187,9 @@ impl<P: Item> Qdisc<P> for Path<P> {
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         if self.beyond.is_none() {
-            return self.kept(now, drops);
+            return self.next_kept(now, drops);
         }
-        while let Some(packet) = self.kept(now, drops) {
+        while let Some(packet) = self.next_kept(now, drops) {
             self.beyond.as_mut()?.enqueue(packet, now, drops);
         }
         self.beyond.as_mut()?.dequeue(now, drops)
@@ -311,20 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_of_the_way_beyond_the_queue() {
+    fn losses_happen_behind_the_queue() {
         let all = departures(&config("pfifo limit 5000", None, 0, 50.0), 4000);
         assert!((1800..2200).contains(&all.len()), "{}", all.len());
         assert!(config("fifoo", None, 0, 0.0).build::<Packet<()>>().is_err());
     }
 
     #[test]
-    fn a_blackhole_swallows_in_its_periods_and_no_more_than_a_burst_is_lost() {
+    fn a_blackhole_loses_in_its_periods_and_no_more_than_a_burst_is_lost() {
         let hole = Blackhole {
             on: Duration::from_millis(10),
             off: Duration::from_millis(5),
             repeat: 2,
         };
-        let lost = (0..40).filter(|ms| hole.swallows(Duration::from_millis(*ms)));
+        let lost = (0..40).filter(|ms| hole.is_losing(Duration::from_millis(*ms)));
         assert_eq!(
             lost.collect::<Vec<_>>(),
             [10, 11, 12, 13, 14, 25, 26, 27, 28, 29]
