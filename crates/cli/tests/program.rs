@@ -122,6 +122,11 @@ fn refusals_say_what_would_be_accepted() {
         (&end[..], ["--to", "10.0.0.2"], "10.7.0.2:5001"),
         (&["iperf3"][..], ["-p", "5201"], "--server|--client"),
         (
+            &["link"],
+            ["--rate", "10mbit"],
+            "unexpected argument '--rate'",
+        ),
+        (
             &boxed[..],
             ["--qdisc", "fqcodel"],
             "did you mean `fq_codel`",

@@ -102,7 +102,7 @@ pub(in crate::command) struct LinkArgs {
     #[arg(long, hide = true)]
     pub(super) outside: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true)]
     pub(super) command: Vec<OsString>,
 }
 
