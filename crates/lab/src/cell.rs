@@ -1,4 +1,4 @@
-//! [`Cell`]: one combination of a row's variations; [`Backend`]: where it is run.
+//! [`Cell`]: one combination of a row's variations; [`Backend`]: what runs it.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The world a point is run in.
+/// The runner of a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {

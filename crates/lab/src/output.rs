@@ -9,7 +9,7 @@ pub(crate) mod gallery;
 pub(crate) mod html;
 mod numbers;
 pub(crate) mod plot;
-pub(crate) mod sheet;
+pub(crate) mod report;
 
 #[cfg(test)]
 mod fixture;

@@ -44,29 +44,29 @@ impl OutputDir {
         &self.0
     }
 
-    /// Directory of scenario `id` in one world.
-    pub(crate) fn row(&self, id: &str, world: Backend) -> PathBuf {
-        match world {
+    /// Directory of scenario `id` with one backend.
+    pub(crate) fn row(&self, id: &str, backend: Backend) -> PathBuf {
+        match backend {
             Backend::Sim => self.0.join(id),
             Backend::Veth => self.0.join(format!("{id}@veth")),
         }
     }
 
     /// Path of the [`RowResult`](crate::RowResult) of scenario `id`.
-    pub(crate) fn result(&self, id: &str, world: Backend) -> PathBuf {
-        self.row(id, world).join("result.json")
+    pub(crate) fn result(&self, id: &str, backend: Backend) -> PathBuf {
+        self.row(id, backend).join("result.json")
     }
 
     /// The file of the run of `cell` with `seed` and that `extension`, e.g. `json`, `csv`.
     pub(crate) fn run(
         &self,
         id: &str,
-        world: Backend,
+        backend: Backend,
         cell: &Cell,
         seed: u64,
         extension: &str,
     ) -> PathBuf {
-        self.row(id, world)
+        self.row(id, backend)
             .join(cell.to_string())
             .join(format!("{seed}.{extension}"))
     }

@@ -29,7 +29,7 @@ pub struct PlanOptions {
     pub seed: u64,
     /// Runs of each cell; default what the file says.
     pub repetitions: Option<usize>,
-    /// The world.
+    /// The backend.
     pub path: Backend,
 }
 
@@ -46,7 +46,7 @@ impl Default for PlanOptions {
 /// One cell with one seed.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Hash of everything that determines the run: the cell's settings, the seed, the world, the
+    /// Hash of everything that determines the run: the cell's settings, the seed, the backend, the
     /// version of this crate.
     pub id: String,
     /// Id of the scenario.
@@ -57,7 +57,7 @@ pub struct Point {
     pub number: usize,
     /// Seeds everything random in it.
     pub seed: u64,
-    /// The world.
+    /// The backend.
     pub path: Backend,
     /// Settings of the cell, ready to run.
     pub document: Arc<Document>,

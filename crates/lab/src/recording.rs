@@ -19,7 +19,7 @@ pub struct Run {
     pub cell: Cell,
     /// Seeds everything random in it.
     pub seed: u64,
-    /// The world it was run in.
+    /// The backend that ran it.
     pub path: Backend,
     /// Beginning of the measured time, in seconds from the start of the run.
     pub begin: f64,

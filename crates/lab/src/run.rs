@@ -5,10 +5,10 @@ pub(crate) mod capture;
 mod sampler;
 pub(crate) mod sim;
 mod tcp;
+mod topology;
 mod traffic;
 #[cfg(target_os = "linux")]
 pub(crate) mod veth;
-mod world;
 
 use tautline_sim::topology::TopologyError;
 use tautline_sim::{ConfigError, SimError};
@@ -17,10 +17,10 @@ use crate::cell::Backend;
 use crate::plan::Point;
 use crate::recording::Run;
 
-/// Runs `point` in its world.
+/// Runs `point` with its backend.
 ///
 /// # Errors
-/// If a part refuses its parameters, the world cannot be what is asked, or an application fails.
+/// If a part refuses its parameters, the network cannot be emulated, or an application fails.
 pub fn run(point: &Point) -> Result<Run, RunError> {
     match point.path {
         Backend::Sim => sim::run(point),

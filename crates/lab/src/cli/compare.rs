@@ -32,7 +32,7 @@ impl Compare {
     pub(super) fn compare(&self) -> Result<ExitStatus, Failure> {
         match (read(&self.one)?, read(&self.other)?) {
             (Input::Rows(ones), Input::Rows(others)) => {
-                // Two rows may be of different worlds; in directories each is compared with its
+                // Two rows may be of different backends; in directories each is compared with its
                 // like.
                 let single = ones.len() == 1 && others.len() == 1;
                 let like = |one: &RowResult, other: &RowResult| {

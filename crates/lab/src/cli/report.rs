@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::{ExitStatus, Failure, Library};
-use crate::output::sheet::ReportRow;
+use crate::output::report::ReportRow;
 use crate::output::{gallery, html};
 use crate::output_dir::OutputDir;
 
@@ -32,12 +32,12 @@ impl Report {
         if self.draw {
             ReportRow::draw_all(&tree)?;
         }
-        let sheets = ReportRow::read_all(&tree)?;
-        write(&tree, &sheets)?;
+        let rows = ReportRow::read_all(&tree)?;
+        write(&tree, &rows)?;
         if let Some(directory) = &self.gallery {
             let catalogue = self.library.open()?;
             let all = catalogue.ids().map(|id| catalogue.load(id));
-            gallery::write(&sheets, &all.collect::<Result<Vec<_>, _>>()?, directory)?;
+            gallery::write(&rows, &all.collect::<Result<Vec<_>, _>>()?, directory)?;
             say!("{}", directory.join("README.md").display());
         }
         Ok(ExitStatus::Holds)
@@ -49,10 +49,10 @@ pub(super) fn refresh(tree: &OutputDir) -> Result<(), Failure> {
     write(tree, &ReportRow::read_all(tree)?)
 }
 
-fn write(tree: &OutputDir, sheets: &[ReportRow]) -> Result<(), Failure> {
+fn write(tree: &OutputDir, rows: &[ReportRow]) -> Result<(), Failure> {
     let file = tree.report();
     let failed = |file: &Path, error| format!("{}: {error}", file.display());
-    fs::write(&file, html::report(sheets)?).map_err(|error| failed(&file, error))?;
+    fs::write(&file, html::report(rows)?).map_err(|error| failed(&file, error))?;
     say!("{}", file.display());
     Ok(())
 }

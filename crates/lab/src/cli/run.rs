@@ -13,7 +13,7 @@ use super::{ExitStatus, Failure, Library, report};
 use crate::cell::Backend;
 use crate::execute::{ExecuteError, Execution, execute, known};
 use crate::output::beside::SideFiles;
-use crate::output::sheet::{RowReport, runs};
+use crate::output::report::{RowReport, runs};
 use crate::output_dir::{OutputDir, write};
 use crate::plan::{PlanOptions, Point, plan};
 use crate::recording::Run;

@@ -125,12 +125,12 @@ impl FlentTest {
                 parameters.insert("qdisc_stats_interfaces", ports.join(","));
             }
         }
-        let world = match run.path {
+        let backend = match run.path {
             Backend::Sim => "in virtual time",
             Backend::Veth => "over veth",
         };
         let note = format!(
-            "tautline lab, {} {}, seed {}, {world}; measured time begins at second {LEAD_IN}",
+            "tautline lab, {} {}, seed {}, {backend}; measured time begins at second {LEAD_IN}",
             run.scenario, run.cell, run.seed
         );
         Ok(sheet.finish(&self.test, note, parameters))

@@ -10,7 +10,7 @@ use askama::Template;
 use askama::filters::Escaper;
 
 use super::plot::short;
-use super::sheet::{ReportError, ReportRow, RowReport, order};
+use super::report::{ReportError, ReportRow, RowReport, order};
 use crate::cell::Backend;
 use crate::plan::provenance;
 use crate::result::Judgment;
@@ -106,7 +106,7 @@ pub(crate) fn files(rows: &[ReportRow], all: &[Scenario]) -> askama::Result<Vec<
     for page in &papers {
         files.push((page.name(), page.render()?));
     }
-    for report in rows.iter().flat_map(|row| &row.worlds) {
+    for report in rows.iter().flat_map(|row| &row.reports) {
         files.extend(
             report
                 .figures
@@ -152,11 +152,11 @@ pub(crate) fn write(
 }
 
 fn figure_name(drawn: &RowReport, file: &str) -> String {
-    let world = match drawn.row.path {
+    let backend = match drawn.row.path {
         Backend::Sim => "",
         Backend::Veth => "-veth",
     };
-    format!("figures/{}{world}-{file}", file_name(&drawn.row.scenario))
+    format!("figures/{}{backend}-{file}", file_name(&drawn.row.scenario))
 }
 
 /// `text` as part of a file's name.
@@ -206,14 +206,14 @@ mod tests {
     use crate::output::fixture;
     use crate::scenario::ScenarioDir;
 
-    fn sheets() -> Vec<ReportRow> {
+    fn report_rows() -> Vec<ReportRow> {
         vec![ReportRow {
-            worlds: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
+            reports: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
         }]
     }
 
     fn page() -> String {
-        files(&sheets(), &[])
+        files(&report_rows(), &[])
             .expect("rendered")
             .into_iter()
             .find(|(name, _)| name == "paper-001.md")
@@ -249,7 +249,7 @@ mod tests {
         for old in ["paper-000.md", "figures/old.svg", "kept.txt"] {
             fs::write(directory.path().join(old), "old").expect("written");
         }
-        write(&sheets(), &[], directory.path()).expect("written");
+        write(&report_rows(), &[], directory.path()).expect("written");
         for shown in page()
             .split("](")
             .filter_map(|part| part.split_once(".svg)"))
@@ -270,7 +270,7 @@ mod tests {
     fn rows_of_other_commands_stand_in_order_with_their_verdicts() {
         let load = |name: &str| Scenario::load(&ScenarioDir::Shipped, name).expect("valid");
         let all = ["004-f8.toml", "002-f2.2.toml"].map(load);
-        let files = files(&sheets(), &all).expect("rendered");
+        let files = files(&report_rows(), &all).expect("rendered");
         let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names[..2], ["README.md", "figures/001-F4-figure-1.svg"]);
         let text = |wanted: &str| {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn equal_results_are_equal_files_in_order() {
-        let [one, two] = [(); 2].map(|()| files(&sheets(), &[]).expect("rendered"));
+        let [one, two] = [(); 2].map(|()| files(&report_rows(), &[]).expect("rendered"));
         assert_eq!(one, two);
         assert!(one.is_sorted_by(|a, b| a.0 < b.0));
     }

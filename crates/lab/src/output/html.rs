@@ -5,7 +5,7 @@
 use askama::Template;
 
 use super::plot::short;
-use super::sheet::ReportRow;
+use super::report::ReportRow;
 use crate::plan::provenance;
 use crate::result::{Judgment, Score};
 
@@ -20,7 +20,7 @@ struct Page<'a> {
 
 /// The page of all `rows`.
 pub(crate) fn report(rows: &[ReportRow]) -> askama::Result<String> {
-    let reports = rows.iter().flat_map(|row| &row.worlds);
+    let reports = rows.iter().flat_map(|row| &row.reports);
     let total = reports.map(|report| report.row.score()).sum();
     let provenance = provenance();
     Page {

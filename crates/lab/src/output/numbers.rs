@@ -1,7 +1,7 @@
 //! The columns of a result's table and its numbers as text, for pages of every format.
 
 use super::plot::short;
-use super::sheet::RowReport;
+use super::report::RowReport;
 use crate::cell::{Backend, Cell};
 use crate::result::{Anova, RowResult};
 use crate::scenario::document::describe;
@@ -33,8 +33,8 @@ impl RowReport {
         self.row.path == Backend::Veth
     }
 
-    /// The world it was run in, as a heading names it.
-    pub(super) fn world(&self) -> &'static str {
+    /// The backend that has run it, as a heading names it.
+    pub(super) fn backend_name(&self) -> &'static str {
         if self.is_wire() {
             "on the wire (veth)"
         } else {

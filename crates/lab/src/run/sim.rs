@@ -13,8 +13,8 @@ use tautline_sim::{Applications, Network, PortId, Record, SimError};
 
 use super::RunError;
 use super::sampler::Sampler;
+use super::topology::topology;
 use super::traffic::traffic;
-use super::world::topology;
 use crate::plan::Point;
 use crate::recording::Run;
 use crate::scenario::document::Times;

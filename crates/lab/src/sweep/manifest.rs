@@ -26,7 +26,7 @@ struct ManifestLine {
     cell: Cell,
     /// The seed.
     seed: u64,
-    /// The world.
+    /// The backend.
     path: Backend,
     /// The settings of the cell.
     document: Value,
@@ -61,7 +61,7 @@ pub struct Entry {
     pub line: usize,
     /// The name of its result.
     pub result: ResultName,
-    /// The world it is for.
+    /// The backend it is for.
     pub path: Backend,
     /// The line itself, without its end.
     pub text: String,

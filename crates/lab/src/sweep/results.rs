@@ -27,7 +27,7 @@ pub struct Outcome {
     pub cell: Cell,
     /// The seed.
     pub seed: u64,
-    /// The world.
+    /// The backend.
     pub path: Backend,
     /// The numbers.
     pub numbers: Summary,

@@ -1,22 +1,22 @@
 use super::*;
 use crate::cell::Backend;
 use crate::output::fixture;
-use crate::output::sheet::RowReport;
+use crate::output::report::RowReport;
 use crate::result::RowResult;
 
 fn page(rows: &[ReportRow]) -> String {
     report(rows).expect("rendered")
 }
 
-fn sheet() -> ReportRow {
+fn report_row() -> ReportRow {
     ReportRow {
-        worlds: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
+        reports: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
     }
 }
 
 #[test]
 fn a_row_shows_claim_figures_verdicts_numbers_and_how_to_run_it_again() {
-    let page = page(&[sheet()]);
+    let page = page(&[report_row()]);
     for wanted in [
         "Rows: 1. Shapes that the papers found: 1 of 3 hold.",
         "<span class=\"score some\">1 of 3 hold</span>",
@@ -67,7 +67,7 @@ fn part() -> RowReport {
 #[test]
 fn part_of_a_row_is_shown_as_part() {
     let page = page(&[ReportRow {
-        worlds: vec![part()],
+        reports: vec![part()],
     }]);
     for wanted in [
         "0 of 3 hold, 1 not judged",
@@ -108,7 +108,7 @@ fn a_figure_of_cells_that_were_not_run_is_left_out() {
 
 #[test]
 fn the_page_needs_nothing_beside_itself() {
-    let page = page(&[sheet()]);
+    let page = page(&[report_row()]);
     for outside in [
         "<script", "<link", "<img", "@import", "url(", "src=", "http://", "https://",
     ] {
@@ -118,13 +118,13 @@ fn the_page_needs_nothing_beside_itself() {
 }
 
 #[test]
-fn both_worlds_stand_side_by_side() {
-    let mut both = sheet();
+fn both_backends_stand_side_by_side() {
+    let mut both = report_row();
     let wire = RowResult {
         path: Backend::Veth,
         ..fixture::row()
     };
-    both.worlds
+    both.reports
         .push(RowReport::new(wire, &fixture::runs()).expect("drawn"));
     let page = page(&[both]);
     for wanted in [
@@ -150,7 +150,7 @@ fn text_of_files_is_only_text() {
     row.shapes[2].judged = Judgment::Error(evil.to_owned());
     row.cells[0].cell.0[0].1 = evil.to_owned();
     let page = page(&[ReportRow {
-        worlds: vec![RowReport::new(row, &fixture::runs()).expect("drawn")],
+        reports: vec![RowReport::new(row, &fixture::runs()).expect("drawn")],
     }]);
     assert!(
         !page.contains("<script")
@@ -160,6 +160,6 @@ fn text_of_files_is_only_text() {
 
 #[test]
 fn equal_results_are_equal_pages_and_nothing_is_a_page_too() {
-    assert_eq!(page(&[sheet()]), page(&[sheet()]));
+    assert_eq!(page(&[report_row()]), page(&[report_row()]));
     assert!(page(&[]).contains("Rows: 0."));
 }

@@ -15,8 +15,8 @@ use super::open::{Nic, Wire};
 use super::sample_times::SampleTimes;
 use super::{INTERRUPTED, Node, address, links_of};
 use crate::run::sampler::Sampler;
+use crate::run::topology;
 use crate::run::traffic::traffic;
-use crate::run::world;
 use crate::scenario::document;
 
 /// The qdisc of a host: any, counted.
@@ -107,7 +107,7 @@ fn open<T: Tracer>(node: &Node<'_>, number: usize, tracer: T) -> Result<WireHost
     let (link, _) = links_of(document, name)
         .next()
         .ok_or("a host without a cable")?;
-    let node = world::host(&document.host[number]);
+    let node = topology::host(&document.host[number]);
     let queue = Stats::new(node.qdisc.build().map_err(|error| in_host(name, &error))?);
     let packets = queue.report().packet_limit();
     let (device, frames) = <Nic as Wire>::open(namespaces, name, link, Some(own), packets)

@@ -16,7 +16,7 @@ use super::open::{Nic, Wire};
 use super::sample_times::SampleTimes;
 use super::{INTERRUPTED, Node, links_of};
 use crate::run::sampler::Sampler;
-use crate::run::world;
+use crate::run::topology;
 use crate::scenario::document::{Back, Link, Port};
 
 /// Runs the router `node` to the end of the run and returns its samples. `tracer` supplies each
@@ -69,14 +69,14 @@ fn open<T: Tracer>(
 ) -> Result<(String, Side<Nic, T>), String> {
     let port = egress(router, link);
     let queue = Stats::new(
-        world::qdisc(port)
+        topology::qdisc(port)
             .build()
             .map_err(|error| in_router(router, &error))?,
     );
     let packets = queue.report().packet_limit();
     let (device, frames) = <Nic as Wire>::open(namespaces, router, number, None, packets)
         .map_err(|error| in_router(router, &error))?;
-    let limit = world::ring_limit(port)
+    let limit = topology::ring_limit(port)
         .build()
         .map_err(|error| in_router(router, &error))?;
     let name = port_name(router, link);

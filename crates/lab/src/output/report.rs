@@ -1,5 +1,5 @@
-//! [`ReportRow`]: a row as pages show it: its results in each world it was run in, with the figures
-//! drawn.
+//! [`ReportRow`]: a row as pages show it: its results with each backend that has run it, and its
+//! figures.
 //!
 //! Figures are drawn once, when the row has been run, and lie beside its result; pages are put
 //! together from those files.
@@ -17,14 +17,14 @@ use crate::recording::Run;
 use crate::result::{CellResult, RowResult};
 use crate::scenario::document::Figure;
 
-/// A row in all worlds it was run in.
+/// A row with all backends that have run it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportRow {
-    /// One for each world, virtual time first. Never empty.
-    pub worlds: Vec<RowReport>,
+    /// One for each backend, virtual time first. Never empty.
+    pub reports: Vec<RowReport>,
 }
 
-/// A row in one world, its figures drawn.
+/// A row with one backend, its figures drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct RowReport {
     /// Numbers and verdicts.
@@ -44,7 +44,7 @@ pub(crate) struct RenderedFigure {
     pub caption: String,
 }
 
-/// Why there is no sheet.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReportError {
     /// A file cannot be read or written.
@@ -224,9 +224,9 @@ fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
 }
 
 impl ReportRow {
-    /// The row in the world that comes first, for what both share.
+    /// The report of the first backend, for what all share.
     pub(crate) fn first(&self) -> &RowReport {
-        &self.worlds[0]
+        &self.reports[0]
     }
 
     /// Draws the figures of all rows in a directory again. The runs of one row are in memory at a
@@ -242,35 +242,35 @@ impl ReportRow {
         Ok(())
     }
 
-    /// The sheets of all rows in a directory, in order of their ids.
+    /// The reports of all rows in a directory, in order of their ids.
     ///
     /// # Errors
     /// If there are no results, or a file is missing or malformed.
     pub(crate) fn read_all(tree: &OutputDir) -> Result<Vec<Self>, ReportError> {
-        let mut sheets: Vec<Self> = Vec::new();
-        for row in results(tree)? {
-            let directory = tree.row(&row.scenario, row.path);
-            let drawn = RowReport::read(row, &directory)?;
-            match sheets.last_mut() {
-                Some(sheet) if sheet.first().row.scenario == drawn.row.scenario => {
-                    sheet.worlds.push(drawn)
+        let mut rows: Vec<Self> = Vec::new();
+        for result in results(tree)? {
+            let directory = tree.row(&result.scenario, result.path);
+            let report = RowReport::read(result, &directory)?;
+            match rows.last_mut() {
+                Some(row) if row.first().row.scenario == report.row.scenario => {
+                    row.reports.push(report)
                 }
-                _ => sheets.push(Self {
-                    worlds: vec![drawn],
+                _ => rows.push(Self {
+                    reports: vec![report],
                 }),
             }
         }
-        if sheets.is_empty() {
+        if rows.is_empty() {
             Err(ReportError::Nothing {
                 directory: tree.root().to_owned(),
             })
         } else {
-            Ok(sheets)
+            Ok(rows)
         }
     }
 }
 
-/// All results in a directory, in order of ids and worlds.
+/// All results in a directory, in order of ids and backends.
 fn results(tree: &OutputDir) -> Result<Vec<RowResult>, ReportError> {
     let root = tree.root();
     let entries = match fs::read_dir(root) {
@@ -354,7 +354,7 @@ mod tests {
         fs::write(file, serde_json::to_vec(content).expect("JSON")).expect("written");
     }
 
-    /// A directory with the results and runs of the fixture's row in both worlds, and of another
+    /// A directory with the results and runs of the fixture's row with both backends, and of another
     /// row.
     fn tree() -> (tempfile::TempDir, OutputDir) {
         let directory = tempfile::tempdir().expect("a directory");
@@ -386,23 +386,23 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_is_read_back_in_order_of_ids_and_worlds() {
+    fn what_was_drawn_is_read_back_in_order_of_ids_and_backends() {
         let (_directory, tree) = tree();
-        let sheets = ReportRow::read_all(&tree).expect("read");
-        let ids: Vec<(&str, usize)> = sheets
+        let rows = ReportRow::read_all(&tree).expect("read");
+        let ids: Vec<(&str, usize)> = rows
             .iter()
-            .map(|s| (s.first().row.scenario.as_str(), s.worlds.len()))
+            .map(|s| (s.first().row.scenario.as_str(), s.reports.len()))
             .collect();
         assert_eq!(ids, [("001-F4", 2), ("001-F10", 1)]);
         assert_eq!(
-            sheets[0]
-                .worlds
+            rows[0]
+                .reports
                 .iter()
                 .map(|drawn| drawn.row.path)
                 .collect::<Vec<_>>(),
             [Backend::Sim, Backend::Veth]
         );
-        let files: Vec<&str> = sheets[0]
+        let files: Vec<&str> = rows[0]
             .first()
             .figures
             .iter()
@@ -419,9 +419,9 @@ mod tests {
         );
         fs::write(tree.row("001-F4", Backend::Sim).join("figure-1.svg"), "old").expect("written");
         ReportRow::draw_all(&tree).expect("drawn");
-        let sheets = ReportRow::read_all(&tree).expect("read");
+        let rows = ReportRow::read_all(&tree).expect("read");
         let again = RowReport::new(fixture::row(), &fixture::runs()).expect("drawn");
-        assert_eq!(sheets[0].first().figures, again.figures);
+        assert_eq!(rows[0].first().figures, again.figures);
     }
 
     #[test]
@@ -437,9 +437,9 @@ mod tests {
             .write_figures(&tree)
             .expect("written");
         write(&tree.result(&row.scenario, row.path), &row);
-        let sheets = ReportRow::read_all(&tree).expect("read");
-        assert_eq!(sheets[0].first().figures.len(), 1);
-        assert_eq!(sheets[0].first().figures[0].caption, "Only this.");
+        let rows = ReportRow::read_all(&tree).expect("read");
+        assert_eq!(rows[0].first().figures.len(), 1);
+        assert_eq!(rows[0].first().figures[0].caption, "Only this.");
     }
 
     #[test]
