@@ -44,16 +44,16 @@ pub(crate) fn record<R: Record>(
     };
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
-    let (apps, watched) = traffic(document, point.seed, address)?;
+    let (apps, measured) = traffic(document, point.seed, address)?;
     let mut sampler = Sampler::new(Instant::ZERO, times.sample.0);
     let recorder = recorder(&topology);
-    if watched.is_empty() {
+    if measured.is_empty() {
         let network = build(point.seed, &topology, apps, recorder)?;
         let recorder = run_to_end(network, times, &mut sampler)?;
         return Ok((sampler.finish(point, times), recorder));
     }
-    let names: Vec<_> = watched.values().cloned().collect();
-    let segments = Segments::new(watched);
+    let names: Vec<_> = measured.values().cloned().collect();
+    let segments = Segments::new(measured);
     let seen = Rc::clone(&segments.seen);
     let network = build(point.seed, &topology, apps, (recorder, segments))?;
     let (recorder, _) = run_to_end(network, times, &mut sampler)?;

@@ -14,16 +14,16 @@ const LINUX_SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Half-open connections of a listener: all flows of a row may begin at once.
 const BACKLOG: usize = 16_384;
 
-/// The TCP that `own` and, where it says nothing, `common` describe.
+/// The TCP that `own` describes, with the keys of `common` for those it leaves out.
 pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
-    macro_rules! said {
+    macro_rules! setting {
         ($key:ident) => {
             own.$key.or(common.$key)
         };
     }
-    let profile = said!(profile).unwrap_or_default();
+    let profile = setting!(profile).unwrap_or_default();
     let linux = profile != Profile::Tautline;
-    let asked = said!(congestion).map_or(Algorithm::Cubic, |word| word.0);
+    let asked = setting!(congestion).map_or(Algorithm::Cubic, |word| word.0);
     let algorithm = if linux && asked == Algorithm::Cubic {
         Algorithm::CubicLinux
     } else {
@@ -31,8 +31,8 @@ pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
     };
     let ratios = PacingRatios::default();
     let (slow_start, avoidance) = (
-        said!(pacing_ss).unwrap_or(ratios.slow_start),
-        said!(pacing_ca).unwrap_or(ratios.avoidance),
+        setting!(pacing_ss).unwrap_or(ratios.slow_start),
+        setting!(pacing_ca).unwrap_or(ratios.avoidance),
     );
     let pacing = PacingRatios {
         slow_start,
@@ -41,23 +41,23 @@ pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
     let default = base(profile, algorithm);
     TcpConfig {
         congestion: Factory::new(move |config| algorithm.build(&Config { pacing, ..*config })),
-        pacing: said!(pacing).map_or(default.pacing, |word| match word {
+        pacing: setting!(pacing).map_or(default.pacing, |word| match word {
             PacingWord::Internal => Pacing::Internal,
             PacingWord::Qdisc => Pacing::Qdisc,
             PacingWord::Off => Pacing::Off,
         }),
-        tsq: said!(tsq).map_or(default.tsq, |word| word.0),
-        ecn: said!(ecn).map_or(default.ecn, |word| match word {
+        tsq: setting!(tsq).map_or(default.tsq, |word| word.0),
+        ecn: setting!(ecn).map_or(default.ecn, |word| match word {
             EcnWord::Off => EcnMode::Off,
             EcnWord::Request => EcnMode::Request,
             EcnWord::Accept => EcnMode::Accept,
             EcnWord::AccEcn => EcnMode::AccEcn,
         }),
-        send_buffer: said!(send_buffer).map_or(default.send_buffer, |size| size.0),
-        receive_buffer: said!(receive_buffer).map_or(default.receive_buffer, |size| size.0),
-        receive_start: said!(receive_start).map_or(default.receive_start, |size| size.0),
-        nagle: said!(nagle).unwrap_or(default.nagle),
-        delayed_ack: said!(delayed_ack).map_or(default.delayed_ack, |time| time.0),
+        send_buffer: setting!(send_buffer).map_or(default.send_buffer, |size| size.0),
+        receive_buffer: setting!(receive_buffer).map_or(default.receive_buffer, |size| size.0),
+        receive_start: setting!(receive_start).map_or(default.receive_start, |size| size.0),
+        nagle: setting!(nagle).unwrap_or(default.nagle),
+        delayed_ack: setting!(delayed_ack).map_or(default.delayed_ack, |time| time.0),
         ..default
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn host(host: &Host) -> HostNode {
         ring_bytes: port.ring_bytes.map_or(default.ring_bytes, |size| size.0),
         restart: port.restart.unwrap_or(default.restart),
         framing: port.framing.map_or(default.framing, |size| size.0),
-        rate: host.nic_rate.map_or(Rate::MAX, |speed| speed.0),
+        rate: host.nic_rate.map_or(Rate::MAX, |rate| rate.0),
         coalesce: coalesce(port),
         rx_delay: host.rx_delay.map_or(default.rx_delay, |time| time.0),
         tx_packet_time: host
@@ -80,9 +80,9 @@ fn cable(document: &Document, link: &Link) -> Cable {
         impair: of.impair,
         ..LinkConfig::default()
     };
-    let there = Wire::of(Said::from(link), Wire::PERFECT);
+    let there = Wire::of(WireKeys::from(link), Wire::PERFECT);
     let back = link.back.as_ref();
-    let and_back = back.map_or(there, |back| Wire::of(Said::from(back), there));
+    let and_back = back.map_or(there, |back| Wire::of(WireKeys::from(back), there));
     let nothing = Port::default();
     let links = [
         with_port(wire(there), router(from), link.port()),
@@ -94,7 +94,7 @@ fn cable(document: &Document, link: &Link) -> Cable {
     }
 }
 
-/// A router's way out has a queue and a NIC; a host has its own.
+/// A router's egress port has a queue and a NIC; a host has its own.
 fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     if !router {
         return wire;
@@ -152,17 +152,17 @@ struct Wire {
     impair: Impairments,
 }
 
-/// The configured values.
-struct Said {
+/// The keys of a direction of a cable.
+struct WireKeys {
     rate: Option<RateValue>,
     delay: Option<Time>,
     impair: [Option<FromWords<Probability>>; 4],
     reorder_delay: Option<Time>,
 }
 
-macro_rules! said {
+macro_rules! wire_keys {
     ($($table:ty)*) => { $(
-        impl From<&$table> for Said {
+        impl From<&$table> for WireKeys {
             fn from(table: &$table) -> Self {
                 let impair = [table.loss, table.duplicate, table.corrupt, table.reorder];
                 Self { rate: table.rate, delay: table.delay, impair, reorder_delay: table.reorder_delay }
@@ -171,7 +171,7 @@ macro_rules! said {
     )* };
 }
 
-said! { Link Back }
+wire_keys! { Link Back }
 
 impl Wire {
     const PERFECT: Self = Self {
@@ -186,22 +186,22 @@ impl Wire {
         },
     };
 
-    /// The configured values, with those of `other` as defaults.
-    fn of(said: Said, other: Self) -> Self {
-        let [loss, duplicate, corrupt, reorder] = said.impair.map(|word| word.map(|word| word.0));
+    /// The wire that `keys` describe, with `default` for what they leave out.
+    fn of(keys: WireKeys, default: Self) -> Self {
+        let [loss, duplicate, corrupt, reorder] = keys.impair.map(|word| word.map(|word| word.0));
         let impair = Impairments {
-            loss: loss.unwrap_or(other.impair.loss),
-            duplicate: duplicate.unwrap_or(other.impair.duplicate),
-            corrupt: corrupt.unwrap_or(other.impair.corrupt),
-            reorder: reorder.unwrap_or(other.impair.reorder),
-            reorder_delay: said
+            loss: loss.unwrap_or(default.impair.loss),
+            duplicate: duplicate.unwrap_or(default.impair.duplicate),
+            corrupt: corrupt.unwrap_or(default.impair.corrupt),
+            reorder: reorder.unwrap_or(default.impair.reorder),
+            reorder_delay: keys
                 .reorder_delay
-                .map_or(other.impair.reorder_delay, |time| time.0),
+                .map_or(default.impair.reorder_delay, |time| time.0),
         };
-        let rate = said.rate.map_or(other.rate, |speed| speed.0);
+        let rate = keys.rate.map_or(default.rate, |rate| rate.0);
         Self {
             rate,
-            delay: said.delay.map_or(other.delay, |time| time.0),
+            delay: keys.delay.map_or(default.delay, |time| time.0),
             impair,
         }
     }

@@ -17,7 +17,7 @@ use tautline_stack::{TcpConfig, UdpConfig};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
-use crate::scenario::document::{Flow as Wanted, FlowKind, Over, Tcp};
+use crate::scenario::document::{Flow as FlowKeys, FlowKind, Over, Tcp};
 use crate::scenario::units::Time;
 
 /// The first listening port. Each connection has its own, so that each is measured by itself.
@@ -37,14 +37,14 @@ pub(super) fn traffic(
         .run
         .as_ref()
         .map_or(Duration::from_millis(100), |run| run.sample.0);
-    let mut programs: Vec<Applications<'static>> = document
+    let mut apps: Vec<Applications<'static>> = document
         .host
         .iter()
         .map(|_| Applications::new(sample).strict())
         .collect();
     let mut rng = Pcg32::seed_from_u64(seed);
-    let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());
-    let place = |name: &str| document.host.iter().position(|host| host.name == name);
+    let (mut port, mut measured) = (FIRST_PORT, BTreeMap::new());
+    let number_of = |name: &str| document.host.iter().position(|host| host.name == name);
     for flow in &document.flow {
         // Each flow has its own generator: adding a flow does not change the random numbers of the
         // next.
@@ -54,7 +54,9 @@ pub(super) fn traffic(
             .flat_map(|pair| std::iter::repeat_n(pair, flow.count.unwrap_or(1)))
             .collect();
         for (number, (from, to)) in all.iter().enumerate() {
-            let (Some(from), Some(to), Some(server)) = (place(from), place(to), address(to)) else {
+            let (Some(from), Some(to), Some(server)) =
+                (number_of(from), number_of(to), address(to))
+            else {
                 continue;
             };
             let called = if all.len() == 1 {
@@ -63,7 +65,7 @@ pub(super) fn traffic(
                 Flow::numbered(&flow.name, number as u32 + 1)
             };
             if flow.one_way {
-                watched.insert(port, called.to_string());
+                measured.insert(port, called.to_string());
             }
             let ends = Ends {
                 from,
@@ -72,11 +74,11 @@ pub(super) fn traffic(
                 port,
                 called,
             };
-            add(&mut programs, flow, ends, &document.tcp, &mut rng)?;
+            add(&mut apps, flow, ends, &document.tcp, &mut rng)?;
             port = port.wrapping_add(1).max(FIRST_PORT);
         }
     }
-    Ok((programs, watched))
+    Ok((apps, measured))
 }
 
 /// One instance of a flow: indexes of its hosts, address and port of its server, and its name.
@@ -97,8 +99,8 @@ impl Ends {
 
 /// Adds the applications of both ends of a flow.
 fn add(
-    programs: &mut [Applications<'static>],
-    flow: &Wanted,
+    apps: &mut [Applications<'static>],
+    flow: &FlowKeys,
     ends: Ends,
     defaults: &Tcp,
     rng: &mut Pcg32,
@@ -106,10 +108,10 @@ fn add(
     let when = when(flow, rng);
     let remote = ends.remote();
     match flow.kind {
-        FlowKind::Tcp => upload(programs, flow, when, ends, defaults)?,
+        FlowKind::Tcp => upload(apps, flow, when, ends, defaults)?,
         FlowKind::Ping => {
             let default = PingConfig::new(ends.called, ends.server);
-            programs[ends.from].ping(PingConfig {
+            apps[ends.from].ping(PingConfig {
                 when,
                 interval: flow.every.map_or(default.interval, |time| time.0),
                 size: flow.size.map_or(default.size, |size| size.0),
@@ -125,12 +127,12 @@ fn add(
             });
             let traffic = datagrams(flow, rng);
             let default = MessagesConfig::new(ends.called.clone(), remote, traffic);
-            programs[ends.from].messages(MessagesConfig {
+            apps[ends.from].messages(MessagesConfig {
                 when,
                 tcp: Arc::clone(&tcp),
                 ..default
             })?;
-            programs[ends.to].message_sink(SinkConfig {
+            apps[ends.to].message_sink(SinkConfig {
                 tcp,
                 ..SinkConfig::new(ends.called, ends.port)
             })?;
@@ -142,21 +144,21 @@ fn add(
                 tos: flow.tos.unwrap_or(default.tos),
                 ..default
             };
-            programs[ends.from].datagrams(DatagramsConfig {
+            apps[ends.from].datagrams(DatagramsConfig {
                 when,
                 udp,
                 ..DatagramsConfig::new(ends.called.clone(), remote, traffic)
             })?;
-            programs[ends.to].datagram_sink(DatagramSinkConfig::new(ends.called, ends.port))?;
+            apps[ends.to].datagram_sink(DatagramSinkConfig::new(ends.called, ends.port))?;
         }
-        FlowKind::Web => web(programs, flow, when, ends, defaults)?,
+        FlowKind::Web => web(apps, flow, when, ends, defaults)?,
     }
     Ok(())
 }
 
 fn upload(
-    programs: &mut [Applications<'static>],
-    flow: &Wanted,
+    apps: &mut [Applications<'static>],
+    flow: &FlowKeys,
     when: When,
     ends: Ends,
     defaults: &Tcp,
@@ -164,14 +166,14 @@ fn upload(
     let remote = ends.remote();
     let tcp = Arc::new(tcp(&flow.tcp, defaults));
     let default = UploadConfig::new(ends.called.clone(), remote);
-    programs[ends.from].upload(UploadConfig {
+    apps[ends.from].upload(UploadConfig {
         when,
         bytes: flow.size.map(|size| size.0),
         message: flow.message.map_or(default.message, |size| size.0),
         tcp: Arc::clone(&tcp),
         ..default
     })?;
-    programs[ends.to].sink(SinkConfig {
+    apps[ends.to].sink(SinkConfig {
         tcp,
         ..SinkConfig::new(ends.called, ends.port)
     })?;
@@ -179,8 +181,8 @@ fn upload(
 }
 
 fn web(
-    programs: &mut [Applications<'static>],
-    flow: &Wanted,
+    apps: &mut [Applications<'static>],
+    flow: &FlowKeys,
     when: When,
     ends: Ends,
     defaults: &Tcp,
@@ -189,7 +191,7 @@ fn web(
     let tcp = Arc::new(without_nagle(flow, defaults));
     let total = flow.size.map_or(Bytes::new(1), |size| size.0);
     let default = WebConfig::new(ends.called.clone(), remote);
-    programs[ends.from].web(WebConfig {
+    apps[ends.from].web(WebConfig {
         when,
         page: Page::falling(flow.objects.unwrap_or(1), total),
         connections: flow.connections.unwrap_or(default.connections),
@@ -197,7 +199,7 @@ fn web(
         tcp: Arc::clone(&tcp),
         ..default
     })?;
-    programs[ends.to].web_server(WebServerConfig {
+    apps[ends.to].web_server(WebServerConfig {
         tcp,
         ..WebServerConfig::new(ends.called, ends.port)
     })?;
@@ -205,7 +207,7 @@ fn web(
 }
 
 /// TCP of a flow of small messages, which disables Nagle's algorithm by default.
-fn without_nagle(flow: &Wanted, defaults: &Tcp) -> TcpConfig {
+fn without_nagle(flow: &FlowKeys, defaults: &Tcp) -> TcpConfig {
     let own = Tcp {
         nagle: flow.tcp.nagle.or(Some(false)),
         ..flow.tcp.clone()
@@ -214,8 +216,8 @@ fn without_nagle(flow: &Wanted, defaults: &Tcp) -> TcpConfig {
 }
 
 /// The send pattern of a source of datagrams or messages.
-fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
-    let rate = flow.rate.map_or(Rate::ZERO, |speed| speed.0);
+fn datagrams(flow: &FlowKeys, rng: &mut Pcg32) -> Traffic {
+    let rate = flow.rate.map_or(Rate::ZERO, |rate| rate.0);
     let bursts = flow.on.zip(flow.off).map(|(on, off)| OnOff {
         on: Period::Exponential(on.0),
         off: Period::Exponential(off.0),
@@ -230,7 +232,7 @@ fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
 }
 
 /// Start and stop time of one connection of `flow`.
-fn when(flow: &Wanted, rng: &mut Pcg32) -> When {
+fn when(flow: &FlowKeys, rng: &mut Pcg32) -> When {
     let nanos = |time: Option<Time>| time.map_or(0, |time| time.0.as_nanos());
     let spread = (nanos(flow.spread) * u128::from(rng.next_u32())) >> 32;
     let start = Duration::from_nanos(u64::try_from(nanos(flow.start) + spread).unwrap_or(u64::MAX));
