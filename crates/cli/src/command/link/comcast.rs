@@ -17,6 +17,9 @@ use std::ffi::OsString;
 
 use super::mahimahi::or_shell;
 
+/// The options that are understood.
+const OPTIONS: [&str; 4] = ["latency", "target-bw", "packet-loss", "device"];
+
 /// Packets that the queue holds, netem's default.
 const LIMIT: u32 = 1000;
 
@@ -38,12 +41,23 @@ fn translate(words: &[OsString]) -> Result<Vec<OsString>, String> {
         }
         // Go's flags have one dash or two, and their value after `=` or as the next word.
         let option = option.trim_start_matches('-');
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, value.to_owned()),
+        let (name, value) = option
+            .split_once('=')
+            .map_or((option, None), |(name, value)| {
+                (name, Some(value.to_owned()))
+            });
+        if !OPTIONS.contains(&name) {
+            return Err(format!(
+                "--{name}: only --latency, --target-bw, --packet-loss and --device are understood; every packet of COMMAND takes the link, which ends with COMMAND"
+            ));
+        }
+        let value = match value {
+            Some(value) => value,
             None => {
-                let (value, after) = rest.split_first().ok_or_else(|| needs(option))?;
+                let next = rest.split_first();
+                let (value, after) = next.ok_or_else(|| format!("--{name} needs a value"))?;
                 rest = after;
-                (option, value.to_string_lossy().into_owned())
+                value.to_string_lossy().into_owned()
             }
         };
         match name {
@@ -53,22 +67,14 @@ fn translate(words: &[OsString]) -> Result<Vec<OsString>, String> {
                 let percent = value.strip_suffix('%').unwrap_or(&value);
                 netem += &format!(" loss {}%", number::<f64>(name, percent)?);
             }
-            "device" => {}
-            _ => {
-                return Err(format!(
-                    "--{name}: only --latency, --target-bw, --packet-loss and --device are understood; every packet of COMMAND takes the link, which ends with COMMAND"
-                ));
-            }
+            // The link has interfaces of its own.
+            _ => {}
         }
     }
     let mut options: Vec<OsString> = vec!["link".into(), "--up".into(), netem.into()];
     options.extend(["--internet".into(), "--".into()]);
     or_shell(&mut options, rest);
     Ok(options)
-}
-
-fn needs(name: &str) -> String {
-    format!("--{} needs a value", name.trim_start_matches('-'))
 }
 
 fn number<N: std::str::FromStr>(name: &str, value: &str) -> Result<N, String> {
@@ -107,7 +113,9 @@ mod tests {
     #[test]
     fn flags_that_make_no_sense_are_refused() {
         for (line, part) in [
-            ("--stop=true", "--stop"),
+            ("--stop=true", "--stop: only --latency"),
+            ("--stop", "--stop: only --latency"),
+            ("--dry-run true", "--dry-run: only --latency"),
             ("--target-port=80 true", "--target-port"),
             ("--latency=soon true", "a number"),
             ("--latency", "needs a value"),
