@@ -45,184 +45,184 @@ pub(super) fn traffic(
     let mut rng = Pcg32::seed_from_u64(seed);
     let (mut port, mut measured) = (FIRST_PORT, BTreeMap::new());
     let number_of = |name: &str| document.host.iter().position(|host| host.name == name);
-    for flow in &document.flow {
+    for keys in &document.flow {
         // Each flow has its own generator: adding a flow does not change the random numbers of the
         // next.
         let mut rng = Pcg32::from_rng(&mut rng);
-        let all: Vec<_> = flow
+        let all: Vec<_> = keys
             .pairs()
-            .flat_map(|pair| std::iter::repeat_n(pair, flow.count.unwrap_or(1)))
+            .flat_map(|pair| std::iter::repeat_n(pair, keys.count.unwrap_or(1)))
             .collect();
         for (number, (from, to)) in all.iter().enumerate() {
-            let (Some(from), Some(to), Some(server)) =
+            let (Some(client), Some(server), Some(address)) =
                 (number_of(from), number_of(to), address(to))
             else {
                 continue;
             };
-            let called = if all.len() == 1 {
-                Flow::new(&flow.name)
+            let name = if all.len() == 1 {
+                Flow::new(&keys.name)
             } else {
-                Flow::numbered(&flow.name, number as u32 + 1)
+                Flow::numbered(&keys.name, number as u32 + 1)
             };
-            if flow.one_way {
-                measured.insert(port, called.to_string());
+            if keys.one_way {
+                measured.insert(port, name.to_string());
             }
-            let ends = Ends {
-                from,
-                to,
+            let instance = Instance {
+                keys,
+                defaults: &document.tcp,
+                when: when(keys, &mut rng),
+                name,
+                client,
                 server,
-                port,
-                called,
+                remote: SocketAddr::new(address, port),
             };
-            add(&mut apps, flow, ends, &document.tcp, &mut rng)?;
+            instance.add(&mut apps, &mut rng)?;
             port = port.wrapping_add(1).max(FIRST_PORT);
         }
     }
     Ok((apps, measured))
 }
 
-/// One instance of a flow: indexes of its hosts, address and port of its server, and its name.
-struct Ends {
-    from: usize,
-    to: usize,
-    server: IpAddr,
-    port: u16,
-    called: Flow,
-}
-
-impl Ends {
+/// One instance of a flow.
+struct Instance<'a> {
+    keys: &'a FlowKeys,
+    /// `[tcp]`: what the flow's own table leaves out.
+    defaults: &'a Tcp,
+    when: When,
+    name: Flow,
+    /// Numbers of its hosts.
+    client: usize,
+    server: usize,
     /// Address and port of the server.
-    fn remote(&self) -> SocketAddr {
-        SocketAddr::new(self.server, self.port)
+    remote: SocketAddr,
+}
+
+impl Instance<'_> {
+    /// Adds the applications of both ends.
+    fn add(self, apps: &mut [Applications<'static>], rng: &mut Pcg32) -> Result<(), ConfigError> {
+        let keys = self.keys;
+        match keys.kind {
+            FlowKind::Tcp => self.upload(apps),
+            FlowKind::Ping => self.ping(apps),
+            FlowKind::Onoff if keys.over == Some(Over::Tcp) => {
+                self.messages(apps, source(keys, rng))
+            }
+            FlowKind::Udp | FlowKind::Onoff => self.datagrams(apps, source(keys, rng)),
+            FlowKind::Web => self.web(apps),
+        }
     }
-}
 
-/// Adds the applications of both ends of a flow.
-fn add(
-    apps: &mut [Applications<'static>],
-    flow: &FlowKeys,
-    ends: Ends,
-    defaults: &Tcp,
-    rng: &mut Pcg32,
-) -> Result<(), ConfigError> {
-    let when = when(flow, rng);
-    let remote = ends.remote();
-    match flow.kind {
-        FlowKind::Tcp => upload(apps, flow, when, ends, defaults)?,
-        FlowKind::Ping => {
-            let default = PingConfig::new(ends.called, ends.server);
-            apps[ends.from].ping(PingConfig {
-                when,
-                interval: flow.every.map_or(default.interval, |time| time.0),
-                size: flow.size.map_or(default.size, |size| size.0),
-                tos: flow.tos.unwrap_or(default.tos),
-                ..default
-            })?;
-        }
-        FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
-            let tcp = without_nagle(flow, defaults);
-            let tcp = Arc::new(TcpConfig {
-                tos: flow.tos.unwrap_or(tcp.tos),
-                ..tcp
-            });
-            let traffic = datagrams(flow, rng);
-            let default = MessagesConfig::new(ends.called.clone(), remote, traffic);
-            apps[ends.from].messages(MessagesConfig {
-                when,
-                tcp: Arc::clone(&tcp),
-                ..default
-            })?;
-            apps[ends.to].message_sink(SinkConfig {
-                tcp,
-                ..SinkConfig::new(ends.called, ends.port)
-            })?;
-        }
-        FlowKind::Udp | FlowKind::Onoff => {
-            let traffic = datagrams(flow, rng);
-            let default = UdpConfig::default();
-            let udp = UdpConfig {
-                tos: flow.tos.unwrap_or(default.tos),
-                ..default
-            };
-            apps[ends.from].datagrams(DatagramsConfig {
-                when,
-                udp,
-                ..DatagramsConfig::new(ends.called.clone(), remote, traffic)
-            })?;
-            apps[ends.to].datagram_sink(DatagramSinkConfig::new(ends.called, ends.port))?;
-        }
-        FlowKind::Web => web(apps, flow, when, ends, defaults)?,
+    fn upload(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
+        let keys = self.keys;
+        let tcp = Arc::new(tcp(&keys.tcp, self.defaults));
+        let default = UploadConfig::new(self.name.clone(), self.remote);
+        apps[self.client].upload(UploadConfig {
+            when: self.when,
+            bytes: keys.size.map(|size| size.0),
+            message: keys.message.map_or(default.message, |size| size.0),
+            tcp: Arc::clone(&tcp),
+            ..default
+        })?;
+        apps[self.server].sink(SinkConfig {
+            tcp,
+            ..SinkConfig::new(self.name, self.remote.port())
+        })?;
+        Ok(())
     }
-    Ok(())
-}
 
-fn upload(
-    apps: &mut [Applications<'static>],
-    flow: &FlowKeys,
-    when: When,
-    ends: Ends,
-    defaults: &Tcp,
-) -> Result<(), ConfigError> {
-    let remote = ends.remote();
-    let tcp = Arc::new(tcp(&flow.tcp, defaults));
-    let default = UploadConfig::new(ends.called.clone(), remote);
-    apps[ends.from].upload(UploadConfig {
-        when,
-        bytes: flow.size.map(|size| size.0),
-        message: flow.message.map_or(default.message, |size| size.0),
-        tcp: Arc::clone(&tcp),
-        ..default
-    })?;
-    apps[ends.to].sink(SinkConfig {
-        tcp,
-        ..SinkConfig::new(ends.called, ends.port)
-    })?;
-    Ok(())
-}
+    fn ping(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
+        let keys = self.keys;
+        let default = PingConfig::new(self.name, self.remote.ip());
+        apps[self.client].ping(PingConfig {
+            when: self.when,
+            interval: keys.every.map_or(default.interval, |time| time.0),
+            size: keys.size.map_or(default.size, |size| size.0),
+            tos: keys.tos.unwrap_or(default.tos),
+            ..default
+        })?;
+        Ok(())
+    }
 
-fn web(
-    apps: &mut [Applications<'static>],
-    flow: &FlowKeys,
-    when: When,
-    ends: Ends,
-    defaults: &Tcp,
-) -> Result<(), ConfigError> {
-    let remote = ends.remote();
-    let tcp = Arc::new(without_nagle(flow, defaults));
-    let total = flow.size.map_or(Bytes::new(1), |size| size.0);
-    let default = WebConfig::new(ends.called.clone(), remote);
-    apps[ends.from].web(WebConfig {
-        when,
-        page: Page::falling(flow.objects.unwrap_or(1), total),
-        connections: flow.connections.unwrap_or(default.connections),
-        pause: flow.every.map_or(default.pause, |time| time.0),
-        tcp: Arc::clone(&tcp),
-        ..default
-    })?;
-    apps[ends.to].web_server(WebServerConfig {
-        tcp,
-        ..WebServerConfig::new(ends.called, ends.port)
-    })?;
-    Ok(())
-}
+    fn messages(
+        self,
+        apps: &mut [Applications<'static>],
+        source: Traffic,
+    ) -> Result<(), ConfigError> {
+        let tcp = self.without_nagle();
+        let tcp = Arc::new(TcpConfig {
+            tos: self.keys.tos.unwrap_or(tcp.tos),
+            ..tcp
+        });
+        apps[self.client].messages(MessagesConfig {
+            when: self.when,
+            tcp: Arc::clone(&tcp),
+            ..MessagesConfig::new(self.name.clone(), self.remote, source)
+        })?;
+        apps[self.server].message_sink(SinkConfig {
+            tcp,
+            ..SinkConfig::new(self.name, self.remote.port())
+        })?;
+        Ok(())
+    }
 
-/// TCP of a flow of small messages, which disables Nagle's algorithm by default.
-fn without_nagle(flow: &FlowKeys, defaults: &Tcp) -> TcpConfig {
-    let own = Tcp {
-        nagle: flow.tcp.nagle.or(Some(false)),
-        ..flow.tcp.clone()
-    };
-    tcp(&own, defaults)
+    fn datagrams(
+        self,
+        apps: &mut [Applications<'static>],
+        source: Traffic,
+    ) -> Result<(), ConfigError> {
+        let default = UdpConfig::default();
+        let udp = UdpConfig {
+            tos: self.keys.tos.unwrap_or(default.tos),
+            ..default
+        };
+        apps[self.client].datagrams(DatagramsConfig {
+            when: self.when,
+            udp,
+            ..DatagramsConfig::new(self.name.clone(), self.remote, source)
+        })?;
+        let sink = DatagramSinkConfig::new(self.name, self.remote.port());
+        apps[self.server].datagram_sink(sink)?;
+        Ok(())
+    }
+
+    fn web(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
+        let keys = self.keys;
+        let tcp = Arc::new(self.without_nagle());
+        let total = keys.size.map_or(Bytes::new(1), |size| size.0);
+        let default = WebConfig::new(self.name.clone(), self.remote);
+        apps[self.client].web(WebConfig {
+            when: self.when,
+            page: Page::falling(keys.objects.unwrap_or(1), total),
+            connections: keys.connections.unwrap_or(default.connections),
+            pause: keys.every.map_or(default.pause, |time| time.0),
+            tcp: Arc::clone(&tcp),
+            ..default
+        })?;
+        apps[self.server].web_server(WebServerConfig {
+            tcp,
+            ..WebServerConfig::new(self.name, self.remote.port())
+        })?;
+        Ok(())
+    }
+
+    /// TCP of small messages, which disables Nagle's algorithm by default.
+    fn without_nagle(&self) -> TcpConfig {
+        let own = Tcp {
+            nagle: self.keys.tcp.nagle.or(Some(false)),
+            ..self.keys.tcp.clone()
+        };
+        tcp(&own, self.defaults)
+    }
 }
 
 /// The send pattern of a source of datagrams or messages.
-fn datagrams(flow: &FlowKeys, rng: &mut Pcg32) -> Traffic {
-    let rate = flow.rate.map_or(Rate::ZERO, |rate| rate.0);
-    let bursts = flow.on.zip(flow.off).map(|(on, off)| OnOff {
+fn source(keys: &FlowKeys, rng: &mut Pcg32) -> Traffic {
+    let rate = keys.rate.map_or(Rate::ZERO, |rate| rate.0);
+    let bursts = keys.on.zip(keys.off).map(|(on, off)| OnOff {
         on: Period::Exponential(on.0),
         off: Period::Exponential(off.0),
     });
-    let size = flow.size.map_or(Bytes::ZERO, |size| size.0);
+    let size = keys.size.map_or(Bytes::ZERO, |size| size.0);
     Traffic {
         size,
         bursts,
@@ -231,13 +231,13 @@ fn datagrams(flow: &FlowKeys, rng: &mut Pcg32) -> Traffic {
     }
 }
 
-/// Start and stop time of one connection of `flow`.
-fn when(flow: &FlowKeys, rng: &mut Pcg32) -> When {
+/// Start and stop time of one instance of a flow.
+fn when(keys: &FlowKeys, rng: &mut Pcg32) -> When {
     let nanos = |time: Option<Time>| time.map_or(0, |time| time.0.as_nanos());
-    let spread = (nanos(flow.spread) * u128::from(rng.next_u32())) >> 32;
-    let start = Duration::from_nanos(u64::try_from(nanos(flow.start) + spread).unwrap_or(u64::MAX));
+    let spread = (nanos(keys.spread) * u128::from(rng.next_u32())) >> 32;
+    let start = Duration::from_nanos(u64::try_from(nanos(keys.start) + spread).unwrap_or(u64::MAX));
     When {
         start,
-        stop: flow.stop.map(|time| time.0),
+        stop: keys.stop.map(|time| time.0),
     }
 }
