@@ -9,7 +9,7 @@ use crate::args::{DeviceKind, Mode, OwnAddress, StackArgs};
 
 /// An option whose value cannot work.
 #[derive(Debug, thiserror::Error)]
-#[error("--{option} {value}: {problem}")]
+#[error("--{option}{}{value}: {problem}", if value.is_empty() { "" } else { " " })]
 pub struct Unusable {
     option: &'static str,
     value: String,

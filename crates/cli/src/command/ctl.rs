@@ -92,7 +92,10 @@ impl Ctl {
         let mut ports = answer.ports.iter().filter(is_wanted).peekable();
         if ports.peek().is_none() && !answer.ports.is_empty() {
             let pair = self.pair.as_deref().unwrap_or_default();
-            return Err(Unusable::new("pair", pair, "no pair has that name").into());
+            let mut known: Vec<_> = answer.ports.iter().map(|port| &*port.pair).collect();
+            known.dedup();
+            let problem = format!("no pair has that name; there are {}", known.join(", "));
+            return Err(Unusable::new("pair", pair, problem).into());
         }
         ports.for_each(print_json);
         answer
@@ -103,8 +106,8 @@ impl Ctl {
     fn capture(&self, wanted: &Wanted) -> Result<(), Failure> {
         let out = io::stdout();
         if out.is_terminal() {
-            let problem = "it writes pcapng to standard output; redirect that to a file";
-            return Err(Unusable::new("capture", "", problem).into());
+            let why = "capture writes pcapng to standard output; redirect it to a file";
+            return Err(Failure::Refused(why.to_owned()));
         }
         let mut out = File::from(out.as_fd().try_clone_to_owned()?);
         capture(&self.socket, wanted, &mut out)

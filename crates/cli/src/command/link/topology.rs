@@ -27,8 +27,8 @@ const FAR: &str = "10.77.0.2";
 /// Links that may be nested.
 const LEVELS: u8 = 16;
 /// Wait for a server's socket: 2 s at most.
-const LOOKS: u32 = 200;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const POLLS: u32 = 200;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Number of links that this process is behind.
 pub(super) fn level() -> u8 {
@@ -211,11 +211,11 @@ impl Topology {
             return Ok(());
         };
         far.within(|| {
-            for _ in 0..LOOKS {
+            for _ in 0..POLLS {
                 if listening() {
                     break;
                 }
-                std::thread::sleep(BETWEEN_LOOKS);
+                std::thread::sleep(POLL_INTERVAL);
             }
             Ok(())
         })
