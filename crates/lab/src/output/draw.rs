@@ -127,12 +127,12 @@ impl Figure {
             Quantiles::of(&samples, self.span).map(Mark::Box)
         };
         let measure = self.measure(shown[0].title(), &shown[0], shown[0].quantity.unit());
-        let look = Look {
+        let style = Style {
             measure,
             legend: self.span.legend(),
             title: |shown| shown.title(),
         };
-        self.grouped(shown, facets, &look, mark)
+        self.grouped(shown, facets, &style, mark)
     }
 
     fn bars(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, DrawError> {
@@ -163,26 +163,26 @@ impl Figure {
             log: self.log.or(Some(false)),
             ..Measure::new(name, shown[0].number_unit())
         };
-        let look = Look {
+        let style = Style {
             measure,
             legend,
             title: |shown| shown.number_title(),
         };
-        self.grouped(shown, facets, &look, mark)
+        self.grouped(shown, facets, &style, mark)
     }
 
     fn grouped(
         &self,
         shown: &[Shown<'_>],
         facets: &Facets<'_>,
-        look: &Look,
+        style: &Style,
         mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
     ) -> Result<String, DrawError> {
         let colors = facets.colors();
         // Without an axis of colors, colors distinguish the shown quantities.
         let as_groups = shown.len() > 1 && colors == [""];
         let groups: Vec<String> = if as_groups {
-            shown.iter().map(look.title).collect()
+            shown.iter().map(style.title).collect()
         } else {
             colors
                 .iter()
@@ -190,22 +190,22 @@ impl Figure {
                 .collect()
         };
         let figure = Grouped {
-            title: self.heading(&look.measure.name, ""),
-            measure: look.measure.clone(),
+            title: self.heading(&style.measure.name, ""),
+            measure: style.measure.clone(),
             x: facets.category_title(),
-            legend: look.legend.to_owned(),
+            legend: style.legend.to_owned(),
             groups: groups
                 .into_iter()
                 .filter(|group| !group.is_empty())
                 .collect(),
-            panels: grouped_panels(shown, facets, &colors, as_groups, look, mark),
+            panels: grouped_panels(shown, facets, &colors, as_groups, style, mark),
         };
         Ok(figure.svg()?)
     }
 }
 
 /// Settings that differ between boxes and bars.
-struct Look {
+struct Style {
     measure: Measure,
     legend: &'static str,
     /// Names an entry.
@@ -284,7 +284,7 @@ fn grouped_panels(
     facets: &Facets<'_>,
     colors: &[&str],
     as_groups: bool,
-    look: &Look,
+    style: &Style,
     mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
 ) -> Vec<GroupedPanel> {
     let mut panels = Vec::new();
@@ -318,7 +318,7 @@ fn grouped_panels(
                 let title = [
                     part.clone(),
                     if shown.len() > 1 {
-                        (look.title)(one)
+                        (style.title)(one)
                     } else {
                         String::new()
                     },
