@@ -57,7 +57,7 @@ fn table() {
 
 /// Steps of our controllers in the cell that `ONLY` names, step by step.
 #[test]
-#[ignore = "for whoever looks for a difference"]
+#[ignore = "by hand, to find a difference"]
 fn trace() {
     let cell = env::var("ONLY").expect("ONLY names a cell, e.g. bbr-1-codel-10-100-30");
     println!("{}", Row::HEAD);
@@ -81,10 +81,10 @@ fn series() {
         .expect("ONLY names cells")
         .split_whitespace()
     {
-        let (_, looks) = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same);
-        let rows: String = looks
+        let (_, samples) = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same);
+        let rows: String = samples
             .iter()
-            .map(|(at, window, backlog)| format!("{at:.1},{window},{backlog}\n"))
+            .map(|sample| format!("{:.1},{},{}\n", sample.at, sample.window, sample.backlog))
             .collect();
         fs::write(Path::new(&folder).join(format!("{cell}.ours.csv")), rows)
             .expect("the folder can be written to");

@@ -21,9 +21,9 @@ use crate::iperf::{Iperf, Server};
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const PORT: u16 = 5201;
 const ECHO_PORT: u16 = 7;
-/// Time between inspects the queue.
-const LOOK: Duration = Duration::from_millis(10);
-/// Looks between inspects the window.
+/// Interval between samples of the queue.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// Samples of the queue for each of the windows.
 const WINDOW: u32 = 10;
 /// The kernel compared with counts 100 ticks a second (`HZ`).
 const TICK: Duration = Duration::from_millis(10);
@@ -36,7 +36,7 @@ const SEND_HEADROOM: Bytes = Bytes::new(480);
 /// Half of that kernel's `tcp_rmem[2]`, as with `tcp_adv_win_scale` 1. It is a 128th of its free
 /// memory (`tcp_init`), a little less than 6 MiB: its largest windows are 23 817 units of 128 bytes.
 const RECEIVE_BUFFER: Bytes = Bytes::new(3_048_576);
-/// Looks between echo messages.
+/// Samples of the queue for each echo message.
 const ECHO: u32 = 2;
 /// Time between the beginnings of successive seeds, as in `validation/linux/tcp.py`: without it
 /// the seeds of a cell that makes no random decision are one run.
@@ -47,15 +47,88 @@ pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
     run_with(cell, seed, |congestion| congestion).0
 }
 
-/// Seconds since the beginning, window of the first flow and backlog, in bytes.
-pub(crate) type PortSample = (f64, u64, u64);
+/// The bottleneck and the first flow at one time.
+pub(crate) struct WindowSample {
+    /// Seconds since the beginning.
+    pub(crate) at: f64,
+    /// Window of the flow in bytes.
+    pub(crate) window: u64,
+    /// Backlog in bytes.
+    pub(crate) backlog: u64,
+}
 
-/// Runs `cell` with `seed`, its controllers wrapped; what was seen each tenth of a second.
+/// Runs `cell` with `seed`, its controllers wrapped. Returns its figures, and a sample for each
+/// tenth of a second.
 pub(crate) fn run_with(
     cell: &Cell,
     seed: u64,
     wrap: impl Fn(Factory) -> Factory,
-) -> (Figures, Vec<PortSample>) {
+) -> (Figures, Vec<WindowSample>) {
+    let period = (INTERVAL * ECHO).as_nanos() as u64;
+    let phase = Duration::from_nanos((PHASE.as_nanos() as u64 * (seed - 1)) % period);
+    let mut network = network(cell, seed, phase, &wrap);
+    while network.endpoint(0).apps.meter().flows()[0].connections < cell.flows as u64 {
+        network.step().expect("streams open");
+    }
+    let begin = Iperf::begin(network.now(), cell.rtt);
+    // The echoes and the samples of the queue were timed from the start of the program, which then
+    // talked to its server for that long.
+    let early = cell.rtt * (4 + cell.flows as u32);
+    let count = (cell.duration.as_nanos() / INTERVAL.as_nanos()) as u32;
+    let is_measured = |number: &u32| (SKIP..=cell.duration).contains(&(INTERVAL * *number + early));
+    let mut echoes = (1..=count).filter(|number| number.is_multiple_of(ECHO));
+    if let Some(first) = echoes.find(is_measured) {
+        let since = begin - Instant::ZERO - phase;
+        let when = When {
+            start: since + INTERVAL * first,
+            stop: Some(since + cell.duration - early),
+        };
+        add_echoes(&mut network, when);
+    }
+    let (mut backlog, mut windows, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 1..=count {
+        network
+            .run_before(begin + INTERVAL * number)
+            .expect("connections last");
+        let queued = network.link(0).backlog().bytes.get();
+        if number.is_multiple_of(WINDOW) {
+            let sender = network.endpoint(0);
+            let each: Vec<_> = sender
+                .apps
+                .connections(&sender.host)
+                .map(|(_, info)| info.cwnd.get())
+                .collect();
+            windows.push(each.iter().sum());
+            samples.push(WindowSample {
+                at: (INTERVAL * number).as_secs_f64(),
+                window: each.first().copied().unwrap_or_default(),
+                backlog: queued,
+            });
+        }
+        if is_measured(&number) {
+            backlog.push(queued as f64);
+        }
+    }
+    let delays = echo_delays(&network);
+    let received = network.endpoint(1).apps.meter().flows()[0].received.bytes;
+    let figures = Figures {
+        goodput: received as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
+        rtt_median: share(delays.clone(), 50),
+        rtt_95: share(delays, 95),
+        backlog: share(backlog, 50),
+        drops: network.link(0).stats().drops() as f64,
+        cwnd: mean_window(&windows),
+    };
+    (figures, samples)
+}
+
+/// Client and server of iperf3, and a responder for echoes; the client starts after `phase`.
+fn network(
+    cell: &Cell,
+    seed: u64,
+    phase: Duration,
+    wrap: &dyn Fn(Factory) -> Factory,
+) -> Network<'static, ()> {
     let there = LinkConfig {
         queue: cell.tree(seed).parse().expect("a tree"),
         ..LinkConfig::default()
@@ -77,106 +150,49 @@ pub(crate) fn run_with(
         frames: 16_384,
         ..HostNode::new(name)
     };
-    let period = (LOOK * ECHO).as_nanos() as u64;
-    let phase = Duration::from_nanos((PHASE.as_nanos() as u64 * (seed - 1)) % period);
-    let mut programs = [(); 2].map(|()| Applications::new(LOOK).strict());
-    let client = Iperf::new(
-        (SERVER, PORT).into(),
-        cell.rtt,
-        cell.flows,
-        tcp(cell, &wrap),
-    );
+    let mut apps = [(); 2].map(|()| Applications::new(INTERVAL).strict());
+    let remote = (SERVER, PORT).into();
+    let client = Iperf::new(remote, cell.rtt, cell.flows, tcp(cell, wrap));
     let late = When {
         start: phase,
         stop: None,
     };
-    programs[0]
+    apps[0]
         .add("iperf".into(), late, client)
         .expect("room for it");
     let server = Server::new(PORT, tcp(cell, &|same| same));
-    programs[1]
+    apps[1]
         .add("iperf".into(), When::default(), server)
         .expect("room for it");
-    programs[1]
+    apps[1]
         .responder(ResponderConfig::new("echo", ECHO_PORT))
         .expect("room for it");
     let nodes = ["client", "server"].map(node);
-    let mut network = Network::pair(seed, nodes, [there, back], (), programs).expect("a network");
+    Network::pair(seed, nodes, [there, back], (), apps).expect("a network")
+}
 
-    while network.endpoint(0).apps.meter().flows()[0].connections < cell.flows as u64 {
-        network.step().expect("streams open");
-    }
-    let begin = Iperf::begin(network.now(), cell.rtt);
-    // The echoes and inspects the queue were timed by the start of the program, which then talked
-    // to its server for so long.
-    let early = cell.rtt * (4 + cell.flows as u32);
-    let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;
-    let seen = |look: &u32| (SKIP..=cell.duration).contains(&(LOOK * *look + early));
-    if let Some(first) = (1..=looks)
-        .filter(seen)
-        .find(|look| look.is_multiple_of(ECHO))
-    {
-        let since = begin - Instant::ZERO - phase;
-        let when = When {
-            start: since + LOOK * first,
-            stop: Some(since + cell.duration - early),
-        };
-        let (pace, size) = (Pace::Every(LOOK * ECHO), Bytes::new(56));
-        let requests = RequestsConfig {
-            when,
-            pace,
-            size,
-            ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into())
-        };
-        network
-            .endpoint_mut(0)
-            .apps
-            .requests(requests)
-            .expect("a time above zero");
-    }
-    let (mut backlog, mut windows, mut series) = (Vec::new(), Vec::new(), Vec::new());
-    for look in 1..=looks {
-        network
-            .run_before(begin + LOOK * look)
-            .expect("connections last");
-        let queued = network.link(0).backlog().bytes.get();
-        if look.is_multiple_of(WINDOW) {
-            let sender = network.endpoint(0);
-            let each: Vec<_> = sender
-                .apps
-                .connections(&sender.host)
-                .map(|(_, info)| info.cwnd.get())
-                .collect();
-            windows.push(each.iter().sum());
-            let first = each.first().copied().unwrap_or_default();
-            series.push(((LOOK * look).as_secs_f64(), first, queued));
-        }
-        if seen(&look) {
-            backlog.push(queued as f64);
-        }
-    }
-    let echoes = network
-        .endpoint(0)
-        .apps
-        .meter()
-        .flow(&"echo".into())
-        .expect("it was added");
-    let delays: Vec<_> = echoes
-        .round_trips
-        .iter()
-        .map(|sample| sample.took.as_secs_f64() * 1e3)
-        .collect();
-    let figures = Figures {
-        goodput: network.endpoint(1).apps.meter().flows()[0].received.bytes as f64 * 8.0
-            / 1e6
-            / (cell.duration + cell.rtt).as_secs_f64(),
-        rtt_median: share(delays.clone(), 50),
-        rtt_95: share(delays, 95),
-        backlog: share(backlog, 50),
-        drops: network.link(0).stats().drops() as f64,
-        cwnd: mean_window(&windows),
+fn add_echoes(network: &mut Network<'static, ()>, when: When) {
+    let requests = RequestsConfig {
+        when,
+        pace: Pace::Every(INTERVAL * ECHO),
+        size: Bytes::new(56),
+        ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into())
     };
-    (figures, series)
+    network
+        .endpoint_mut(0)
+        .apps
+        .requests(requests)
+        .expect("a time above zero");
+}
+
+/// Round trips of the echoes in milliseconds.
+fn echo_delays(network: &Network<'static, ()>) -> Vec<f64> {
+    let meter = network.endpoint(0).apps.meter();
+    let echoes = meter.flow(&"echo".into()).expect("it was added");
+    let delays = echoes.round_trips.iter();
+    delays
+        .map(|sample| sample.took.as_secs_f64() * 1e3)
+        .collect()
 }
 
 fn cubic() -> Factory {

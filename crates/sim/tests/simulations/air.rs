@@ -195,9 +195,9 @@ impl Scene {
         programs
     }
 
-    /// Runs it; `look` may inspect the network afterwards.
+    /// Runs it, and passes the network to `inspect` afterwards.
     #[track_caller]
-    pub(crate) fn run_then<T>(&self, look: impl FnOnce(&AirNetwork) -> T) -> (Seen, T) {
+    pub(crate) fn run_then<T>(&self, inspect: impl FnOnce(&AirNetwork) -> T) -> (Seen, T) {
         let topology = self.topology();
         let built = topology.build(3, TraceHash::new(), |_, number| {
             self.programs(&topology, number)
@@ -233,8 +233,8 @@ impl Scene {
             pings,
             hash,
         };
-        let looked = look(&network);
-        (seen, looked)
+        let inspected = inspect(&network);
+        (seen, inspected)
     }
 
     #[track_caller]

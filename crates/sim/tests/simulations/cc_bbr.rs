@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::common::{MSS, ms, percent};
-use crate::contest::{Contestant, PortSample, contest, goodput, mean_queue};
+use crate::contest::{Contestant, Snapshot, contest, goodput, mean_queue};
 use tautline_base::Rate;
 use tautline_cc::bbr::{CYCLE, Gain, Params};
 use tautline_cc::{Algorithm, Bbr, Factory};
@@ -44,20 +44,16 @@ fn bbr_with(params: Params) -> Factory {
     Factory::new(move |config| Box::new(Bbr::with(params, config).expect("numbers that work")))
 }
 
-fn alone(
-    links: &[LinkConfig; 2],
-    congestion: impl Into<Factory>,
-    time: Duration,
-) -> Vec<PortSample> {
+fn alone(links: &[LinkConfig; 2], congestion: impl Into<Factory>, time: Duration) -> Vec<Snapshot> {
     contest(links, &[Contestant::new(congestion)], time, 1)
 }
 
 /// When the flow first delivered nine tenths of `mbit` in 100 ms, payload over headers included.
-fn up_to_speed(looks: &[PortSample], mbit: f64) -> Duration {
-    let reached = looks.iter().find(|look| {
-        look.at > ms(100) && goodput(looks, 0, look.at - ms(100), look.at) > 0.9 * mbit
+fn up_to_speed(samples: &[Snapshot], mbit: f64) -> Duration {
+    let reached = samples.iter().find(|sample| {
+        sample.at > ms(100) && goodput(samples, 0, sample.at - ms(100), sample.at) > 0.9 * mbit
     });
-    reached.map_or(Duration::MAX, |look| look.at)
+    reached.map_or(Duration::MAX, |sample| sample.at)
 }
 
 #[test]
@@ -79,9 +75,9 @@ fn startup_finds_the_bandwidth_in_a_logarithm_of_round_trips() {
 }
 
 /// Times at which at most four segments were in flight, each the first of its pause.
-fn dips(looks: &[PortSample]) -> Vec<Duration> {
-    let small = |look: &PortSample| look.flows[0].in_flight.get() <= 4 * MSS;
-    looks
+fn dips(samples: &[Snapshot]) -> Vec<Duration> {
+    let small = |sample: &Snapshot| sample.flows[0].in_flight.get() <= 4 * MSS;
+    samples
         .windows(2)
         .filter(|pair| pair[1].at > secs(1) && small(&pair[1]) && !small(&pair[0]))
         .map(|pair| pair[1].at)
@@ -133,8 +129,8 @@ fn the_queue_stays_short_where_cubic_fills_the_buffer() {
         alone(&links, Algorithm::Bbr, secs(9)),
         alone(&links, Algorithm::Cubic, secs(9)),
     );
-    let queues = [&bbr, &cubic].map(|looks| mean_queue(looks, secs(2)) / 100_000.0);
-    let rates = [&bbr, &cubic].map(|looks| goodput(looks, 0, secs(2), secs(9)));
+    let queues = [&bbr, &cubic].map(|samples| mean_queue(samples, secs(2)) / 100_000.0);
+    let rates = [&bbr, &cubic].map(|samples| goodput(samples, 0, secs(2), secs(9)));
     println!("queues in products: {queues:.2?}, goodput {rates:.2?}");
     assert!(queues[0] < 0.25 && queues[1] > 2.0, "{queues:?} products");
     assert!(
@@ -165,13 +161,13 @@ fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_othe
     // Two segments now and then, beside it: the receiver acknowledges them at once.
     let sparse = Contestant::new(Algorithm::Cubic).bursts(2 * MSS as usize, ms(100));
     let round_trip = |links, algorithm: Algorithm| {
-        let looks = contest(
+        let samples = contest(
             links,
             &[Contestant::new(algorithm), sparse.clone()],
             secs(8),
             1,
         );
-        looks.last().expect("the contest was looked at").flows[1].srtt
+        samples.last().expect("the contest was looked at").flows[1].srtt
     };
     // Twenty milliseconds more than the path: BBR measures the whole link, and the other flow comes
     // on top.
@@ -187,8 +183,8 @@ fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_othe
 }
 
 /// Flow 0's part of what both delivered between `from` and `to`.
-fn share(looks: &[PortSample], from: Duration, to: Duration) -> f64 {
-    let [first, second] = [0, 1].map(|number| goodput(looks, number, from, to));
+fn share(samples: &[Snapshot], from: Duration, to: Duration) -> f64 {
+    let [first, second] = [0, 1].map(|number| goodput(samples, number, from, to));
     first / (first + second)
 }
 
@@ -200,16 +196,17 @@ fn two_flows_converge() {
             Contestant::new(congestion.clone()),
             Contestant::new(congestion).starting_at(secs(4)),
         ];
-        let looks = contest(&links, &contestants, secs(36), 3);
-        let late = share(&looks, secs(20), secs(36));
-        let total = goodput(&looks, 0, secs(20), secs(36)) + goodput(&looks, 1, secs(20), secs(36));
+        let samples = contest(&links, &contestants, secs(36), 3);
+        let late = share(&samples, secs(20), secs(36));
+        let total =
+            goodput(&samples, 0, secs(20), secs(36)) + goodput(&samples, 1, secs(20), secs(36));
         println!("the first flow's share {late:.2}, {total:.2} Mbit/s in all");
         (late, total)
     };
     let (late, total) = both(Algorithm::Bbr.factory());
     assert!((0.35..0.65).contains(&late), "{late}");
     assert!(total > 9.0, "{total}");
-    // Nobody looks for what the other leaves.
+    // Neither probes for what the other leaves.
     let (_, without) = both(bbr_with(Params {
         cycle: [Gain::UNIT; CYCLE],
         ..Params::default()
@@ -230,8 +227,8 @@ fn beside_cubic_it_takes_most_of_a_short_buffer_and_about_half_of_a_long_one() {
             Contestant::new(Algorithm::Bbr),
             Contestant::new(Algorithm::Cubic),
         ];
-        let looks = contest(&path(10, ms(40), products), &contestants, secs(45), 1);
-        let bbr = share(&looks, secs(15), secs(45));
+        let samples = contest(&path(10, ms(40), products), &contestants, secs(45), 1);
+        let bbr = share(&samples, secs(15), secs(45));
         println!("{products} products of buffer: bbr's share {bbr:.2}");
         assert!(
             expected.contains(&bbr),
@@ -247,22 +244,23 @@ fn after_idling_it_goes_on_at_the_bandwidth() {
     let links = path(20, ms(40), 2);
     let times = |congestion: Algorithm| {
         let every = secs(11);
-        let looks = contest(
+        let samples = contest(
             &links,
             &[Contestant::new(congestion).bursts(1_000_000, every)],
             secs(46),
             1,
         );
         [2, 3, 4].map(|count: u32| {
-            let enough = |look: &&PortSample| {
-                look.flows
+            let enough = |sample: &&Snapshot| {
+                sample
+                    .flows
                     .first()
                     .is_some_and(|info| info.bytes_acked >= u64::from(count) * 1_000_000)
             };
-            looks
+            samples
                 .iter()
                 .find(enough)
-                .map(|look| look.at - every * (count - 1))
+                .map(|sample| sample.at - every * (count - 1))
                 .expect("the burst went through")
         })
     };

@@ -15,7 +15,7 @@ use tautline_stack::TcpConfig;
 
 /// The controller after an acknowledgment.
 #[derive(Clone, Copy, Debug)]
-struct PortSample {
+struct AckSample {
     at: Instant,
     round: u64,
     state: &'static str,
@@ -23,12 +23,12 @@ struct PortSample {
     in_flight: Bytes,
 }
 
-type Looks = Arc<Mutex<Vec<PortSample>>>;
+type Samples = Arc<Mutex<Vec<AckSample>>>;
 
 /// BBRv3 that is sampled.
 struct Watched {
     bbr: Bbr3,
-    looks: Looks,
+    samples: Samples,
 }
 
 impl Controller for Watched {
@@ -39,14 +39,14 @@ impl Controller for Watched {
     fn on_ack(&mut self, ack: &Ack) {
         self.bbr.on_ack(ack);
         let (round, state) = (self.bbr.round_count(), self.bbr.model().state);
-        let look = PortSample {
+        let sample = AckSample {
             at: ack.now,
             round,
             state,
             max_bw: self.bbr.max_bw(),
             in_flight: ack.in_flight,
         };
-        self.looks.lock().expect("one thread").push(look);
+        self.samples.lock().expect("one thread").push(sample);
     }
 
     fn on_congestion(&mut self, congestion: &Congestion) {
@@ -78,13 +78,13 @@ fn with(params: Params) -> Factory {
     Factory::new(move |config| Box::new(Bbr3::with(config, params)))
 }
 
-fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<PortSample> {
-    let looks = Looks::default();
-    let seen = looks.clone();
+fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<AckSample> {
+    let samples = Samples::default();
+    let seen = samples.clone();
     let build = move |config: &_| -> Box<dyn Controller> {
         Box::new(Watched {
             bbr: Bbr3::with(config, params),
-            looks: seen.clone(),
+            samples: seen.clone(),
         })
     };
     let sender = TcpConfig {
@@ -97,17 +97,17 @@ fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<PortSample> 
         sender,
         ..Transfer::default()
     });
-    let looks = looks.lock().expect("one thread");
-    looks.clone()
+    let samples = samples.lock().expect("one thread");
+    samples.clone()
 }
 
 #[test]
 fn startup_finds_the_bandwidth_in_log_bdp_rounds() {
     let rounds = |params, mbit: u64| {
-        let looks = watch(params, path(mbit, ms(40)), (mbit * 1_000_000 / 8) / 2);
-        let end = looks
+        let samples = watch(params, path(mbit, ms(40)), (mbit * 1_000_000 / 8) / 2);
+        let end = samples
             .iter()
-            .find(|look| look.state != "Startup")
+            .find(|sample| sample.state != "Startup")
             .expect("the pipe was full");
         let share = end.max_bw.as_bits_per_sec() as f64 / (mbit * 1_000_000) as f64;
         assert!(
@@ -147,15 +147,15 @@ fn probe_rtt_comes_every_five_seconds_with_half_the_flight() {
             probe_rtt_interval: Duration::from_secs(interval),
             ..Params::default()
         };
-        let looks = watch(params, [there.clone(), back.clone()], 19 << 20);
-        let begins = looks
+        let samples = watch(params, [there.clone(), back.clone()], 19 << 20);
+        let begins = samples
             .windows(2)
             .filter(|two| two[0].state != "ProbeRTT" && two[1].state == "ProbeRTT");
         let begins: Vec<f64> = begins.map(|two| two[1].at.as_secs_f64()).collect();
-        let least = looks
+        let least = samples
             .iter()
-            .filter(|look| look.state == "ProbeRTT")
-            .map(|look| look.in_flight)
+            .filter(|sample| sample.state == "ProbeRTT")
+            .map(|sample| sample.in_flight)
             .min();
         (begins, least)
     };

@@ -98,7 +98,7 @@ impl Contestant {
 }
 
 /// A sample of all flows.
-pub(crate) struct PortSample {
+pub(crate) struct Snapshot {
     pub(crate) at: Duration,
     /// Of each flow that has begun.
     pub(crate) flows: Vec<TcpInfo>,
@@ -112,7 +112,7 @@ pub(crate) fn contest(
     contestants: &[Contestant],
     time: Duration,
     seed: u64,
-) -> Vec<PortSample> {
+) -> Vec<Snapshot> {
     let mut programs = [(); 2].map(|()| Applications::new(ms(10)).strict());
     contestants
         .iter()
@@ -133,7 +133,7 @@ pub(crate) fn contest(
     };
     let mut network =
         Network::pair(seed, ["A", "B"].map(node), links.clone(), (), programs).expect("a network");
-    let mut looks = Vec::new();
+    let mut samples = Vec::new();
     let mut look_at = Instant::ZERO;
     while look_at - Instant::ZERO < time {
         look_at += ms(10);
@@ -147,13 +147,13 @@ pub(crate) fn contest(
             .map(|(_, info)| info)
             .collect();
         let queue = network.link(0).backlog().bytes.get();
-        looks.push(PortSample {
+        samples.push(Snapshot {
             at: look_at - Instant::ZERO,
             flows,
             queue,
         });
     }
-    looks
+    samples
 }
 
 /// Results of one flow in a part of a contest.
@@ -166,12 +166,12 @@ pub(crate) struct Share {
 }
 
 /// Results of each flow from `from` to the last sample.
-pub(crate) fn shares(looks: &[PortSample], from: Duration) -> Vec<Share> {
-    let before = looks
+pub(crate) fn shares(samples: &[Snapshot], from: Duration) -> Vec<Share> {
+    let before = samples
         .iter()
-        .find(|look| look.at >= from)
+        .find(|sample| sample.at >= from)
         .expect("the contest was looked at");
-    let after = looks.last().expect("the contest was looked at");
+    let after = samples.last().expect("the contest was looked at");
     assert_eq!(
         before.flows.len(),
         after.flows.len(),
@@ -189,12 +189,12 @@ pub(crate) fn shares(looks: &[PortSample], from: Duration) -> Vec<Share> {
 }
 
 /// Payload that flow `number` delivered between `from` and `to`, over the time.
-pub(crate) fn goodput(looks: &[PortSample], number: usize, from: Duration, to: Duration) -> f64 {
+pub(crate) fn goodput(samples: &[Snapshot], number: usize, from: Duration, to: Duration) -> f64 {
     let at = |time| {
-        looks
+        samples
             .iter()
-            .find(|look| look.at >= time)
-            .or_else(|| looks.last())
+            .find(|sample| sample.at >= time)
+            .or_else(|| samples.last())
             .expect("the contest was looked at")
     };
     let acked = |time| {
@@ -207,11 +207,11 @@ pub(crate) fn goodput(looks: &[PortSample], number: usize, from: Duration, to: D
 }
 
 /// Mean of what waited before the bottleneck between `from` and the end, in bytes.
-pub(crate) fn mean_queue(looks: &[PortSample], from: Duration) -> f64 {
-    let seen: Vec<_> = looks
+pub(crate) fn mean_queue(samples: &[Snapshot], from: Duration) -> f64 {
+    let seen: Vec<_> = samples
         .iter()
-        .filter(|look| look.at >= from)
-        .map(|look| look.queue as f64)
+        .filter(|sample| sample.at >= from)
+        .map(|sample| sample.queue as f64)
         .collect();
     seen.iter().sum::<f64>() / seen.len() as f64
 }

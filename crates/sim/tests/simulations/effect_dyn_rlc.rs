@@ -18,7 +18,7 @@ fn with(name: &str, rate: Rate, limit: RingLimit) -> Edge {
         330,
         LimitKind::Unlimited,
     );
-    let way_out = load.way_out();
+    let way_out = load.egress();
     way_out.rate = rate;
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig { limit, ..nic });
     let edge = Load {

@@ -16,8 +16,8 @@ use tautline_stack::TcpConfig;
 use crate::common::ms;
 
 const PORT: u16 = 5001;
-/// Time between inspects the edge.
-const LOOK: Duration = Duration::from_micros(250);
+/// Interval between samples of the edge.
+const INTERVAL: Duration = Duration::from_micros(250);
 
 /// Many flows from "sender" to "receiver".
 #[derive(Clone)]
@@ -49,14 +49,14 @@ pub(crate) struct Edge {
     /// How long each echo took, sorted.
     delays: Vec<Duration>,
     /// Samples of the edge, in order of time.
-    pub(crate) looks: Vec<PortSample>,
+    pub(crate) samples: Vec<PortSample>,
     /// Packets that the edge's qdisc dropped, from the beginning.
     pub(crate) drops: u64,
 }
 
 impl Load {
-    /// The router's way out to the receiver.
-    pub(crate) fn way_out(&mut self) -> &mut LinkConfig {
+    /// The router's egress link to the receiver.
+    pub(crate) fn egress(&mut self) -> &mut LinkConfig {
         let cable = self
             .topology
             .cables
@@ -65,26 +65,25 @@ impl Load {
         &mut cable.expect("there is a router").links[0]
     }
 
-    fn programs(&self, host: &str) -> Applications<'static> {
+    fn apps(&self, host: &str) -> Applications<'static> {
         let address = |name| {
             self.topology
                 .address(name)
                 .expect("one of the hosts")
                 .into()
         };
-        let mut programs = Applications::new(ms(1)).strict();
+        let mut apps = Applications::new(ms(1)).strict();
         if host == "sender" {
             for number in 1..=self.flows {
                 let upload = UploadConfig::new(
                     Flow::numbered("load", number),
                     (address("receiver"), PORT).into(),
                 );
-                programs
-                    .upload(UploadConfig {
-                        tcp: self.tcp.clone().into(),
-                        ..upload
-                    })
-                    .expect("room for it");
+                apps.upload(UploadConfig {
+                    tcp: self.tcp.clone().into(),
+                    ..upload
+                })
+                .expect("room for it");
             }
         }
         if host == "receiver" {
@@ -92,20 +91,19 @@ impl Load {
                 tcp: self.tcp.clone().into(),
                 ..SinkConfig::new("load", PORT)
             };
-            programs.sink(sink).expect("room for it");
+            apps.sink(sink).expect("room for it");
         }
         if host == self.echo[0] {
             let ping = PingConfig::new("echo", address(self.echo[1]));
             let (interval, tos) = (self.echo_every, self.echo_tos);
-            programs
-                .ping(PingConfig {
-                    interval,
-                    tos,
-                    ..ping
-                })
-                .expect("a time above zero");
+            apps.ping(PingConfig {
+                interval,
+                tos,
+                ..ping
+            })
+            .expect("a time above zero");
         }
-        programs
+        apps
     }
 
     /// Runs it.
@@ -117,16 +115,16 @@ impl Load {
         );
         let network = self
             .topology
-            .build(self.seed, (), |host, _| self.programs(&host.name));
+            .build(self.seed, (), |host, _| self.apps(&host.name));
         let mut network = network.unwrap_or_else(|error| panic!("{error}"));
         let edge = network.port(self.edge).expect("one of the ports");
-        let (mut at, mut looks) = (begin, Vec::new());
+        let (mut at, mut samples) = (begin, Vec::new());
         while at <= end {
             network
                 .run_before(at)
                 .unwrap_or_else(|stall| panic!("{stall}"));
-            looks.push(network.sample(edge));
-            at += LOOK;
+            samples.push(network.sample(edge));
+            at += INTERVAL;
         }
         let measured = |host, flow: &str| {
             let number = network.host_number(host).expect("one of the hosts");
@@ -139,8 +137,8 @@ impl Load {
         };
         let rate = |bytes| Rate::from_amount(bytes, self.duration);
         let (first, last) = (
-            looks.first().expect("one at least"),
-            looks.last().expect("one at least"),
+            samples.first().expect("one at least"),
+            samples.last().expect("one at least"),
         );
         let echoes = measured(self.echo[0], "echo")
             .round_trips
@@ -161,7 +159,7 @@ impl Load {
             carried: rate(last.sent.saturating_sub(first.sent)),
             delays,
             drops: last.drops,
-            looks,
+            samples,
         }
     }
 }
@@ -176,14 +174,14 @@ impl Edge {
             .unwrap_or_default()
     }
 
-    /// Mean and standard deviation of `what` over all looks.
+    /// Mean and standard deviation of `what` over all samples.
     pub(crate) fn mean(&self, what: impl Fn(&PortSample) -> f64) -> (f64, f64) {
-        let count = self.looks.len() as f64;
-        let mean = self.looks.iter().map(&what).sum::<f64>() / count;
+        let count = self.samples.len() as f64;
+        let mean = self.samples.iter().map(&what).sum::<f64>() / count;
         let variance = self
-            .looks
+            .samples
             .iter()
-            .map(|look| (what(look) - mean).powi(2))
+            .map(|sample| (what(sample) - mean).powi(2))
             .sum::<f64>()
             / count;
         (mean, variance.sqrt())
@@ -191,11 +189,11 @@ impl Edge {
 
     /// Mean bytes in the ring.
     pub(crate) fn ring_bytes(&self) -> f64 {
-        self.mean(|look| look.ring.bytes.get() as f64).0
+        self.mean(|sample| sample.ring.bytes.get() as f64).0
     }
 
     /// Mean packets in the qdisc.
     pub(crate) fn backlog(&self) -> f64 {
-        self.mean(|look| look.backlog.packets as f64).0
+        self.mean(|sample| sample.backlog.packets as f64).0
     }
 }

@@ -16,7 +16,7 @@ use tautline_sim::LinkNicConfig;
 /// `qdisc`, over a nic that wants `restart` free descriptors of 256 before it goes on.
 fn with(name: &str, qdisc: &str, restart: usize, limit: LimitKind) -> Edge {
     let mut load = load(Bottleneck::Router, qdisc, 256, limit);
-    let way_out = load.way_out();
+    let way_out = load.egress();
     way_out.rate = Rate::mbit(100);
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig {
         restart,

@@ -17,7 +17,7 @@ fn with(late: Duration) -> Edge {
         ..dql::Config::default()
     });
     let mut load = load(Bottleneck::Router, "fq_codel", 512, limit);
-    let way_out = load.way_out();
+    let way_out = load.egress();
     way_out.nic = way_out.nic.map(|nic| LinkNicConfig { late, ..nic });
     let edge = Load {
         duration: ms(60),
@@ -37,7 +37,7 @@ fn the_same_seed_gives_the_same_lateness() {
             ..LinkNicConfig::default()
         };
         let mut load = load(Bottleneck::Router, "fq_codel", 512, DQL);
-        load.way_out().nic = Some(nic);
+        load.egress().nic = Some(nic);
         Load {
             seed,
             flows: 10,
@@ -46,7 +46,7 @@ fn the_same_seed_gives_the_same_lateness() {
             ..load
         }
         .run()
-        .looks
+        .samples
     };
     assert_eq!(seeds(1), seeds(1));
     assert_ne!(seeds(1), seeds(2));
@@ -58,7 +58,7 @@ fn the_limit_and_its_spread_rise_when_the_processor_is_busy() {
     let [idle, busy] = [Duration::ZERO, ms(1)].map(|late| {
         let edge = with(late);
         assert!(edge.carried > Rate::mbit(970), "{}", edge.carried);
-        edge.mean(|look| look.limit.get() as f64)
+        edge.mean(|sample| sample.limit.get() as f64)
     });
     assert!(
         busy.0 > 3.0 * idle.0 && busy.1 > 3.0 * idle.1,

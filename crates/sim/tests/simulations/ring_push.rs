@@ -16,7 +16,7 @@ const DESIRED: Bytes = Bytes::new(15 * 1514);
 
 fn with(name: &str, limit: LimitKind) -> Edge {
     let mut load = load(Bottleneck::Router, "pie limit 1000", 500, limit);
-    load.way_out().rate = Rate::mbit(100);
+    load.egress().rate = Rate::mbit(100);
     let edge = Load {
         flows: 60,
         warm_up: ms(800),

@@ -66,7 +66,7 @@ pub(crate) fn load(place: Bottleneck, qdisc: &str, ring: usize, limit: LimitKind
                 ..LinkNicConfig::default()
             });
             let queue = qdisc.parse().expect("valid");
-            let way_out = LinkConfig {
+            let egress = LinkConfig {
                 rate: Rate::gbit(1),
                 queue,
                 nic,
@@ -84,7 +84,7 @@ pub(crate) fn load(place: Bottleneck, qdisc: &str, ring: usize, limit: LimitKind
                 routers: vec!["router".into()],
                 cables: vec![
                     Cable::new(["sender", "router"], direct()),
-                    Cable::new(["router", "receiver"], [way_out, wire]),
+                    Cable::new(["router", "receiver"], [egress, wire]),
                     Cable::new(["bystander", "router"], direct()),
                 ],
                 ..Topology::default()
@@ -134,7 +134,7 @@ pub(crate) const DQL: LimitKind = LimitKind::Dql(dql::Config {
 /// A line of a table.
 pub(crate) fn show(what: impl Display, edge: &Edge) {
     let (ring, packets) = (edge.ring_bytes(), edge.backlog());
-    let (limit, spread) = edge.mean(|look| look.limit.get() as f64);
+    let (limit, spread) = edge.mean(|sample| sample.limit.get() as f64);
     let limit = if limit < 1e18 {
         format!("limit {limit:.0} ± {spread:.0} B")
     } else {
@@ -204,7 +204,7 @@ impl Table {
     #[track_caller]
     pub(crate) fn rings_full_without_and_short_with(&self) {
         for (edge, length) in self.off().iter().zip(RINGS) {
-            let packets = edge.mean(|look| look.ring.packets as f64).0;
+            let packets = edge.mean(|sample| sample.ring.packets as f64).0;
             let all_in_it = edge.backlog() < 0.05 * packets;
             assert!(
                 packets > 0.95 * length as f64 || all_in_it,

@@ -169,14 +169,14 @@ fn several_streams_are_told_apart_and_looked_into_while_they_last() {
     );
     run_before(&mut network, at(secs(2)));
     let end = network.endpoint(0);
-    let looks: Vec<_> = end
+    let connections: Vec<_> = end
         .apps
         .connections(&end.host)
         .map(|(flow, info)| (flow.to_string(), info))
         .collect();
-    let names: Vec<_> = looks.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = connections.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["upload-1", "upload-2", "upload-3", "upload-4"]);
-    for (name, info) in &looks {
+    for (name, info) in &connections {
         assert!(
             info.latest_rtt >= ms(10) && info.srtt >= ms(10) && info.cwnd > Bytes::ZERO,
             "{name}: {info:?}"
