@@ -9,12 +9,21 @@ use crate::args::{DeviceKind, Mode, OwnAddress, StackArgs};
 
 /// An option whose value cannot work.
 #[derive(Debug, thiserror::Error)]
-#[error("--{option}{}{value}: {problem}", if value.is_empty() { "" } else { " " })]
+#[error("--{option}{}: {problem}", after_space(.value))]
 pub struct Unusable {
     option: &'static str,
     value: String,
     /// Cause and remedy.
     problem: String,
+}
+
+/// A value that follows its option.
+fn after_space(value: &str) -> String {
+    if value.is_empty() {
+        String::new()
+    } else {
+        format!(" {value}")
+    }
 }
 
 impl Unusable {
@@ -208,5 +217,17 @@ fn is_network(own: Cidr) -> bool {
     match own.address() {
         IpAddr::V4(v4) => v4.to_bits() & (u32::MAX >> own.prefix().min(31)) == 0,
         IpAddr::V6(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Unusable;
+
+    #[test]
+    fn a_value_follows_its_option_if_there_is_one() {
+        let shown = |value: &str| Unusable::new("left", value, "name another").to_string();
+        assert_eq!(shown("eth0"), "--left eth0: name another");
+        assert_eq!(shown(""), "--left: name another");
     }
 }
