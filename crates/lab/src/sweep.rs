@@ -15,7 +15,7 @@ pub mod table;
 
 pub(crate) use manifest::Entry;
 pub use manifest::Manifest;
-pub(crate) use results::{Book, Outcome};
+pub(crate) use results::{Outcome, ResultDir};
 pub use shard::Shard;
 
 use crate::cell::Cell;

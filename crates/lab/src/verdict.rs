@@ -63,7 +63,7 @@ impl Check {
         cells: &[CellResult],
         known: &BTreeMap<Vec<String>, Estimate>,
     ) -> Vec<String> {
-        let looks_at = |cell: &CellResult| {
+        let is_read = |cell: &CellResult| {
             self.has_computed_names
                 || self.paths.iter().any(|path| match &path[..] {
                     // A path may end before the last axis: it means all cells below.
@@ -77,7 +77,7 @@ impl Check {
         };
         cells
             .iter()
-            .filter(|cell| !cell.was_run() && looks_at(cell))
+            .filter(|cell| !cell.was_run() && is_read(cell))
             .map(|cell| cell.cell.to_string())
             .collect()
     }

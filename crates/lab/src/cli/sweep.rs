@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, BufWriter, Read as _, Write};
 use std::num::NonZeroUsize;
-use std::path::{Path as Name, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{env, fs, thread};
 
@@ -13,7 +13,7 @@ use super::{ExitStatus, Failure, Library};
 use crate::cell::Backend;
 use crate::plan::{PlanOptions, plan};
 use crate::sweep::table::Results;
-use crate::sweep::{Book, Manifest, Shard, dask, local, manifest, results};
+use crate::sweep::{Manifest, ResultDir, Shard, dask, local, manifest, results};
 
 /// Arguments of `lab sweep`.
 #[derive(Args, Debug)]
@@ -147,21 +147,20 @@ impl RunArgs {
         };
         let Manifest { file, mut entries } = open(&self.points, shard)?;
         let all = entries.len();
-        let book = self
+        let dir = self
             .out
             .as_deref()
-            .map(|out| Book::open(out, shard))
+            .map(|out| ResultDir::open(out, shard))
             .transpose()?;
         entries.retain(|entry| {
-            !book
-                .as_ref()
-                .is_some_and(|book| book.finished.contains(&entry.result))
+            !dir.as_ref()
+                .is_some_and(|dir| dir.finished.contains(&entry.result))
         });
         let wire = entries.iter().any(|entry| entry.path == Backend::Veth);
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| !wire).unwrap_or(NonZeroUsize::MIN);
         let reported = Mutex::new(Reported {
-            book,
+            dir,
             done: 0,
             failed: 0,
             unwritten: None,
@@ -216,7 +215,7 @@ impl RunArgs {
                 "{}: {error}",
                 self.out
                     .as_deref()
-                    .unwrap_or_else(|| Name::new(""))
+                    .unwrap_or_else(|| Path::new(""))
                     .display()
             )
             .into());
@@ -232,7 +231,7 @@ impl RunArgs {
 
 /// Points reported so far.
 struct Reported {
-    book: Option<Book>,
+    dir: Option<ResultDir>,
     done: usize,
     failed: usize,
     unwritten: Option<io::Error>,
@@ -244,9 +243,9 @@ impl Reported {
     fn report_done(&mut self, line: &str) {
         self.done += 1;
         let written = self
-            .book
+            .dir
             .as_mut()
-            .map_or(Ok(()), |book| book.add(line))
+            .map_or(Ok(()), |dir| dir.add(line))
             .and_then(|()| {
                 let mut out = io::stdout().lock();
                 piped(writeln!(out, "{line}").and_then(|()| out.flush()))
@@ -261,7 +260,7 @@ impl MergeArgs {
     fn merge(&self) -> Result<ExitStatus, Failure> {
         let mut read = Vec::new();
         for path in &self.results {
-            let failed = |path: &Name, error: io::Error| -> Box<dyn Error> {
+            let failed = |path: &Path, error: io::Error| -> Box<dyn Error> {
                 format!("{}: {error}", path.display()).into()
             };
             for file in results::files(path).map_err(|error| failed(path, error))? {
@@ -301,8 +300,8 @@ impl MergeArgs {
 }
 
 /// The lines of the manifest `points` that are `shard`'s.
-fn open(points: &Name, shard: Shard) -> Result<Manifest, Failure> {
-    let (file, text) = if points == Name::new("-") {
+fn open(points: &Path, shard: Shard) -> Result<Manifest, Failure> {
+    let (file, text) = if points == Path::new("-") {
         let mut text = String::new();
         (
             "standard input".to_owned(),

@@ -35,7 +35,7 @@ pub(crate) fn run(
         .map_err(|error| format!("Python does not start: {error}"))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     thread::scope(|scope| {
-        // SideFiles reading: both pipes may fill up.
+        // Writes and reads at once, because both pipes may fill up.
         scope.spawn(move || {
             let Some(mut input) = input else { return };
             for entry in entries {

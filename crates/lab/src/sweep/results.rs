@@ -1,10 +1,10 @@
-//! [`Outcome`]: the numbers of a point as a line of JSON; [`Book`]: the directory that such lines
+//! [`Outcome`]: the numbers of a point as a line of JSON; [`ResultDir`]: the directory that such lines
 //! are written to.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
-use std::path::{Path as Name, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ pub fn read(text: &str, file: &str) -> Result<Vec<(usize, Outcome)>, LineError> 
 ///
 /// # Errors
 /// If a directory cannot be read.
-pub fn files(path: &Name) -> io::Result<Vec<PathBuf>> {
+pub fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
@@ -109,19 +109,19 @@ pub fn files(path: &Name) -> io::Result<Vec<PathBuf>> {
 
 /// A directory of results, of which one process writes one file. Results are added line by line.
 #[derive(Debug)]
-pub struct Book {
+pub struct ResultDir {
     file: File,
     /// Names of the results that any file of the directory holds.
     pub finished: BTreeSet<ResultName>,
 }
 
-impl Book {
+impl ResultDir {
     /// Opens the directory `path`, which need not exist, for `shard`.
     ///
     /// # Errors
     /// If it cannot be read or written, or holds what is no result.
-    pub fn open(path: &Name, shard: Shard) -> Result<Self, Box<dyn std::error::Error>> {
-        let named = |path: &Name, error: io::Error| format!("{}: {error}", path.display());
+    pub fn open(path: &Path, shard: Shard) -> Result<Self, Box<dyn std::error::Error>> {
+        let named = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
         fs::create_dir_all(path).map_err(|error| named(path, error))?;
         let mut finished = BTreeSet::new();
         for file in files(path).map_err(|error| named(path, error))? {
@@ -150,7 +150,7 @@ impl Book {
 }
 
 /// Opens `file` for adding lines, without what an interruption left of the last one.
-fn open(file: &Name) -> io::Result<File> {
+fn open(file: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new()
         .create(true)
         .read(true)
