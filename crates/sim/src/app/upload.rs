@@ -184,7 +184,7 @@ impl Upload {
         Ok(cx.host.shutdown(socket)?)
     }
 
-    fn let_go(&mut self, cx: &mut Context<'_>, socket: SocketId) {
+    fn close(&mut self, cx: &mut Context<'_>, socket: SocketId) {
         cx.close(socket);
         (self.socket, self.progress) = (None, Progress::Done);
     }
@@ -197,7 +197,7 @@ impl Upload {
                     took: cx.now - self.began,
                 });
             }
-            self.let_go(cx, socket);
+            self.close(cx, socket);
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Application for Upload {
         match self.config.ending {
             Ending::Reset => {
                 cx.host.abort(socket)?;
-                self.let_go(cx, socket);
+                self.close(cx, socket);
                 Ok(())
             }
             Ending::Deliver if self.progress == Progress::Writing => self.finish(cx, socket),

@@ -30,11 +30,11 @@ pub use config::WebConfig;
 pub use page::Page;
 
 /// Token of the lookup socket. The token of a connection is its index.
-const LOOK_UP: u32 = u32::MAX;
+const LOOKUP: u32 = u32::MAX;
 /// Retransmission timeout of a lookup (resolv.conf(5): `timeout`).
-const LOOK_UP_AGAIN: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Payload of a lookup.
-const LOOK_UP_SIZE: usize = 32;
+const LOOKUP_SIZE: usize = 32;
 
 impl Applications<'_> {
     /// Adds a web client.
@@ -87,7 +87,7 @@ enum Stage {
     /// A lookup is in progress.
     Asking {
         began: Instant,
-        again_at: Instant,
+        retry_at: Instant,
     },
     Fetching(Fetch),
 }
@@ -139,25 +139,25 @@ impl Client {
         if self.config.look_up.is_none() {
             return self.open_page(cx, began);
         }
-        self.look_up = Some(cx.bind(anywhere(0), UdpConfig::default(), LOOK_UP)?);
+        self.look_up = Some(cx.bind(anywhere(0), UdpConfig::default(), LOOKUP)?);
         self.stage = Stage::Asking {
             began,
-            again_at: began,
+            retry_at: began,
         };
         self.ask_name(cx)
     }
 
     fn ask_name(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        let (Some(socket), Some(whom)) = (self.look_up, self.config.look_up) else {
+        let (Some(socket), Some(server)) = (self.look_up, self.config.look_up) else {
             return Ok(());
         };
-        if let Stage::Asking { again_at, .. } = &mut self.stage {
-            *again_at = cx.now + LOOK_UP_AGAIN;
+        if let Stage::Asking { retry_at, .. } = &mut self.stage {
+            *retry_at = cx.now + LOOKUP_TIMEOUT;
         }
-        let mut question = [0; LOOK_UP_SIZE];
+        let mut question = [0; LOOKUP_SIZE];
         stamp(&mut question, cx.now, self.fetched);
-        let outcome = cx.host.send_to(socket, &question, Some(whom));
-        note(cx, outcome, LOOK_UP_SIZE)
+        let outcome = cx.host.send_to(socket, &question, Some(server));
+        note(cx, outcome, LOOKUP_SIZE)
     }
 
     /// Requests the page itself on one connection.
@@ -281,14 +281,19 @@ impl Client {
         if let Some(why) = why {
             cx.fail(why);
         }
+        self.abort(cx);
+    }
+
+    /// Ends a fetch by resetting its connections.
+    fn abort(&mut self, cx: &mut Context<'_>) {
         for Connection { socket, .. } in &self.connections {
-            // A connection that has ended is closed below.
+            // A connection that has ended is closed by `end`.
             let _ = cx.host.abort(*socket);
         }
         self.end(cx);
     }
 
-    fn hear_name(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
+    fn receive_name(&mut self, cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
         while let Stage::Asking { began, .. } = self.stage {
             match cx.host.recv_from(socket, cx.buffer)? {
                 UdpRecv::Datagram(Datagram { len, from, .. }) => {
@@ -308,7 +313,7 @@ impl Client {
 
     fn react(&mut self, cx: &mut Context<'_>, event: Event, token: u32) -> Result<(), AppError> {
         match event {
-            Event::Readable(socket) if token == LOOK_UP => self.hear_name(cx, socket),
+            Event::Readable(socket) if token == LOOKUP => self.receive_name(cx, socket),
             Event::Connected(_) => {
                 cx.measured.connections += 1;
                 let Some(connection) = self.connections.get_mut(token as usize) else {
@@ -352,15 +357,11 @@ impl Application for Client {
     }
 
     fn stop(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        let under_way = !matches!(self.stage, Stage::Idle { .. });
+        let in_progress = !matches!(self.stage, Stage::Idle { .. });
         self.config.count = Some(self.fetched);
         self.stage = Stage::Idle { next_at: None };
-        if under_way {
-            for Connection { socket, .. } in &self.connections {
-                // A connection that has ended is closed below.
-                let _ = cx.host.abort(*socket);
-            }
-            self.end(cx);
+        if in_progress {
+            self.abort(cx);
             self.config.count = Some(self.fetched);
         }
         Ok(())
@@ -380,7 +381,7 @@ impl Application for Client {
         }
         let outcome = match self.stage {
             Stage::Idle { next_at: Some(at) } if at <= cx.now => self.begin(cx),
-            Stage::Asking { again_at, .. } if again_at <= cx.now => self.ask_name(cx),
+            Stage::Asking { retry_at, .. } if retry_at <= cx.now => self.ask_name(cx),
             _ => return Ok(()),
         };
         if let Err(why) = outcome {
@@ -392,7 +393,7 @@ impl Application for Client {
     fn deadline(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Idle { next_at } => *next_at,
-            Stage::Asking { again_at, .. } => Some(self.expires_at().min(*again_at)),
+            Stage::Asking { retry_at, .. } => Some(self.expires_at().min(*retry_at)),
             Stage::Fetching(_) => Some(self.expires_at()),
         }
     }
