@@ -18,6 +18,7 @@ use crate::output_dir::{OutputDir, write};
 use crate::plan::{PlanOptions, Point, plan};
 use crate::recording::Run;
 use crate::result::{Judgment, RowResult, Score, ShapeResult};
+use crate::row::judge;
 use crate::scenario::{Form, Scenario};
 use crate::select::select;
 
@@ -94,7 +95,7 @@ impl RunArgs {
         let (here, elsewhere): (Vec<_>, Vec<_>) = distinct(scenarios)?
             .into_iter()
             .partition(|scenario| scenario.header().elsewhere.is_none());
-        let here = self.for_path(here)?;
+        let here = self.for_backend(here)?;
         let tree = OutputDir::new(&self.out);
         if !here.is_empty() {
             tree.prepare()?;
@@ -126,7 +127,7 @@ impl RunArgs {
     }
 
     /// The `scenarios` that support the requested backend.
-    fn for_path(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
+    fn for_backend(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
         if self.path == Backend::Sim {
             return Ok(scenarios);
         }
@@ -162,6 +163,7 @@ impl RunArgs {
         parts.collect()
     }
 
+    /// Runs the points of all rows, and judges and draws each row.
     fn rows(&self, scenarios: &[Scenario], tree: &OutputDir) -> Result<Vec<RowResult>, Failure> {
         let repetitions = self.repetitions.map(usize::from);
         let ask = PlanOptions {
@@ -174,14 +176,10 @@ impl RunArgs {
             .iter()
             .flat_map(|plan| plan.wanted.iter().cloned())
             .collect();
-        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
-        let jobs = jobs
-            .filter(|_| self.path == Backend::Sim)
-            .unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
         let how = Execution {
             tree,
-            jobs,
+            jobs: self.jobs(),
             fresh: self.fresh,
             pcapng: self.pcapng,
         };
@@ -208,16 +206,28 @@ impl RunArgs {
             let count = wanted.len();
             let own = wanted.into_iter().zip(ran.by_ref().take(count));
             let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&other, tree)).unzip();
-            let row = crate::row::judge(scenario, ask.path, &points, &own);
-            let file = tree.result(&row.scenario, row.path);
-            write(&file, &serde_json::to_vec_pretty(&row)?)
-                .map_err(|error| format!("{}: {error}", file.display()))?;
-            let drawn = RowReport::new(row.clone(), &runs(tree, &row)?)?;
-            drawn.write_figures(tree)?;
+            let row = judge(scenario, ask.path, &points, &own);
+            write_row(&row, tree)?;
             rows.push(row);
         }
         Ok(rows)
     }
+
+    /// Threads: on the wire, runs would share the processors.
+    fn jobs(&self) -> NonZeroUsize {
+        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
+        jobs.filter(|_| self.path == Backend::Sim)
+            .unwrap_or(NonZeroUsize::MIN)
+    }
+}
+
+/// Writes `result.json` and the figures of a row.
+fn write_row(row: &RowResult, tree: &OutputDir) -> Result<(), Failure> {
+    let file = tree.result(&row.scenario, row.path);
+    write(&file, &serde_json::to_vec_pretty(row)?)
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    RowReport::new(row.clone(), &runs(tree, row)?)?.write_figures(tree)?;
+    Ok(())
 }
 
 /// Each of `scenarios` once, by whichever of its names it was asked for again.
