@@ -26,12 +26,24 @@ pub struct Socks5 {
     login: Option<(String, String)>,
 }
 
-/// Text that names no server.
+/// Text that names no server. The message leaves out the login, which would end in logs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no proxy: write [socks5://|http://][name:password@]address:port, the address in digits"
 )]
 pub struct BadProxy(String);
+
+impl BadProxy {
+    fn new(text: &str) -> Self {
+        Self(match text.rsplit_once('@') {
+            None => text.to_owned(),
+            Some((login, server)) => match login.split_once("://") {
+                Some((scheme, _)) => format!("{scheme}://…@{server}"),
+                None => format!("…@{server}"),
+            },
+        })
+    }
+}
 
 /// As in `socks5://name:password@192.0.2.1:1080`; all but address and port may be left out.
 impl FromStr for Socks5 {
@@ -44,7 +56,7 @@ impl FromStr for Socks5 {
             Some((login, server)) => (Some(login), server),
             None => (None, rest),
         };
-        let bad = || BadProxy(text.to_owned());
+        let bad = || BadProxy::new(text);
         let proxy = Self::new(server.parse().map_err(|_| bad())?);
         match login {
             None => Ok(proxy),
@@ -276,9 +288,16 @@ mod tests {
             .expect("a server");
         assert_eq!(proxy.server.port(), 1080);
         assert_eq!(proxy.login, Some(("name".into(), "pass@word".into())));
-        for text in ["", "127.0.0.1", "name@127.0.0.1:1", "http://127.0.0.1:1"] {
+        for (text, shown) in [
+            ("", ""),
+            ("127.0.0.1", "127.0.0.1"),
+            ("name@127.0.0.1:1", "…@127.0.0.1:1"),
+            ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+            ("name:secret@host:1", "…@host:1"),
+            ("socks5://name:secret@host:1", "socks5://…@host:1"),
+        ] {
             let refused = text.parse::<Socks5>().expect_err("no server");
-            assert_eq!(refused, BadProxy(text.to_owned()));
+            assert_eq!(refused, BadProxy(shown.to_owned()));
         }
     }
 
