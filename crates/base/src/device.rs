@@ -50,8 +50,9 @@ pub trait Device {
         false
     }
 
-    /// True if it sends packets of several segments whose payload is not in the frame
-    /// ([`Deferred::Payload`](crate::Deferred)), so that it is not copied into one. Default false.
+    /// True if it gathers the payload of packets of several segments from their
+    /// [fragments](Frame::fragments) ([`Deferred::Payload`](crate::Deferred); Linux's `NETIF_F_SG`): the
+    /// payload need not be copied into the frame. Default false.
     fn gathers(&self) -> bool {
         false
     }

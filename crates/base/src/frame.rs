@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most parts of a payload that a frame refers to (Linux `MAX_SKB_FRAGS`).
-pub const MOST_PARTS: usize = 17;
+/// Most fragments of a frame (Linux `MAX_SKB_FRAGS`).
+pub const MAX_FRAGMENTS: usize = 17;
 
 /// A buffer for one Ethernet frame. The value owns the buffer: frames are moved, never copied.
 ///
@@ -42,15 +42,15 @@ pub trait Frame {
         false
     }
 
-    /// The payload that stays in its owner's memory instead of the buffer, in order and in at most
-    /// [`MOST_PARTS`] parts (scatter-gather; the fragments of Linux's `sk_buff`). Default: none.
-    fn payload(&self) -> &[bytes::Bytes] {
+    /// The payload of a packet that stays in the application's memory instead of the buffer, in order
+    /// (the fragments of Linux's `sk_buff`). At most [`MAX_FRAGMENTS`]. Default: none.
+    fn fragments(&self) -> &[bytes::Bytes] {
         &[]
     }
 
-    /// The list of [`payload`](Self::payload), for writing; `None` (the default) if the frame type
+    /// The list of [`fragments`](Self::fragments), for writing; `None` (the default) if the frame type
     /// has none.
-    fn payload_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
+    fn fragments_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
         None
     }
 
@@ -88,7 +88,7 @@ pub struct HeapFrame(Box<Memory>);
 #[repr(C)]
 struct Memory {
     large: Option<Box<[u8]>>,
-    payload: Vec<bytes::Bytes>,
+    fragments: Vec<bytes::Bytes>,
     ordinary: [u8; HeapFrame::LEN],
 }
 
@@ -100,7 +100,7 @@ impl HeapFrame {
     pub fn new() -> Self {
         Self(Box::new(Memory {
             large: None,
-            payload: Vec::new(),
+            fragments: Vec::new(),
             ordinary: [0; Self::LEN],
         }))
     }
@@ -110,7 +110,7 @@ impl HeapFrame {
         let large = (len > Self::LEN).then(|| vec![0; len].into_boxed_slice());
         Self(Box::new(Memory {
             large,
-            payload: Vec::new(),
+            fragments: Vec::new(),
             ordinary: [0; Self::LEN],
         }))
     }
@@ -141,12 +141,12 @@ impl Frame for HeapFrame {
         true
     }
 
-    fn payload(&self) -> &[bytes::Bytes] {
-        &self.0.payload
+    fn fragments(&self) -> &[bytes::Bytes] {
+        &self.0.fragments
     }
 
-    fn payload_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
-        Some(&mut self.0.payload)
+    fn fragments_mut(&mut self) -> Option<&mut Vec<bytes::Bytes>> {
+        Some(&mut self.0.fragments)
     }
 
     fn duplicate(&self) -> Option<Self> {

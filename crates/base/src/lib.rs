@@ -42,7 +42,7 @@ pub mod wake;
 pub use config_error::ConfigError;
 pub use device::{Device, KeptPacket, Offload, Received, Tso};
 pub use drops::{DropReason, Drops};
-pub use frame::{Frame, HeapFrame, MOST_PARTS};
+pub use frame::{Frame, HeapFrame, MAX_FRAGMENTS};
 pub use hash_key::HashKey;
 pub use headers::Medium;
 pub use log2_histogram::Log2Histogram;

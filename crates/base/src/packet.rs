@@ -262,7 +262,8 @@ pub struct Settled {
 }
 
 /// The parts of a TCP segment in a frame that are not written yet, because the device
-/// [completes](crate::Device::completes) them or nothing will read them.
+/// [completes](crate::Device::completes) or [gathers](crate::Device::gathers) them, or nothing will read
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Deferred {
     /// All bytes are as on the wire.
@@ -272,8 +273,8 @@ pub enum Deferred {
     Checksum,
     /// The payload, all zeros, and the checksum.
     Zeros,
-    /// The payload, which [stays with its owner](Frame::payload), of a packet of several segments. The
-    /// device [gathers](crate::Device::gathers) it.
+    /// The payload of a packet of several segments, which is in the [fragments](Frame::fragments) of its
+    /// frame.
     Payload,
 }
 
@@ -409,7 +410,8 @@ impl<F: Frame> Packet<F> {
         }
     }
 
-    /// Writes the deferred parts: its bytes are as on the wire from now on.
+    /// Writes the deferred parts: its bytes are as on the wire from now on, but for the checksums of a
+    /// packet of several segments.
     pub fn complete(&mut self) {
         let (deferred, used, network) = (self.deferred(), self.used(), self.network_offset());
         self.flags &= !DEFERRED_BITS;
@@ -424,21 +426,23 @@ impl<F: Frame> Packet<F> {
         }
     }
 
-    /// Copies the payload from its owners' memory into the frame.
+    /// Copies the payload from the fragments into the buffer.
     fn gather(&mut self) {
-        let (Some(mut at), Some(parts)) = (self.headers_len(), self.frame.payload_mut()) else {
+        let (Some(at), Some(fragments)) = (self.headers_len(), self.frame.fragments_mut()) else {
             return;
         };
-        let mut parts = core::mem::take(parts);
-        let bytes = self.frame.bytes_mut();
-        for part in parts.drain(..) {
-            if let Some(place) = bytes.get_mut(at..at + part.len()) {
-                place.copy_from_slice(&part);
-            }
-            at += part.len();
+        let fragments = core::mem::take(fragments);
+        if let Some(place) = self.frame.bytes_mut().get_mut(at..) {
+            segmentation::gather(&fragments, place);
         }
-        if let Some(list) = self.frame.payload_mut() {
-            *list = parts;
+        self.recycle_fragments(fragments);
+    }
+
+    /// Drops the fragments, and returns the memory of their list to the frame.
+    fn recycle_fragments(&mut self, mut fragments: Vec<bytes::Bytes>) {
+        fragments.clear();
+        if let Some(list) = self.frame.fragments_mut() {
+            *list = fragments;
         }
     }
 
@@ -466,10 +470,10 @@ impl<F: Frame> Packet<F> {
         self.frame.bytes().get(..self.used()).unwrap_or(&[])
     }
 
-    /// The same bytes in parts: a payload that stays with its owner is not part of the frame.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+    /// The same bytes in slices: those in the buffer, then the [fragments](Frame::fragments).
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (inside, outside) = match self.deferred() {
-            Deferred::Payload => (self.headers_len().unwrap_or(0), self.frame.payload()),
+            Deferred::Payload => (self.headers_len().unwrap_or(0), self.frame.fragments()),
             _ => (self.used(), &[][..]),
         };
         let inside = self.frame.bytes().get(..inside).unwrap_or(&[]);
@@ -481,7 +485,7 @@ impl<F: Frame> Packet<F> {
     pub fn segmentation(&self) -> Option<Segmentation<'_>> {
         let whole = Segmentation::new(self.bytes(), self.network_offset(), self.segments)?;
         Some(match self.deferred() {
-            Deferred::Payload => whole.with_payload(self.frame.payload()),
+            Deferred::Payload => whole.with_fragments(self.frame.fragments()),
             _ => whole,
         })
     }
@@ -639,8 +643,9 @@ impl<F: Frame> Item for Packet<F> {
         self.medium().network_offset(self.bytes())
     }
 
+    /// Without a payload that is not in the buffer.
     fn headers(&self) -> &[u8] {
-        self.bytes()
+        self.slices().next().unwrap_or(&[])
     }
 
     fn set_priority(&mut self, priority: u8) {
@@ -650,9 +655,6 @@ impl<F: Frame> Item for Packet<F> {
     /// Each piece gets its share of the credit and its own segment. The last keeps the frame, which
     /// belongs to the pool.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
-        if self.deferred() == Deferred::Payload {
-            self.complete();
-        }
         let (count, network) = (self.segments, self.network_offset());
         let longest = (self.segmentation())
             .filter(|_| count > 1)
@@ -682,15 +684,20 @@ impl<F: Frame> Item for Packet<F> {
                 credit,
                 len: len as u32,
                 segments: 1,
+                flags: self.flags & !DEFERRED_BITS,
                 ..self.like(frame)
             });
         }
         let used = self.used();
+        let fragments = self.frame.fragments_mut().map(core::mem::take);
+        let fragments = fragments.unwrap_or_default();
         let last = self
             .frame
             .bytes_mut()
             .get_mut(..used)
-            .and_then(|whole| Segmentation::keep_last(whole, network, count));
+            .and_then(|whole| Segmentation::keep_last(whole, &fragments, network, count));
+        self.recycle_fragments(fragments);
+        self.flags &= !DEFERRED_BITS;
         self.len = last.unwrap_or(used) as u32;
         self.segments = 1;
         self.owner = self.owner.map(|owner| owner.of_segment(count - 1));
@@ -788,7 +795,7 @@ mod tests {
         assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
     }
 
-    /// A packet of three segments whose payload, in two parts, is in its frame or not.
+    /// A packet of three segments whose payload is in the buffer of its frame, or in two fragments.
     fn of_three_segments(is_outside: bool) -> Packet<HeapFrame> {
         let payload: Vec<u8> = (0..3000).map(|at| (at % 251) as u8).collect();
         let mut frame = HeapFrame::with_len(54 + 3000);
@@ -797,7 +804,7 @@ mod tests {
         (bytes[23], bytes[46]) = (6, 0x50);
         let deferred = if is_outside {
             let parts = payload.chunks(1701).map(|part| part.to_vec().into());
-            frame.payload_mut().expect("a list").extend(parts);
+            frame.fragments_mut().expect("a list").extend(parts);
             Deferred::Payload
         } else {
             bytes[54..].copy_from_slice(&payload);
@@ -808,17 +815,20 @@ mod tests {
             .with_deferred(deferred)
     }
 
-    /// Whoever reads or changes the bytes finds the payload in the frame.
+    /// What reads or changes the bytes finds the payload in the buffer.
     #[test]
     fn a_payload_outside_the_frame_is_gathered() {
         let (inside, mut outside) = (of_three_segments(false), of_three_segments(true));
         let parts =
-            |packet: &Packet<HeapFrame>| packet.parts().map(<[u8]>::len).collect::<Vec<_>>();
+            |packet: &Packet<HeapFrame>| packet.slices().map(<[u8]>::len).collect::<Vec<_>>();
         assert_eq!(
             (parts(&inside), parts(&outside)),
             (vec![3054], vec![54, 1701, 1299])
         );
-        assert_eq!(outside.parts().collect::<Vec<_>>().concat(), inside.bytes());
+        assert_eq!(
+            outside.slices().collect::<Vec<_>>().concat(),
+            inside.bytes()
+        );
         assert_eq!(Item::len(&outside), Item::len(&inside));
 
         let segment = |packet: &Packet<HeapFrame>, index| {
@@ -854,7 +864,10 @@ mod tests {
         let frame = of_three_segments(true).frame;
         let mut pool = crate::Pool::heap(1, Some(crate::Tso::MOST));
         pool.put_back(frame);
-        assert!(pool.take().is_some_and(|frame| frame.payload().is_empty()));
+        assert!(
+            pool.take()
+                .is_some_and(|frame| frame.fragments().is_empty())
+        );
     }
 
     /// One flipped bit must never be hidden by a checksum that is written later.

@@ -114,12 +114,12 @@ impl<F: Frame> Pool<F> {
             .map(|large| large.len)
     }
 
-    /// Returns a frame, and drops its [payload](Frame::payload). A frame beyond the capacity is freed:
+    /// Returns a frame, and drops its [fragments](Frame::fragments). A frame beyond the capacity is freed:
     /// it was allocated when a qdisc [duplicated](Frame::duplicate) a packet. So is one shorter than
     /// those of the pool, which was [allocated](Frame::allocate) for a piece of a split packet.
     pub fn put_back(&mut self, mut frame: F) {
-        if let Some(payload) = frame.payload_mut() {
-            payload.clear();
+        if let Some(fragments) = frame.fragments_mut() {
+            fragments.clear();
         }
         let (free, capacity) = match &mut self.large {
             Some(large) if frame.bytes().len() >= large.len => (&mut large.free, large.capacity),

@@ -170,7 +170,7 @@ pub(crate) fn complete(frame: &mut [u8], network: usize, zeros: bool) {
 pub struct Segmentation<'a> {
     whole: &'a [u8],
     /// The payload, if it is not in `whole`.
-    outside: &'a [bytes::Bytes],
+    fragments: &'a [bytes::Bytes],
     headers: Layout,
     repeated: Repeated,
     /// Bytes of payload per segment; the last may be shorter.
@@ -198,7 +198,7 @@ impl<'a> Segmentation<'a> {
         let count = (whole.len() - headers.payload).div_ceil(size.max(1)).max(1);
         Some(Self {
             whole,
-            outside: &[],
+            fragments: &[],
             headers,
             repeated: headers.repeated_sums(whole),
             size,
@@ -206,9 +206,9 @@ impl<'a> Segmentation<'a> {
         })
     }
 
-    /// Reads the payload from `outside`, as if its bytes stood in the frame.
-    pub(crate) fn with_payload(self, outside: &'a [bytes::Bytes]) -> Self {
-        Self { outside, ..self }
+    /// Reads the payload from `fragments` instead of `whole`.
+    pub(crate) fn with_fragments(self, fragments: &'a [bytes::Bytes]) -> Self {
+        Self { fragments, ..self }
     }
 
     /// Number of segments.
@@ -253,28 +253,40 @@ impl<'a> Segmentation<'a> {
         let out = out.get_mut(..len).filter(|_| index < self.count)?;
         out[..payload].copy_from_slice(&self.whole[..payload]);
         let (start, place) = (index * self.size, &mut out[payload..]);
-        let sum = match self.outside {
+        let sum = match self.fragments {
             [] => copy(&self.whole[payload + start..][..place.len()], place).into(),
-            parts => copy_parts(range_of(parts, start, place.len()), place),
+            fragments => copy_parts(range_of(fragments, start, place.len()), place),
         };
         self.finish(index, out, sum);
         Some(len)
     }
 
-    /// Reduces `frame`, the whole packet, to its last segment. Returns its length.
-    pub(crate) fn keep_last(frame: &mut [u8], network: usize, count: u16) -> Option<usize> {
+    /// Reduces `frame`, the whole packet or, with `fragments`, its headers, to the last segment. Returns
+    /// its length.
+    pub(crate) fn keep_last(
+        frame: &mut [u8],
+        fragments: &[bytes::Bytes],
+        network: usize,
+        count: u16,
+    ) -> Option<usize> {
         let whole = Segmentation::new(frame, network, count)?;
         let (headers, last) = (whole.headers, whole.count - 1);
-        let len = whole.len_of(last);
-        let from = headers.payload + last * whole.size;
+        let (start, len) = (last * whole.size, whole.len_of(last));
         let last_segment = Segmentation {
             whole: &[],
-            outside: &[],
+            fragments: &[],
             ..whole
         };
-        frame.copy_within(from.., headers.payload);
+        if fragments.is_empty() {
+            frame.copy_within(headers.payload + start.., headers.payload);
+        }
         let out = &mut frame[..len];
-        last_segment.finish(last, out, sum(&out[headers.payload..]).into());
+        let place = &mut out[headers.payload..];
+        let sum = match fragments {
+            [] => sum(place).into(),
+            fragments => copy_parts(range_of(fragments, start, place.len()), place),
+        };
+        last_segment.finish(last, out, sum);
         Some(len)
     }
 
@@ -318,18 +330,27 @@ impl<'a> Segmentation<'a> {
     }
 }
 
-/// The `len` bytes from `start` on of what `parts` hold one after the other, in parts.
+/// Copies `fragments` to `place`, one after the other, as far as they fit.
+pub(crate) fn gather(fragments: &[bytes::Bytes], place: &mut [u8]) {
+    let mut at = 0;
+    for part in range_of(fragments, 0, place.len()) {
+        place[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+/// The `len` bytes from `start` on of what `fragments` hold one after the other, in parts.
 fn range_of(
-    parts: &[bytes::Bytes],
+    fragments: &[bytes::Bytes],
     mut start: usize,
     mut len: usize,
 ) -> impl Iterator<Item = &[u8]> {
-    parts.iter().filter_map(move |part| {
-        let from = start.min(part.len());
-        let to = part.len().min(from + len);
+    fragments.iter().filter_map(move |fragment| {
+        let from = start.min(fragment.len());
+        let to = fragment.len().min(from + len);
         start -= from;
         len -= to - from;
-        (from < to).then(|| &part[from..to])
+        (from < to).then(|| &fragment[from..to])
     })
 }
 

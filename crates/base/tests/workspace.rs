@@ -32,16 +32,24 @@ static ARROWS: LazyLock<BTreeMap<String, Vec<String>>> = LazyLock::new(|| {
 const MAY_LINK_XDP: [&str; 3] = ["cli", "fuzz", "lab"];
 /// All that the crates which build without `std` depend on, at any depth.
 const NO_STD: [(&str, &[&str]); 5] = [
-    ("base", &["siphasher"]),
-    ("cc", &["base", "libm", "siphasher"]),
+    ("base", &["bytes", "siphasher"]),
+    ("cc", &["base", "bytes", "libm", "siphasher"]),
     (
         "qdisc",
-        &["base", "libm", "rand_core", "rand_pcg", "siphasher"],
+        &[
+            "base",
+            "bytes",
+            "libm",
+            "rand_core",
+            "rand_pcg",
+            "siphasher",
+        ],
     ),
     (
         "tc",
         &[
             "base",
+            "bytes",
             "libm",
             "qdisc",
             "rand_core",
@@ -50,7 +58,7 @@ const NO_STD: [(&str, &[&str]); 5] = [
             "siphasher",
         ],
     ),
-    ("bql", &["base", "siphasher"]),
+    ("bql", &["base", "bytes", "siphasher"]),
 ];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";

@@ -18,6 +18,9 @@ use crate::report::Reporter;
 use crate::session::{Outcome, SessionHost};
 use crate::source::Source;
 
+/// Bytes from which a chunk is sent without a copy: a packet gathers few fragments.
+const LEAST_OWNED: usize = 4 << 10;
+
 /// The sending application.
 #[derive(Debug)]
 pub struct Sending {
@@ -149,7 +152,12 @@ impl Sending {
                 break;
             }
             let offered = chunk.len();
-            let taken = match host.tcp(*socket)?.send_owned(&mut chunk) {
+            let taken = if offered < LEAST_OWNED {
+                host.send(*socket, &chunk)
+            } else {
+                host.tcp(*socket)?.send_owned(&mut chunk)
+            };
+            let taken = match taken {
                 // The event that follows says why.
                 Err(SocketError::Closed) => return Ok(()),
                 taken => taken?,

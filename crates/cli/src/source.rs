@@ -26,8 +26,10 @@ pub enum Source {
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
-    /// Memory for the next block, which is that of an earlier one if nobody holds it any more.
-    spare: BytesMut,
+    /// What is left of the block that is being filled: zeros.
+    block: BytesMut,
+    /// Handles of the blocks before, whose memory can be had again once nothing of them is being sent.
+    full: Vec<BytesMut>,
     /// The part of the block that is not yet sent.
     left: Bytes,
     sent: u64,
@@ -87,7 +89,8 @@ impl Source {
         };
         Ok(Self::File(FileSource {
             file,
-            spare: BytesMut::new(),
+            block: BytesMut::zeroed(BLOCK),
+            full: Vec::new(),
             left: Bytes::new(),
             sent: 0,
             digest,
@@ -141,14 +144,25 @@ impl Source {
 impl FileSource {
     fn chunk(&mut self) -> io::Result<Bytes> {
         if self.left.is_empty() {
-            self.spare.resize(BLOCK, 0);
-            let read = self.file.read(&mut self.spare)?;
-            self.left = self.spare.split_to(read).freeze();
+            self.left = Bytes::new(); // It would keep its block.
+            if self.block.is_empty() {
+                self.begin_block();
+            }
+            let read = self.file.read(&mut self.block)?;
+            self.left = self.block.split_to(read).freeze();
             if let FileDigest::Meanwhile(hasher) = &mut self.digest {
                 hasher.update(&self.left);
             }
         }
         Ok(self.left.clone())
+    }
+
+    /// Goes on with the memory of a block that was sent, if there is one.
+    fn begin_block(&mut self) {
+        let sent = (self.full.iter_mut()).position(|block| block.try_reclaim(BLOCK));
+        let next = sent.map_or_else(BytesMut::new, |at| self.full.swap_remove(at));
+        self.full.push(std::mem::replace(&mut self.block, next));
+        self.block.resize(BLOCK, 0);
     }
 
     fn digest(mut self) -> io::Result<Option<String>> {
@@ -248,6 +262,18 @@ mod tests {
         let from_file = read_all(Source::file(&path, &OUTPUT).expect("it is there"));
         std::fs::remove_file(&path).expect("it is ours");
         assert!(from_file == (generated.clone(), digest.clone()));
+
+        // The memory of a block is used again once it was sent.
+        let Source::File(mut source) =
+            Source::file(Path::new("/dev/zero"), &OUTPUT).expect("it is there")
+        else {
+            panic!("a file");
+        };
+        for _ in 0..8 {
+            let chunk = source.chunk().expect("readable");
+            source.left.advance(chunk.len());
+        }
+        assert_eq!(source.full.len(), 1);
 
         // A pipe is hashed on the way.
         let (reader, mut writer) = io::pipe().expect("descriptors");

@@ -84,6 +84,9 @@ impl<F: Frame> Gso<F> {
         let Some(Whole { packet, left }) = &mut self.packets[number as usize] else {
             return;
         };
+        if packet.segmentation().is_none() {
+            packet.complete(); // It leaves whole.
+        }
         let (bytes, segments) = (packet.bytes(), packet.segments());
         let medium = packet.medium();
         let segmentation = packet.segmentation().filter(|_| segments > 1);

@@ -45,8 +45,8 @@ pub trait FrameIo: AsFd {
         false
     }
 
-    /// True if [`write_packet`](Self::write_packet) writes the [parts](Packet::parts) of a packet.
-    /// Default: false.
+    /// True if [`write_packet`](Self::write_packet) writes the [slices](Packet::slices) of a packet, so that
+    /// the device [gathers](Device::gathers). Default: false.
     fn gathers(&self) -> bool {
         false
     }
@@ -439,7 +439,11 @@ mod tests {
         }
 
         fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
-            assert_eq!(packet.parts().count(), 2, "the payload is not in the frame");
+            assert_eq!(
+                packet.slices().count(),
+                2,
+                "the payload is not in the frame"
+            );
             Err(ErrorKind::WouldBlock.into())
         }
     }
@@ -453,7 +457,7 @@ mod tests {
         let bytes = frame.bytes_mut();
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
         (bytes[23], bytes[46]) = (6, 0x50);
-        let payload = frame.payload_mut().expect("a list");
+        let payload = frame.fragments_mut().expect("a list");
         payload.push(vec![7; 3000].into());
         let packet = Packet::new(frame, 3054)
             .with_segments(3)

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::iter;
 use std::num::NonZeroU16;
 
-use tautline_base::{Deferred, HeapFrame, Item, MOST_PARTS, Offload, Packet};
+use tautline_base::{Deferred, HeapFrame, Item, MAX_FRAGMENTS, Offload, Packet};
 use tun_rs::VirtioNetHdr;
 
 use crate::frame_device::Unit;
@@ -49,8 +49,8 @@ pub(crate) fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
     }
 }
 
-/// Room for the slices of a packet: its header, its bytes in the frame and those elsewhere.
-pub(crate) type Slices<'a> = [IoSlice<'a>; 2 + MOST_PARTS];
+/// Room for the slices of a packet behind its virtio header.
+pub(crate) type Slices<'a> = [IoSlice<'a>; 2 + MAX_FRAGMENTS];
 
 /// The slices of a write of `packet` behind its virtio `header`.
 pub(crate) fn slices_of<'s, 'a>(
@@ -61,7 +61,7 @@ pub(crate) fn slices_of<'s, 'a>(
     let mut used = 0;
     for (slice, part) in slices
         .iter_mut()
-        .zip(iter::once(header).chain(packet.parts()))
+        .zip(iter::once(header).chain(packet.slices()))
     {
         *slice = IoSlice::new(part);
         used += 1;

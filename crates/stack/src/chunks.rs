@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use tautline_base::MOST_PARTS;
+use tautline_base::MAX_FRAGMENTS;
 
 /// Bytes in the order written. A steady stream allocates nothing.
 #[derive(Debug, Default)]
@@ -126,28 +126,25 @@ impl Chunks {
         }
     }
 
-    /// Puts the bytes of `range`, counted from the first one held, into `parts` without a copy. False,
-    /// with no parts, if some of them are copies, or the parts too many.
-    pub(crate) fn lend(&self, range: Range<usize>, parts: &mut Vec<Bytes>) -> bool {
-        parts.clear();
+    /// Lends the bytes of `range`, counted from the first one held, as `fragments`. False, with no
+    /// fragments, if some of the bytes are copies, or the fragments would be too many.
+    pub(crate) fn lend(&self, range: Range<usize>, fragments: &mut Vec<Bytes>) -> bool {
+        fragments.clear();
         let end = self.span.start + range.end.min(self.len()) as u64;
         let mut at = self.span.start + range.start as u64;
         let first = self.chunks.partition_point(|chunk| chunk.end <= at);
-        for chunk in self.chunks.range(first..) {
-            if at >= end {
-                break;
-            }
-            match &chunk.source {
-                Source::Owned(bytes) if parts.len() < MOST_PARTS => {
-                    let until = chunk.end.min(end);
-                    let from = bytes.len() - (chunk.end - at) as usize;
-                    parts.push(bytes.slice(from..from + (until - at) as usize));
-                    at = until;
-                }
-                _ => {
-                    parts.clear();
-                    return false;
-                }
+        let last = self.chunks.partition_point(|chunk| chunk.end < end);
+        let chunks = self.chunks.range(first..(last + 1).min(self.chunks.len()));
+        let is_owned = |chunk: &Chunk| matches!(chunk.source, Source::Owned(_));
+        if chunks.len() > MAX_FRAGMENTS || !chunks.clone().all(is_owned) {
+            return false;
+        }
+        for chunk in chunks {
+            if let Source::Owned(bytes) = &chunk.source {
+                let until = chunk.end.min(end);
+                let from = bytes.len() - (chunk.end - at) as usize;
+                fragments.push(bytes.slice(from..from + (until - at) as usize));
+                at = until;
             }
         }
         true

@@ -110,7 +110,7 @@ impl Device for MemoryDevice {
                 packet.complete();
             }
             self.sent
-                .push_back(packet.parts().collect::<Vec<_>>().concat());
+                .push_back(packet.slices().collect::<Vec<_>>().concat());
         } else {
             let whole = packet.segmentation();
             let whole = whole.expect("a packet of several segments is of TCP");

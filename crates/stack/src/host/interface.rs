@@ -699,7 +699,7 @@ where
             _ => {
                 // A tracer reads the frame's bytes.
                 let gathers = self.port.ring().device().gathers() && !T::ENABLED;
-                wire::write_tso(frame, addresses, header, (payload, gathers))
+                wire::write_tso(frame, gathers, addresses, header, payload)
             }
         }
     }

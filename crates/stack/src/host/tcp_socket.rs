@@ -37,7 +37,8 @@ impl<'a> TcpSocket<'a> {
     }
 
     /// [`send`](crate::Host::send) without the copy into the send buffer: takes as much of `data` as fits,
-    /// and keeps it until it is acknowledged, or the connection ends. Few large buffers are better
+    /// and keeps it until it is acknowledged, or the connection ends, and no packet with it is left in this
+    /// host: a device that [gathers](tautline_base::Device::gathers) reads large packets from it. Few large buffers are better
     /// than many small ones. A part of less than 4 KiB is copied all the same, if the rest does not fit: it
     /// would keep the whole buffer.
     ///

@@ -361,10 +361,10 @@ impl Payload<'_> {
         }
     }
 
-    /// Lets `frame` refer to it. False if it must be copied.
+    /// Lends it to `frame` as fragments. False if it must be copied.
     pub(super) fn lend(&self, frame: &mut impl Frame) -> bool {
-        match (self, frame.payload_mut()) {
-            (Self::Chunks(chunks, from, to), Some(parts)) => chunks.lend(*from..*to, parts),
+        match (self, frame.fragments_mut()) {
+            (Self::Chunks(chunks, from, to), Some(list)) => chunks.lend(*from..*to, list),
             _ => false,
         }
     }
@@ -434,19 +434,18 @@ pub(crate) fn write_incomplete(
 }
 
 /// Like [`write_tcp`], for a packet of several segments of equal payload, which the device cuts and
-/// checksums ([`Tso`](tautline_base::Tso)).
+/// checksums ([`Tso`](tautline_base::Tso)). If it `gathers`, a payload that belongs to the application is
+/// not copied. Returns the length and the deferred work.
 ///
 /// # Panics
 /// If `frame` is shorter than the packet, or the packet exceeds IP's length field: callers cut
 /// packets to the limits of [`Tso`](tautline_base::Tso).
-///
-/// For a device that [`gathers`](tautline_base::Device::gathers), a payload that belongs to the
-/// application is not copied.
 pub(crate) fn write_tso(
     frame: &mut impl Frame,
+    gathers: bool,
     addresses: &Addresses,
     header: &TcpHeader,
-    (payload, gathers): (Payload<'_>, bool),
+    payload: Payload<'_>,
 ) -> (usize, Deferred) {
     let is_lent = gathers && payload.lend(frame);
     let bytes = frame.bytes_mut();
