@@ -815,7 +815,7 @@ mod tests {
             .with_deferred(deferred)
     }
 
-    /// What reads or changes the bytes finds the payload in the buffer.
+    /// Reads and changes of the bytes find the payload in the buffer.
     #[test]
     fn a_payload_outside_the_frame_is_gathered() {
         let (inside, mut outside) = (of_three_segments(false), of_three_segments(true));

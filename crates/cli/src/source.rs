@@ -26,7 +26,7 @@ pub enum Source {
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
-    /// What is left of the block that is being filled: zeros.
+    /// The rest of the block that is being filled: zeros.
     block: BytesMut,
     /// Handles of the blocks before, whose memory can be had again once nothing of them is being sent.
     full: Vec<BytesMut>,
