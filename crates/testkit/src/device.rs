@@ -30,7 +30,7 @@ pub struct MemoryDevice {
     /// Completes no packet, like a stuck driver. Default false.
     pub stuck: bool,
     /// Limits of packets of several segments, which leave as their segments, cut by the plain
-    /// [`Segmentation`]. Default `None`: it takes none.
+    /// [`Segmentation`](tautline_base::Segmentation). Default `None`: it takes none.
     pub tso: Option<Tso>,
     /// Such packets leave whole, their checksums unfinished, and arrive so, in memory to
     /// [keep](Device::keep) that counts as twice their size. Default false.
