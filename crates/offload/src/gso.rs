@@ -4,7 +4,9 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Owner, Packet, Pool, SocketId};
+use tautline_base::{
+    Deferred, Device, Frame, HeapFrame, Instant, Item, Owner, Packet, Pool, SocketId,
+};
 
 /// The packets in the device below, cut into its frames.
 #[derive(Debug)]
@@ -84,12 +86,12 @@ impl<F: Frame> Gso<F> {
         let Some(Whole { packet, left }) = &mut self.packets[number as usize] else {
             return;
         };
-        if packet.segmentation().is_none() {
+        if packet.deferred() == Deferred::Payload && packet.segmentation().is_none() {
             packet.complete(); // It leaves whole.
         }
         let (bytes, segments) = (packet.bytes(), packet.segments());
         let medium = packet.medium();
-        let segmentation = packet.segmentation().filter(|_| segments > 1);
+        let segmentation = (segments > 1).then(|| packet.segmentation()).flatten();
         let count = if segmentation.is_some() { segments } else { 1 };
         // A packet that cannot be cut, of fewer bytes than segments, leaves whole.
         *left = (*left).min(count);
