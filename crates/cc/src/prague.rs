@@ -7,6 +7,9 @@
 //! - Feedback is exact (AccECN), data carries ECT(1), and the share of marks has twenty bits.
 //! - Unmarked bytes open the window at all times, also in the round after a reduction; marked bytes
 //!   never do.
+//! - A mark does not reduce the window while a loss is being repaired: the loss has halved it, and
+//!   `tcp_enter_cwr`, which the reference relies on, does nothing in recovery. The share of marks is
+//!   measured on.
 //! - Once a connection is 500 round trips old, one with a short path grows and yields as if its
 //!   path were 25 ms long. Otherwise it would starve connections with long paths.
 //! - It is paced without surplus, and a late pacer may catch up by a quarter of a millisecond only,
@@ -140,7 +143,8 @@ impl Marks {
             self.reduced = None;
         }
         let marked = core::mem::take(&mut self.signaled) || ack.marked.get() > 0;
-        let due = marked && self.reduced.is_none();
+        let repairing = matches!(ack.state, CongestionState::Recovery | CongestionState::Loss);
+        let due = marked && self.reduced.is_none() && !repairing;
         if due {
             self.reduced = Some(Period::starting_at(ack));
         }

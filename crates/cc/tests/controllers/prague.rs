@@ -198,6 +198,35 @@ fn a_loss_halves_also_while_marks_are_answered() {
     assert_eq!(flow.controller.recovery(), Recovery::Prr);
 }
 
+/// `tcp_enter_cwr`: in Recovery and in Loss a mark begins no reduction, and its share counts.
+#[test]
+fn a_mark_during_the_repair_of_a_loss_does_not_reduce_again() {
+    for (signal, state) in [
+        (Signal::Loss, CongestionState::Recovery),
+        (Signal::Timeout, CongestionState::Loss),
+    ] {
+        let mut flow = avoiding(100, 40 * MS);
+        flow.rounds(60);
+        flow.signal(signal);
+        let window = flow.controller.verdict().cwnd;
+        let marked = Ack {
+            acked: Bytes::ZERO,
+            marked: MSS,
+            state,
+            ..ack(flow.now, flow.rtt)
+        };
+        flow.controller.on_ack(&marked);
+        assert_eq!(flow.controller.verdict().cwnd, window, "{state:?}");
+        if signal == Signal::Loss {
+            flow.controller.on_ack(&Ack {
+                state: CongestionState::Open,
+                ..marked
+            });
+            assert!(flow.controller.verdict().cwnd < window, "after the repair");
+        }
+    }
+}
+
 #[test]
 fn a_signal_without_amounts_is_answered_by_the_next_acknowledgment() {
     let mut prague = Prague::new(&config(20));
