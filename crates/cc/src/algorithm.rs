@@ -111,7 +111,7 @@ impl Algorithm {
             Self::Bbrn2023 => Box::new(Bbr::build(bbr::Params::bbrn_2023(), config)),
             Self::BbrnFirst => Box::new(Bbr::build(bbr::Params::bbrn_first(), config)),
             Self::Bbr3 => Box::new(Bbr3::new(config)),
-            Self::Bbr3Linux => Box::new(Bbr3::with(config, bbr3::Config::linux_v3())),
+            Self::Bbr3Linux => Box::new(bbr3::build(config, bbr3::Config::linux_v3())),
             Self::Dctcp => Box::new(Dctcp::new(config)),
             Self::Prague => Box::new(Prague::new(config)),
         }

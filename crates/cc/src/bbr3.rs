@@ -1,5 +1,6 @@
-//! BBRv3 (draft-ietf-ccwg-bbr, the editors' copy of 2026-08-03, newer than revision 06): a model of
-//! the path, bandwidth and round trip, controls the rate; losses bound the model.
+//! BBRv3 (draft-ietf-ccwg-bbr, the editors' copy of 2026-08-03, newer than revision 06; ProbeRTT as in
+//! their copy of 2026-08-24, branch `simpler-probe-rtt`, for issue 109): a model of the path,
+//! bandwidth and round trip, controls the rate; losses bound the model.
 //!
 //! | section of the draft | here |
 //! |---|---|
@@ -38,6 +39,7 @@ mod undo;
 
 use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
+use crate::bbr::ParamsError;
 use crate::controller::{
     Ack, Congestion, CongestionState, Controller, Idle, Loss, Model, Recovery, Signal, Verdict,
 };
@@ -50,7 +52,7 @@ use full_pipe::FullPipe;
 use min_rtt::MinRtt;
 pub use params::Config;
 use probe_bw::Probe;
-use probe_rtt::Throttled;
+use probe_rtt::{Throttled, measure_rtt};
 use signals::Signals;
 use state::State;
 use undo::Undo;
@@ -79,6 +81,9 @@ pub struct Bbr3 {
     full_pipe: FullPipe,
     bandwidth: Bandwidth,
     min_rtt: MinRtt,
+    /// The window of ProbeRTT by the latest round trip that expired, before the sample that replaced
+    /// it (`BBR.probe_rtt_cwnd`).
+    remembered: Option<Bytes>,
     aggregation: Aggregation,
     signals: Signals,
     probe: Probe,
@@ -107,41 +112,16 @@ struct Bandwidth {
 impl Bbr3 {
     /// A new connection's controller with the draft's parameters.
     pub fn new(connection: &crate::Config) -> Self {
-        Self::with(connection, Config::default())
+        build(connection, Config::default())
     }
 
     /// A new connection's controller with other parameters.
-    pub fn with(connection: &crate::Config, config: Config) -> Self {
-        let mss = connection.mss.max(Bytes::new(1));
-        let mut bbr = Self {
-            config,
-            mss,
-            initial_window: connection.initial_window.max(mss),
-            rng: SplitMix64::new(connection.seed),
-            state: State::Startup,
-            delivered: Bytes::ZERO,
-            rounds: Rounds::default(),
-            full_pipe: FullPipe::default(),
-            bandwidth: Bandwidth {
-                max: WindowedMax::new(config.max_bw_cycles.saturating_sub(1)),
-                cycle: 0,
-                bw: Rate::ZERO,
-                throttled: None,
-            },
-            min_rtt: MinRtt::default(),
-            aggregation: Aggregation::new(),
-            signals: Signals::default(),
-            probe: Probe::default(),
-            bounds: Bounds::default(),
-            undo: Undo::default(),
-            idle_restart: false,
-            seen_rtt: false,
-            cwnd: mss,
-            pacing_rate: Rate::ZERO,
-        };
-        bbr.set_cwnd_within(connection.initial_window);
-        bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
-        bbr
+    ///
+    /// # Errors
+    /// If [`Config::check`] rejects them.
+    pub fn with(connection: &crate::Config, config: Config) -> Result<Self, ParamsError> {
+        config.check()?;
+        Ok(build(connection, config))
     }
 
     /// The highest bandwidth of the latest two probing cycles.
@@ -212,7 +192,7 @@ impl Bbr3 {
         }
         self.check_drain_done(ack);
         self.update_probe_bw(ack);
-        let due = self.min_rtt.on_ack(ack, &self.config);
+        let due = measure_rtt(self, ack);
         self.check_probe_rtt(ack, due);
         self.signals.advance(ack.rate.as_ref());
         self.bandwidth.bw = bounded(self.max_bw(), self.bounds.shortterm.bw);
@@ -320,6 +300,41 @@ impl Controller for Bbr3 {
     fn recovery(&self) -> Recovery {
         Recovery::Controller
     }
+}
+
+/// A new connection's controller with parameters that have passed [`Config::check`].
+pub(crate) fn build(connection: &crate::Config, config: Config) -> Bbr3 {
+    let mss = connection.mss.max(Bytes::new(1));
+    let mut bbr = Bbr3 {
+        config,
+        mss,
+        initial_window: connection.initial_window.max(mss),
+        rng: SplitMix64::new(connection.seed),
+        state: State::Startup,
+        delivered: Bytes::ZERO,
+        rounds: Rounds::default(),
+        full_pipe: FullPipe::default(),
+        bandwidth: Bandwidth {
+            max: WindowedMax::new(config.max_bw_cycles - 1),
+            cycle: 0,
+            bw: Rate::ZERO,
+            throttled: None,
+        },
+        min_rtt: MinRtt::default(),
+        remembered: None,
+        aggregation: Aggregation::new(),
+        signals: Signals::default(),
+        probe: Probe::default(),
+        bounds: Bounds::default(),
+        undo: Undo::default(),
+        idle_restart: false,
+        seen_rtt: false,
+        cwnd: mss,
+        pacing_rate: Rate::ZERO,
+    };
+    bbr.set_cwnd_within(connection.initial_window);
+    bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
+    bbr
 }
 
 /// `gain` times `bytes`, rounded down.

@@ -285,7 +285,11 @@ pub struct ParamsError {
 }
 
 impl ParamsError {
-    fn check(holds: bool, field: &'static str, must_be: &'static str) -> Result<(), Self> {
+    pub(crate) fn check(
+        holds: bool,
+        field: &'static str,
+        must_be: &'static str,
+    ) -> Result<(), Self> {
         if holds {
             Ok(())
         } else {

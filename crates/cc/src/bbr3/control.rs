@@ -46,7 +46,7 @@ impl Bbr3 {
 
     /// Smallest window.
     pub(super) fn min_window(&self) -> Bytes {
-        self.mss * self.config.min_pipe_segments.clamp(1, LARGEST)
+        self.mss * self.config.min_pipe_segments
     }
 
     /// `inflight`, raised to the needs of segments, offloads and a probe.

@@ -1,5 +1,8 @@
 //! [`MinRtt`]: the round trip without queues, and when to measure it, draft-ietf-ccwg-bbr
 //! "ProbeRTT Logic".
+//!
+//! ProbeRTT begins when the lowest round trip expires. Revisions of the draft up to 06, and Google's
+//! Linux branch, schedule it by a second, shorter filter ([`Config::probe_rtt_interval`]).
 
 use core::time::Duration;
 
@@ -23,45 +26,65 @@ impl Measured {
     }
 }
 
-/// Two filters: the lowest round trip since the last ProbeRTT, and since the one before.
+/// The filters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
-    long: Option<Measured>,
-    short: Option<Measured>,
+    lowest: Option<Measured>,
+    /// The lowest since the last ProbeRTT, if that has a filter of its own.
+    recent: Option<Measured>,
 }
 
 impl MinRtt {
     /// The estimate; `None` before the first sample.
     pub(super) fn get(&self) -> Option<Duration> {
-        self.long.map(|long| long.rtt)
+        self.lowest.map(|lowest| lowest.rtt)
     }
 
-    /// Adds the sample of `ack`. True if ProbeRTT is due.
-    pub(super) fn on_ack(&mut self, ack: &Ack, config: &Config) -> bool {
-        let expired = self.short.is_some_and(|short| ack.now > short.expires);
-        if let Some(rtt) = ack.rtt {
-            // A delayed acknowledgment measures the receiver's delay too.
-            if self
-                .short
-                .is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed))
+    /// Whether the filter that schedules ProbeRTT has expired.
+    pub(super) fn has_expired(&self, now: Instant) -> bool {
+        let scheduling = self.recent.or(self.lowest);
+        scheduling.is_some_and(|measured| now > measured.expires)
+    }
+
+    /// Adds the sample of `ack`; `expired`: what [`has_expired`](Self::has_expired) says of its time.
+    pub(super) fn on_ack(&mut self, ack: &Ack, expired: bool, config: &Config) {
+        // A delayed acknowledgment measures the receiver's delay too.
+        let replaces = expired && !ack.delayed;
+        let Some(interval) = config.probe_rtt_interval else {
+            // A round trip as low as the lowest confirms it.
+            if let Some(rtt) = ack.rtt
+                && self
+                    .lowest
+                    .is_none_or(|lowest| rtt <= lowest.rtt || replaces)
             {
-                self.short = Some(Measured::new(rtt, ack.now, config.probe_rtt_interval));
+                self.lowest = Some(Measured::new(rtt, ack.now, config.min_rtt_window));
             }
-        }
-        if let Some(short) = self.short
+            return;
+        };
+        if let Some(rtt) = ack.rtt
             && self
-                .long
-                .is_none_or(|long| short.rtt < long.rtt || ack.now > long.expires)
+                .recent
+                .is_none_or(|recent| rtt < recent.rtt || replaces)
         {
-            self.long = Some(Measured::new(short.rtt, short.at, config.min_rtt_window));
+            self.recent = Some(Measured::new(rtt, ack.now, interval));
         }
-        expired
+        if let Some(recent) = self.recent
+            && self
+                .lowest
+                .is_none_or(|lowest| recent.rtt < lowest.rtt || ack.now > lowest.expires)
+        {
+            self.lowest = Some(Measured::new(recent.rtt, recent.at, config.min_rtt_window));
+        }
     }
 
     /// ProbeRTT has ended; the next one is an interval away.
     pub(super) fn probed(&mut self, now: Instant, config: &Config) {
-        if let Some(short) = &mut self.short {
-            *short = Measured::new(short.rtt, now, config.probe_rtt_interval);
+        let (filter, validity) = match config.probe_rtt_interval {
+            None => (&mut self.lowest, config.min_rtt_window),
+            Some(interval) => (&mut self.recent, interval),
+        };
+        if let Some(measured) = filter {
+            *measured = Measured::new(measured.rtt, now, validity);
         }
     }
 }
@@ -71,26 +94,67 @@ mod tests {
     use super::*;
     use tautline_base::Bytes;
 
-    /// A longer path: ProbeRTT is due after five seconds, and after ten the estimate is what it
-    /// measures.
+    /// Adds samples of so many milliseconds at so many seconds: whether ProbeRTT is due, and the
+    /// estimate afterwards.
+    fn follow(filter: &mut MinRtt, config: &Config, samples: &[(u64, u64, bool, u64)]) {
+        for &(at, millis, due, estimate) in samples {
+            let ack = Ack {
+                rtt: Some(Duration::from_millis(millis)),
+                ..Ack::new(Instant::from_secs(at), Bytes::ZERO, Bytes::ZERO)
+            };
+            let expired = filter.has_expired(ack.now);
+            assert_eq!(expired, due, "at {at} s");
+            filter.on_ack(&ack, expired, config);
+            let estimate = Some(Duration::from_millis(estimate));
+            assert_eq!(filter.get(), estimate, "at {at} s");
+        }
+    }
+
+    /// A longer path: ProbeRTT is due when the estimate is ten seconds old.
+    #[test]
+    fn the_estimate_lives_until_probe_rtt() {
+        let (mut filter, config) = (MinRtt::default(), Config::default());
+        let samples = [
+            (1, 40, false, 40),
+            (6, 40, false, 40),
+            (16, 60, false, 40),
+            (17, 60, true, 60),
+            (18, 50, false, 50),
+        ];
+        follow(&mut filter, &config, &samples);
+        filter.probed(Instant::from_secs(20), &config);
+        follow(
+            &mut filter,
+            &config,
+            &[(30, 60, false, 50), (31, 60, true, 60)],
+        );
+    }
+
+    /// With a filter of its own ProbeRTT is due after five seconds, and after ten the estimate is
+    /// what it measures.
     #[test]
     fn the_estimate_outlives_one_probe_but_not_its_window() {
-        let (mut filter, config) = (MinRtt::default(), Config::default());
-        for (at, millis, due, estimate) in [
+        let samples = [
             (1, 40, false, 40),
             (6, 60, false, 40),
             (7, 60, true, 40),
             (11, 60, false, 40),
             (12, 60, false, 60),
             (13, 50, true, 50),
-        ] {
-            let ack = Ack {
-                rtt: Some(Duration::from_millis(millis)),
-                ..Ack::new(Instant::from_secs(at), Bytes::ZERO, Bytes::ZERO)
-            };
-            assert_eq!(filter.on_ack(&ack, &config), due, "at {at} s");
-            let estimate = Some(Duration::from_millis(estimate));
-            assert_eq!(filter.get(), estimate, "at {at} s");
-        }
+        ];
+        follow(&mut MinRtt::default(), &Config::linux_v3(), &samples);
+    }
+
+    #[test]
+    fn a_delayed_acknowledgment_does_not_replace_the_estimate() {
+        let (mut filter, config) = (MinRtt::default(), Config::default());
+        follow(&mut filter, &config, &[(1, 40, false, 40)]);
+        let ack = Ack {
+            rtt: Some(Duration::from_millis(240)),
+            delayed: true,
+            ..Ack::new(Instant::from_secs(20), Bytes::ZERO, Bytes::ZERO)
+        };
+        filter.on_ack(&ack, true, &config);
+        assert_eq!(filter.get(), Some(Duration::from_millis(40)));
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use tautline_base::Bytes;
 
+use crate::bbr::ParamsError;
 use crate::sampler::RateSample;
 
 /// Every parameter of BBRv3. The default is draft-ietf-ccwg-bbr; [`Config::linux_v3`] is Google's
@@ -50,8 +51,9 @@ pub struct Config {
     pub extra_acked_cap: Option<Duration>,
     /// Lifetime of the lowest round trip. 10 s.
     pub min_rtt_window: Duration,
-    /// Time without a new lowest round trip after which ProbeRTT begins. 5 s.
-    pub probe_rtt_interval: Duration,
+    /// Time without a new lowest round trip after which ProbeRTT begins, if it does not wait for the
+    /// end of `min_rtt_window`. None (revisions of the draft up to 06, Linux: 5 s).
+    pub probe_rtt_interval: Option<Duration>,
     /// Time for which ProbeRTT keeps the flight small, at least a round trip. 200 ms.
     pub probe_rtt_duration: Duration,
     /// Growth of the delivery rate below which a round counts as a plateau. 1.25.
@@ -104,7 +106,7 @@ impl Default for Config {
             extra_acked_rounds: 10,
             extra_acked_cap: None,
             min_rtt_window: Duration::from_secs(10),
-            probe_rtt_interval: Duration::from_secs(5),
+            probe_rtt_interval: None,
             probe_rtt_duration: Duration::from_millis(200),
             full_bw_growth: 1.25,
             full_bw_rounds: 3,
@@ -133,6 +135,7 @@ impl Config {
             drain_pacing_gain: 88.0 / 256.0,
             down_pacing_gain: 232.0 / 256.0,
             extra_acked_cap: Some(Duration::from_millis(100)),
+            probe_rtt_interval: Some(Duration::from_secs(5)),
             full_bw_every_ack: true,
             drain_rounds: None,
             undeparted_counts: false,
@@ -140,6 +143,55 @@ impl Config {
             cruise_clips_shortterm: true,
             ..Self::default()
         }
+    }
+
+    /// Rejects values under which the algorithm cannot work.
+    ///
+    /// # Errors
+    /// The first value that is out of range.
+    pub fn check(&self) -> Result<(), ParamsError> {
+        let positive = [
+            ("startup_pacing_gain", self.startup_pacing_gain),
+            ("drain_pacing_gain", self.drain_pacing_gain),
+            ("down_pacing_gain", self.down_pacing_gain),
+            ("cruise_pacing_gain", self.cruise_pacing_gain),
+            ("refill_pacing_gain", self.refill_pacing_gain),
+            ("up_pacing_gain", self.up_pacing_gain),
+            ("cwnd_gain", self.cwnd_gain),
+            ("up_cwnd_gain", self.up_cwnd_gain),
+            ("probe_rtt_cwnd_gain", self.probe_rtt_cwnd_gain),
+        ];
+        for (field, gain) in positive {
+            ParamsError::check(gain > 0.0 && gain.is_finite(), field, "above 0")?;
+        }
+        for (field, factor) in [
+            ("startup_pacing_gain", self.startup_pacing_gain),
+            ("full_bw_growth", self.full_bw_growth),
+        ] {
+            ParamsError::check(factor > 1.0 && factor.is_finite(), field, "above 1")?;
+        }
+        for (field, share) in [
+            ("pacing_margin", self.pacing_margin),
+            ("headroom", self.headroom),
+        ] {
+            ParamsError::check((0.0..1.0).contains(&share), field, "from 0 to below 1")?;
+        }
+        for (field, share) in [("loss_threshold", self.loss_threshold), ("beta", self.beta)] {
+            ParamsError::check((0.0..=1.0).contains(&share), field, "from 0 to 1")?;
+        }
+        ParamsError::check(
+            (1..=1 << 20).contains(&self.min_pipe_segments),
+            "min_pipe_segments",
+            "1 to 2²⁰ segments",
+        )?;
+        for (field, count) in [
+            ("max_bw_cycles", self.max_bw_cycles),
+            ("extra_acked_rounds", self.extra_acked_rounds),
+            ("full_bw_rounds", self.full_bw_rounds.into()),
+        ] {
+            ParamsError::check(count > 0, field, "at least 1")?;
+        }
+        Ok(())
     }
 
     /// The flight of `sample` lost more than [`loss_threshold`](Self::loss_threshold).

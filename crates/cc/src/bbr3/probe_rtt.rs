@@ -3,6 +3,7 @@
 
 use tautline_base::{Bytes, Instant};
 
+use super::bounds::bounded;
 use super::{Bbr3, State};
 use crate::controller::Ack;
 use crate::sampler::RateSample;
@@ -99,9 +100,21 @@ impl Bbr3 {
         }
     }
 
-    /// The window in ProbeRTT.
+    /// The window in ProbeRTT. The round trip that replaced the expired one may be inflated by the
+    /// very queue that ProbeRTT shall drain.
     pub(super) fn probe_rtt_cwnd(&self) -> Bytes {
-        self.bdp(self.bandwidth.bw, self.config.probe_rtt_cwnd_gain)
-            .max(self.min_window())
+        let gain = self.config.probe_rtt_cwnd_gain;
+        bounded(self.bdp(self.bandwidth.bw, gain), self.remembered).max(self.min_window())
     }
+}
+
+/// Adds the round trip of `ack` to the model of `bbr`. True if ProbeRTT is due.
+pub(super) fn measure_rtt(bbr: &mut Bbr3, ack: &Ack) -> bool {
+    let config = &bbr.config;
+    let expired = bbr.min_rtt.has_expired(ack.now);
+    if expired && config.probe_rtt_interval.is_none() {
+        bbr.remembered = Some(bbr.bdp(bbr.bandwidth.bw, config.probe_rtt_cwnd_gain));
+    }
+    bbr.min_rtt.on_ack(ack, expired, config);
+    expired
 }

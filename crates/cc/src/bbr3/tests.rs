@@ -8,8 +8,8 @@ use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 use super::bounds::{ShortTerm, inflight_at_loss, with_headroom};
 use super::probe_bw::up::Up;
 use super::probe_bw::wait::Wait;
-use super::{Bbr3, Config};
-use crate::controller::Controller;
+use super::{Bbr3, Config, build, measure_rtt};
+use crate::controller::{Ack, Controller};
 
 const MSS: Bytes = Bytes::new(1000);
 
@@ -55,6 +55,30 @@ fn example_2_losses_lower_the_bandwidth_to_what_was_delivered_but_by_beta_at_mos
     );
 }
 
+/// The round trip that replaces the expired one may be inflated by a queue. The second filter has no
+/// such memory.
+#[test]
+fn the_flight_of_probe_rtt_follows_the_round_trip_that_expired() {
+    let ack = |at, millis| Ack {
+        rtt: Some(Duration::from_millis(millis)),
+        ..Ack::new(Instant::from_secs(at), MSS, Bytes::ZERO)
+    };
+    // 10 MB/s, half of what is on the way in 40, 20 and 200 ms.
+    for (config, inflated, lower) in [
+        (Config::default(), 200_000, 100_000),
+        (Config::linux_v3(), 1_000_000, 100_000),
+    ] {
+        let mut bbr = build(&crate::Config::new(MSS), config);
+        bbr.bandwidth.bw = mbit(80);
+        assert!(!measure_rtt(&mut bbr, &ack(1, 40)));
+        assert!(measure_rtt(&mut bbr, &ack(12, 200)), "ProbeRTT is due");
+        assert_eq!(bbr.min_rtt.get(), Some(Duration::from_millis(200)));
+        assert_eq!(bbr.probe_rtt_cwnd(), Bytes::new(inflated));
+        assert!(!measure_rtt(&mut bbr, &ack(13, 20)));
+        assert_eq!(bbr.probe_rtt_cwnd(), Bytes::new(lower));
+    }
+}
+
 #[test]
 fn example_3_the_flight_at_which_losses_crossed_the_threshold() {
     let held = |lost| inflight_at_loss(segments(lost), segments(200), segments(lost), 0.02).get();
@@ -86,16 +110,12 @@ fn example_4_the_longterm_bound_rises_by_powers_of_two_a_round() {
 }
 
 #[test]
-fn example_5_probe_rtt_costs_two_percent() {
-    let Config {
-        probe_rtt_cwnd_gain,
-        probe_rtt_duration,
-        probe_rtt_interval,
-        ..
-    } = Config::default();
-    let cost = (1.0 - probe_rtt_cwnd_gain) * probe_rtt_duration.as_secs_f64()
-        / probe_rtt_interval.as_secs_f64();
-    assert!((cost - 0.02).abs() < 1e-9);
+fn example_5_probe_rtt_costs_a_percent_and_two_in_the_linux_profile() {
+    for (config, cost) in [(Config::default(), 0.01), (Config::linux_v3(), 0.02)] {
+        let every = config.probe_rtt_interval.unwrap_or(config.min_rtt_window);
+        let lost = (1.0 - config.probe_rtt_cwnd_gain) * config.probe_rtt_duration.as_secs_f64();
+        assert!((lost / every.as_secs_f64() - cost).abs() < 1e-9);
+    }
 }
 
 #[test]
@@ -187,7 +207,7 @@ proptest! {
 #[test]
 fn cruising_clips_the_short_term_flight_in_the_linux_profile_only() {
     for (config, kept) in [(Config::default(), 80), (Config::linux_v3(), 50)] {
-        let mut bbr = Bbr3::with(&crate::Config::new(MSS), config);
+        let mut bbr = build(&crate::Config::new(MSS), config);
         bbr.bounds.longterm = Some(segments(50));
         bbr.bounds.shortterm.inflight = Some(segments(80));
         let wait = Wait::new(Instant::ZERO, &config, &mut SplitMix64::new(1));

@@ -113,7 +113,7 @@ fn a4_drain_ends_after_three_rounds() {
     };
     let rate = Rate::mbit(50);
     let mut path = Path::new(
-        Bbr3::with(&Config::new(MSS), params),
+        Bbr3::with(&Config::new(MSS), params).expect("valid"),
         rate,
         RTT,
         (rate * RTT) * 4,
@@ -182,12 +182,12 @@ fn a8_down_ends_when_the_flight_leaves_headroom() {
 #[test]
 fn a9_down_ends_by_time() {
     let params = Params {
-        probe_rtt_interval: Duration::from_secs(60),
+        min_rtt_window: Duration::from_secs(60),
         ..Params::default()
     };
     let rate = Rate::mbit(50);
     let mut path = Path::new(
-        Bbr3::with(&Config::new(MSS), params),
+        Bbr3::with(&Config::new(MSS), params).expect("valid"),
         rate,
         RTT,
         (rate * RTT) * 4,
@@ -205,10 +205,17 @@ fn a9_down_ends_by_time() {
     );
 }
 
+/// A path that becomes longer does not show its lowest round trip again.
 #[test]
-fn a10_probe_rtt_comes_every_five_seconds_and_lasts_a_fifth_of_one() {
+fn a10_probe_rtt_comes_after_ten_seconds_and_lasts_a_fifth_of_one() {
     let mut path = path(20, 400);
-    path.reach("ProbeRTT");
+    path.reach("ProbeBW_CRUISE");
+    path.rtt += ms(5);
+    assert!(
+        path.run_until(ms(10_100), |path| path.state() == "ProbeRTT"),
+        "{}",
+        path.state()
+    );
     let first = path.now;
     assert_eq!(path.controller.model().cwnd_gain, Some(0.5));
     assert!(
@@ -222,21 +229,24 @@ fn a10_probe_rtt_comes_every_five_seconds_and_lasts_a_fifth_of_one() {
         lasted >= ms(200) && lasted <= ms(200) + RTT * 4,
         "{lasted:?}"
     );
+    let ended = path.now;
+    path.rtt += ms(5);
     path.reach("ProbeRTT");
-    let apart = path.now - first;
-    assert!(apart >= ms(5_000) && apart <= ms(5_500), "{apart:?}");
+    let apart = path.now - ended;
+    assert!(apart >= ms(10_000) && apart <= ms(10_100), "{apart:?}");
 }
 
 #[test]
 fn a11_probe_rtt_is_skipped_after_idling() {
     let mut path = path(50, 400);
     path.reach("ProbeBW_CRUISE");
-    path.pause(ms(6_000));
+    path.pause(ms(11_000));
     let skipped = !path.run_until(ms(1_000), |path| path.state() == "ProbeRTT");
     assert!(skipped && path.delivered > Bytes::ZERO);
+    path.rtt += ms(5);
     assert!(
-        path.run_until(ms(5_000), |path| path.state() == "ProbeRTT"),
-        "but five seconds later it comes"
+        path.run_until(ms(10_100), |path| path.state() == "ProbeRTT"),
+        "but ten seconds later it comes"
     );
 }
 
@@ -269,7 +279,7 @@ fn a13_cruising_keeps_the_path_busy_through_bunched_acknowledgments() {
         };
         let rate = Rate::mbit(50);
         let mut path = Path::new(
-            Bbr3::with(&Config::new(MSS), params),
+            Bbr3::with(&Config::new(MSS), params).expect("valid"),
             rate,
             RTT,
             (rate * RTT) * 4,
@@ -484,6 +494,8 @@ fn the_end_of_recovery_gives_the_window_back_and_no_earlier_acknowledgment_does(
 fn a20_probe_rtt_of_startup_returns_to_it() {
     let mut path = path(50, 400);
     path.app = Some(Rate::mbit(5));
+    path.run(ms(1_000));
+    path.rtt += ms(5);
     path.reach("ProbeRTT");
     assert!(!path.controller.full_bw_reached());
     path.reach("Startup");
@@ -495,12 +507,12 @@ fn a20_probe_rtt_of_startup_returns_to_it() {
 #[test]
 fn rounds_of_probe_rtt_are_no_plateau() {
     let params = Params {
-        probe_rtt_interval: RTT * 5,
+        probe_rtt_interval: Some(RTT * 5),
         ..Params::default()
     };
     let rate = Rate::mbit(300);
     let mut path = Path::new(
-        Bbr3::with(&Config::new(MSS), params),
+        Bbr3::with(&Config::new(MSS), params).expect("valid"),
         rate,
         RTT,
         (rate * RTT) * 4,
@@ -628,9 +640,79 @@ fn a_mark_in_startup_ends_it_and_elsewhere_lowers_the_short_term() {
 }
 
 #[test]
+fn values_under_which_it_cannot_work_are_rejected() {
+    let good = Params::default();
+    for (field, params) in [
+        (
+            "startup_pacing_gain",
+            Params {
+                startup_pacing_gain: 1.0,
+                ..good
+            },
+        ),
+        (
+            "up_pacing_gain",
+            Params {
+                up_pacing_gain: f64::NAN,
+                ..good
+            },
+        ),
+        (
+            "cwnd_gain",
+            Params {
+                cwnd_gain: 0.0,
+                ..good
+            },
+        ),
+        (
+            "full_bw_growth",
+            Params {
+                full_bw_growth: f64::INFINITY,
+                ..good
+            },
+        ),
+        (
+            "pacing_margin",
+            Params {
+                pacing_margin: 1.0,
+                ..good
+            },
+        ),
+        (
+            "loss_threshold",
+            Params {
+                loss_threshold: -0.1,
+                ..good
+            },
+        ),
+        ("beta", Params { beta: 1.1, ..good }),
+        (
+            "min_pipe_segments",
+            Params {
+                min_pipe_segments: 0,
+                ..good
+            },
+        ),
+        (
+            "max_bw_cycles",
+            Params {
+                max_bw_cycles: 0,
+                ..good
+            },
+        ),
+    ] {
+        let error = Bbr3::with(&Config::new(MSS), params).expect_err(field);
+        assert_eq!(error.field, field);
+    }
+    for params in [good, Params::linux_v3()] {
+        assert_eq!(params.check(), Ok(()));
+    }
+}
+
+#[test]
 fn the_linux_profile_works_too() {
     let rate = Rate::mbit(50);
-    let controller = Bbr3::with(&Config::new(MSS), Params::linux_v3());
+    let controller = Bbr3::with(&Config::new(MSS), Params::linux_v3()).expect("valid");
     let mut path = Path::new(controller, rate, RTT, rate * RTT);
     path.run(ms(2_000));
     let before = path.delivered;

@@ -75,7 +75,7 @@ impl Controller for Watched {
 }
 
 fn with(params: Params) -> Factory {
-    Factory::new(move |config| Box::new(Bbr3::with(config, params)))
+    Factory::new(move |config| Box::new(Bbr3::with(config, params).expect("valid")))
 }
 
 fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<AckSample> {
@@ -83,7 +83,7 @@ fn watch(params: Params, links: [LinkConfig; 2], bytes: u64) -> Vec<AckSample> {
     let seen = samples.clone();
     let build = move |config: &_| -> Box<dyn Controller> {
         Box::new(Watched {
-            bbr: Bbr3::with(config, params),
+            bbr: Bbr3::with(config, params).expect("valid"),
             samples: seen.clone(),
         })
     };
@@ -144,7 +144,7 @@ fn probe_rtt_comes_every_five_seconds_with_half_the_flight() {
     let [there, back] = path(10, ms(40));
     let probes = |interval| {
         let params = Params {
-            probe_rtt_interval: Duration::from_secs(interval),
+            probe_rtt_interval: Some(Duration::from_secs(interval)),
             ..Params::default()
         };
         let samples = watch(params, [there.clone(), back.clone()], 19 << 20);
