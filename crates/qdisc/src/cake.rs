@@ -25,6 +25,7 @@ mod tests;
 mod tin;
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
@@ -87,6 +88,8 @@ pub struct Cake<P> {
     autorate: Autorate,
     overlimits: u64,
     random: Random,
+    /// Time of the last call.
+    now: Instant,
 }
 
 /// A packet and its weight on the link.
@@ -150,6 +153,7 @@ impl<P> Cake<P> {
             overlimits: 0,
             random: Random::new(config.seed),
             filters: Filters::default(),
+            now: Instant::ZERO,
             config,
         };
         cake.configure(Instant::ZERO);
@@ -203,6 +207,25 @@ impl<P> Cake<P> {
         for (number, tin) in self.tins.iter_mut().enumerate() {
             tin.set_threshold(self.config.tins.threshold(number, part));
         }
+    }
+
+    /// Notes the time. If the clock stepped back, all that was to happen happens that much earlier.
+    /// DIVERGES: Linux's clock is monotonic; there the link would stay closed for the whole step.
+    #[inline]
+    fn advance_to(&mut self, now: Instant) {
+        if now < self.now {
+            self.step_back(self.now - now);
+        }
+        self.now = now;
+    }
+
+    #[cold]
+    fn step_back(&mut self, step: Duration) {
+        self.shaper.step_back(step);
+        self.autorate.step_back(step);
+        self.tins
+            .iter_mut()
+            .for_each(|tin| tin.clock.step_back(step));
     }
 
     /// The tin whose turn it is, if a packet may leave.
@@ -457,6 +480,7 @@ impl<P: Item> Cake<P> {
 
 impl<P: Item> Qdisc<P> for Cake<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.advance_to(now);
         let verdict = self.filters.classify(&mut packet, now);
         if verdict == Verdict::Drop {
             return drops.push(packet, DropReason::Filter);
@@ -491,6 +515,7 @@ impl<P: Item> Qdisc<P> for Cake<P> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.advance_to(now);
         let mut first = true;
         loop {
             let tin = self.turn(now)?;

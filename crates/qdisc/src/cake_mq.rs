@@ -108,6 +108,8 @@ pub struct CakeMq<P, F = ByFlow<P>> {
     shares: Vec<Share>,
     /// The next queue when the root is woken.
     turn: usize,
+    /// Time of the last departure or attempt.
+    now: Instant,
 }
 
 impl<P: Item> CakeMq<P> {
@@ -136,6 +138,7 @@ impl<P: Item, F: Fn(&P, usize) -> usize> CakeMq<P, F> {
             shares: vec![Share::ALONE; config.queues.into()],
             config,
             turn: 0,
+            now: Instant::ZERO,
         })
     }
 
@@ -189,6 +192,19 @@ impl<P: Item, F: Fn(&P, usize) -> usize> CakeMq<P, F> {
         }
         self.config = config;
         Ok(())
+    }
+
+    /// Notes the time. If the clock stepped back, what was noted is that much older: else no queue would
+    /// be counted again for the whole step. Each CAKE does the same for its shaper.
+    fn advance_to(&mut self, now: Instant) {
+        if now < self.now {
+            let step = self.now - now;
+            for share in &mut self.shares {
+                share.counted = share.counted - step;
+                share.sent = share.sent.map(|sent| sent - step);
+            }
+        }
+        self.now = now;
     }
 
     /// Counts the active queues for `queue`, if it is time to, and gives it its part of the rate.
@@ -256,6 +272,7 @@ impl<P: Item, F: Fn(&P, usize) -> usize> MultiQueue<P> for CakeMq<P, F> {
         if self.queues.backlog_of(queue).is_empty() {
             return None;
         }
+        self.advance_to(now);
         self.share(queue, now, drops);
         let packet = self.queues.dequeue_from(queue, now, drops)?;
         self.shares[queue].sent = Some(now);

@@ -45,6 +45,13 @@ impl Autorate {
         self.window += len;
     }
 
+    /// The clock stepped back by `step`: what was measured is that much older.
+    pub(super) fn step_back(&mut self, step: Duration) {
+        self.last_packet = self.last_packet - step;
+        self.window_begin = self.window_begin.map(|begin| begin - step);
+        self.last_change = self.last_change - step;
+    }
+
     /// Records the arrival of a packet without measuring: the rate is not used.
     pub(super) fn idle(&mut self, now: Instant) {
         self.window = Bytes::ZERO;

@@ -50,6 +50,12 @@ impl Shaper {
         }
     }
 
+    /// The clock stepped back by `step`: what was to leave leaves that much earlier.
+    pub(super) fn step_back(&mut self, step: Duration) {
+        self.next = self.next - step;
+        self.failsafe = self.failsafe - step;
+    }
+
     /// Charges a packet that weighs `len`.
     pub(super) fn advance(&mut self, len: u32, dropped: bool) {
         let Some(pace) = self.pace else { return };
@@ -72,6 +78,11 @@ impl Clock {
     /// The first packet after a time without any.
     pub(super) fn restart(&mut self, now: Instant) {
         self.next = self.next.max(now);
+    }
+
+    /// The clock stepped back by `step`.
+    pub(super) fn step_back(&mut self, step: Duration) {
+        self.next = self.next - step;
     }
 
     /// Charges a packet that weighs `len`. A tin that was served above its share owes no more than

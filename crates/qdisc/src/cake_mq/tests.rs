@@ -76,6 +76,26 @@ fn a_queue_alone_has_the_whole_rate() {
     assert_eq!(root.inner().active(2), Some(1));
 }
 
+/// After an hour's step back the shapers go on, and the queues still know each other.
+#[test]
+fn a_clock_that_steps_back_stops_nothing() {
+    let mut root = Ledger::new(shaped());
+    let (second, hour) = (Duration::from_secs(1), Instant::from_secs(3600));
+    served(&mut root, &[0, 1], hour, second);
+    let sent = served(&mut root, &[0, 1, 3], Instant::from_secs(1), second);
+    assert!(
+        (9_960..=10_060).contains(&sent.iter().sum::<u32>()),
+        "{sent:?}"
+    );
+    for queue in [0, 1, 3] {
+        assert_eq!(root.inner().active(queue), Some(3), "{sent:?}");
+    }
+    // Two of them end.
+    let sent = served(&mut root, &[3], Instant::from_secs(2), second);
+    assert!((9_900..=10_060).contains(&sent[3]), "{sent:?}");
+    assert_eq!(root.inner().active(3), Some(1));
+}
+
 #[test]
 fn busy_queues_share_the_rate() {
     let mut root = Ledger::new(shaped());

@@ -44,6 +44,41 @@ fn packets_leave_at_the_rate() {
     }
 }
 
+/// After a step back of an hour the link opens when the last packet before it would have let it.
+#[test]
+fn a_clock_that_steps_back_does_not_close_the_link() {
+    let (mut queue, mut drops) = (cake(shaped(100_000)), Drops::new());
+    let (hour, frame) = (ms(3_600_000), Duration::from_nanos(121_120));
+    for id in 0..4 {
+        queue.enqueue(Probe::new(id), hour, &mut drops);
+    }
+    assert!(queue.dequeue(hour, &mut drops).is_some());
+    assert!(queue.dequeue(hour, &mut drops).is_none());
+    assert!(queue.dequeue(ms(1000), &mut drops).is_none());
+    assert_eq!(queue.ready_at(), Some(ms(1000) + frame));
+    let left = departures(&mut queue, ms(1000), ms(1010), &mut drops);
+    let at: Vec<Duration> = left.iter().map(|(at, _)| *at - ms(1000)).collect();
+    assert_eq!(at, [frame, frame * 2, frame * 3]);
+}
+
+/// The bottleneck's rate is not measured over the time of a step back, which would be endless.
+#[test]
+fn a_clock_that_steps_back_is_no_fast_bottleneck() {
+    let (mut queue, mut drops) = (cake(autorate(Rate::ZERO)), Drops::new());
+    let mut arrive = |from: Instant, packets: u32| {
+        let mut now = from;
+        for id in 0..packets {
+            now += Duration::from_nanos(if id % 2 == 0 { 505_600 } else { 705_600 });
+            queue.enqueue(Probe::new(id), now, &mut drops);
+            departures(&mut queue, now, now, &mut drops);
+        }
+        queue.inner().stats().capacity_estimate.as_bits_per_sec()
+    };
+    let before = arrive(ms(3_600_000), 10_000);
+    let after = arrive(ms(1000), 1000);
+    assert!(after < before * 11 / 10, "{before}, then {after}");
+}
+
 /// Effect: without the shaper everything leaves at once.
 #[test]
 fn without_a_rate_nothing_waits() {
