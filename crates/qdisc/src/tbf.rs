@@ -8,6 +8,7 @@ mod params;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -87,6 +88,10 @@ pub struct Tbf<P, Q> {
     /// When the buckets were last filled.
     filled: Instant,
     child: Parked<P, Q>,
+    /// The rest of a packet that was cut after it had been queued; it leaves before the next.
+    pieces: VecDeque<P>,
+    /// Backlog of `pieces`.
+    cut: Backlog,
     /// When the buckets hold enough for the packet peeked last; until something comes or leaves,
     /// that is the next.
     opens: Option<Instant>,
@@ -122,6 +127,8 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
             peak,
             filled,
             child,
+            pieces: VecDeque::new(),
+            cut: Backlog::default(),
             opens: None,
             stats: Stats::default(),
         })
@@ -157,8 +164,8 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     }
 
     /// Replaces the parameters. The buckets keep what they hold, as far as it fits. What waits
-    /// stays, but for packets that no longer fit the bucket: they are dropped when their turn
-    /// comes.
+    /// stays. A packet that no longer fits the bucket is split when its turn comes, or dropped if a
+    /// segment does not fit either. DIVERGES: in Linux it blocks the queue.
     ///
     /// # Errors
     /// As [`new`](Self::new). Then nothing changes.
@@ -190,6 +197,10 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
             class,
             "the one class of tbf, handle:1",
         )?;
+        for piece in self.pieces.drain(..) {
+            drops.push(piece, DropReason::Reset);
+        }
+        self.cut = Backlog::default();
         flush(&mut self.child, drops);
         self.child = Parked::new(child);
         self.opens = None;
@@ -219,30 +230,76 @@ fn buckets(config: &Config) -> (Bucket, Option<Bucket>) {
 }
 
 impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
+    /// Length of the next packet.
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        match self.pieces.front() {
+            Some(piece) => Some(piece.len()),
+            None => self.child.peek_len(now, drops),
+        }
+    }
+
+    /// Takes the next packet.
+    fn take(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let Some(piece) = self.pieces.pop_front() else {
+            return self.child.dequeue(now, drops);
+        };
+        self.cut.remove(piece.len());
+        Some(piece)
+    }
+
+    /// Cuts a packet that was queued before a change made the bucket smaller. A piece is a single
+    /// segment and cannot be cut again, so `pieces` is empty if this adds to it.
+    #[cold]
+    fn cut_queued(&mut self, packet: P, drops: &mut Drops<P>) {
+        let most = self.config.max_size();
+        let Self {
+            pieces, cut, stats, ..
+        } = self;
+        split(packet, most, stats, drops, |piece, _| {
+            cut.add(piece.len());
+            pieces.push_back(piece);
+        });
+    }
+
     /// Splits a packet longer than a bucket, or drops it.
     #[cold]
     fn enqueue_pieces(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        let (len, most) = (packet.len(), self.config.max_size());
-        let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
+        let most = self.config.max_size();
         let Self { child, stats, .. } = self;
-        let whole = packet.split(&mut |piece| {
-            pieces += 1;
-            bytes += piece.len();
-            if piece.len() <= most {
-                return child.enqueue(piece, now, drops);
-            }
-            stats.too_long += 1;
-            drops.push(piece, DropReason::TooLong);
+        split(packet, most, stats, drops, |piece, drops| {
+            child.enqueue(piece, now, drops);
         });
-        match whole {
-            Ok(()) => {
-                stats.split += 1;
-                drops.note_births(pieces.saturating_sub(1), bytes.saturating_sub(len));
-            }
-            Err(packet) => {
-                stats.too_long += 1;
-                drops.push(packet, DropReason::TooLong);
-            }
+    }
+}
+
+/// Hands the segments of `packet` that are no longer than `most` to `keep` and drops the others; a
+/// packet that cannot be split is dropped.
+fn split<P: Item>(
+    packet: P,
+    most: Bytes,
+    stats: &mut Stats,
+    drops: &mut Drops<P>,
+    mut keep: impl FnMut(P, &mut Drops<P>),
+) {
+    let len = packet.len();
+    let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
+    let whole = packet.split(&mut |piece| {
+        pieces += 1;
+        bytes += piece.len();
+        if piece.len() <= most {
+            return keep(piece, drops);
+        }
+        stats.too_long += 1;
+        drops.push(piece, DropReason::TooLong);
+    });
+    match whole {
+        Ok(()) => {
+            stats.split += 1;
+            drops.note_births(pieces.saturating_sub(1), bytes.saturating_sub(len));
+        }
+        Err(packet) => {
+            stats.too_long += 1;
+            drops.push(packet, DropReason::TooLong);
         }
     }
 }
@@ -261,11 +318,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
         self.filled = self.filled.min(now);
         self.opens = None;
         loop {
-            let len = self.child.peek_len(now, drops)?;
+            let len = self.peek(now, drops)?;
             if len > self.config.max_size() {
-                self.stats.too_long += 1;
-                let packet = self.child.dequeue(now, drops)?;
-                drops.push(packet, DropReason::TooLong);
+                let packet = self.take(now, drops)?;
+                self.cut_queued(packet, drops);
                 continue;
             }
             let opens = self.opens(len);
@@ -282,16 +338,21 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
                 peak.pay(len, elapsed);
             }
             self.filled = now;
-            return self.child.dequeue(now, drops);
+            return self.take(now, drops);
         }
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        self.opens.or_else(|| self.child.ready_at())
+        let piece = self.pieces.front().map(|_| Instant::ZERO);
+        self.opens.or(piece).or_else(|| self.child.ready_at())
     }
 
     fn backlog(&self) -> Backlog {
-        self.child.backlog()
+        let Backlog { packets, bytes } = self.child.backlog();
+        Backlog {
+            packets: self.cut.packets + packets,
+            bytes: self.cut.bytes + bytes,
+        }
     }
 }
 

@@ -221,6 +221,77 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     assert_eq!(queue.inner().tokens(), (Bytes::ZERO, None));
 }
 
+/// A large packet that was queued before the bucket became smaller leaves as segments, in its place;
+/// segments that a second change makes too long are dropped.
+#[test]
+fn a_smaller_bucket_cuts_what_can_be_cut() {
+    let (mut queue, mut drops) = (tbf(config(1, 9000)), Drops::new());
+    let now = Instant::from_secs(1);
+    queue.enqueue(
+        Probe::new(0).sized(4 * 1500).of_segments(4),
+        now,
+        &mut drops,
+    );
+    for id in 1..3 {
+        queue.enqueue(Probe::new(id).sized(700), now, &mut drops);
+    }
+    let burst = |queue: &mut Ledger<Queue>, drops: &mut Drops<Probe>, bytes| {
+        queue
+            .edit(now, drops, |config| config.burst = Bytes::new(bytes))
+            .expect("valid");
+    };
+    burst(&mut queue, &mut drops, 2000);
+    let later = |millis| now + Duration::from_millis(millis);
+    let first = queue.dequeue(now, &mut drops).expect("a full bucket");
+    assert_eq!((first.id, first.len()), (0, Bytes::new(1500)));
+    assert!(drops.is_empty());
+    assert_eq!(drops.births().packets, 3);
+    assert_eq!(queue.backlog().packets, 3 + 2);
+    // The bucket has 500 of the next 1500 bytes, and a byte takes 8 µs.
+    assert!(queue.dequeue(now, &mut drops).is_none());
+    assert_eq!(queue.ready_at(), Some(later(8)));
+    let second = queue.dequeue(later(8), &mut drops).map(|packet| packet.id);
+    assert_eq!(second, Some(0));
+    queue
+        .edit(now, &mut drops, |config| {
+            config.frame = Bytes::new(1000);
+            config.burst = Bytes::new(1000);
+        })
+        .expect("valid");
+    let left = departures(&mut queue, &mut drops, later(1000));
+    assert_eq!(left.iter().map(|left| left.1).collect::<Vec<_>>(), [1, 2]);
+    let dropped: Vec<(u32, DropReason)> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
+    assert_eq!(dropped, [(0, DropReason::TooLong); 2]);
+    let Stats {
+        too_long, split, ..
+    } = *queue.inner().stats();
+    assert_eq!((too_long, split), (2, 1));
+}
+
+/// The segments of a packet that was cut are packets of the qdisc below, and end with it.
+#[test]
+fn a_replaced_child_takes_the_segments_along() {
+    let mut queue = Tbf::new(config(1, 9000), Bfifo::new(bfifo::Config::default())).expect("valid");
+    let mut drops = Drops::new();
+    queue.enqueue(
+        Probe::new(0).sized(2 * 1500).of_segments(2),
+        Instant::ZERO,
+        &mut drops,
+    );
+    queue.reconfigure(config(1, 2000)).expect("valid");
+    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some());
+    assert_eq!(queue.backlog().packets, 1);
+    let child = Bfifo::new(bfifo::Config::default());
+    queue
+        .graft(ClassId::new(0, 1), child, &mut drops)
+        .expect("its class");
+    assert_eq!((drops.len(), queue.backlog()), (1, Backlog::default()));
+    assert_eq!(queue.ready_at(), None);
+}
+
 #[test]
 fn the_discipline_below_can_be_replaced_and_changed() {
     let config = Config {
