@@ -6,6 +6,10 @@
 //! leaves. Packets leave in order of these times, so jitter reorders them. When a packet is due it
 //! moves to the inner qdisc, if there is one, which decides what leaves.
 //!
+//! A packet carries one time of entry, and the inner qdisc stamps it again: sojourn times of the
+//! whole, as [`Stats`](crate::Stats) measures them, are then those in the inner qdisc, without the
+//! time on the path. Its AQM needs that time; the path's is what the parameters say.
+//!
 //! Everything random follows from the seed.
 
 mod delay;

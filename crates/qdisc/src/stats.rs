@@ -56,7 +56,8 @@ pub struct QueueStats {
     pub dequeued: Passed,
     /// Packets dropped, by [`DropReason::index`].
     pub dropped: [Passed; DropReason::ALL.len()],
-    /// Sojourn times of the packets dequeued.
+    /// Sojourn times of the packets dequeued. Of a [`Netem`](crate::Netem) with a qdisc at its end,
+    /// the times in that qdisc.
     pub sojourn: Sojourn,
 }
 
