@@ -10,8 +10,9 @@ use crate::dql::Snapshot;
 ///
 /// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was
 /// true. The answer does not depend on the size to come, so one object may overshoot the limit; a
-/// limit of zero still lets one through.
-pub trait Limit {
+/// limit of zero still lets one through. It is [`Send`], so that a port can be built in one thread and
+/// run in another.
+pub trait Limit: Send {
     /// The time from which an object may be queued: [`Instant::ZERO`] if one may now, `None` if
     /// only a completion can change that. Limits on amounts never return a later time; those on
     /// rates do.

@@ -183,6 +183,13 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_moves_into_a_thread() {
+        let limit = LimitKind::default().build().expect("the default");
+        let moved = std::thread::spawn(move || limit.in_flight());
+        assert_eq!(moved.join().expect("no panic"), Bytes::ZERO);
+    }
+
+    #[test]
     fn only_a_dynamic_limit_shows_what_sysfs_would() {
         let shown = |text: &str| {
             let limit = text.parse::<LimitKind>().expect(text).build().expect(text);
