@@ -1,4 +1,5 @@
-//! `netem`: options with several values, some of which may be left out.
+//! `netem`: options with several values, some of which may be left out. A time without a unit counts
+//! nanoseconds, as iproute2 has read those of `netem` since 2024.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -47,8 +48,8 @@ impl Parameters for Config {
             "delay" | "latency",
             ["TIME [JITTER [CORRELATION]]"],
             |config, option, words| {
-                config.delay = words.read(option, &TIME)?;
-                if let Some(jitter) = words.optional(units::parse_time) {
+                config.delay = words.read(option, &TIME64)?;
+                if let Some(jitter) = words.optional(TIME64.parse) {
                     config.jitter = jitter;
                     config.delay_correlation = words.optional(parse_percent).unwrap_or_default();
                 }

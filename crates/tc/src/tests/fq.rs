@@ -44,7 +44,8 @@ fn words_set_every_parameter_and_come_back() {
     }
 }
 
-/// Times of 64 bits: iproute2 6.1 reads these with `get_time64`, `horizon` and `delay` with `get_time`.
+/// iproute2 reads these with `get_time64`, the others of `fq` with `get_time`. `delay` and jitter of
+/// netem are such times since `TCA_NETEM_LATENCY64` is set (March 2024).
 #[test]
 fn a_bare_number_counts_nanoseconds_where_tc_says_so() {
     for (words, shown) in [
@@ -52,7 +53,9 @@ fn a_bare_number_counts_nanoseconds_where_tc_says_so() {
         ("fq timer_slack 10us", "timer_slack 10us"),
         ("fq horizon 100", "horizon 100us"),
         ("netem slot 100 200", "slot 100ns 200ns"),
-        ("netem delay 100", "delay 100us"),
+        ("fq offload_horizon 100", "offload_horizon 100us"),
+        ("netem delay 100", "delay 100ns"),
+        ("netem delay 100us 20 5%", "delay 100us 20ns 5%"),
     ] {
         let tree: Tree = words.parse().expect(words);
         let text = std::format!("{tree}");

@@ -160,7 +160,8 @@ pub(crate) const TIME: Syntax<Duration> = Syntax {
 };
 
 /// A time of 64 bits: a number without a unit counts nanoseconds (`get_time64` in iproute2), not
-/// microseconds.
+/// microseconds (`get_time`). `tc` reads `timer_slack` of `fq` and the `slot` of `netem` so, and
+/// since 2024 the `delay` of `netem` and its jitter, which counted microseconds before.
 pub(crate) const TIME64: Syntax<Duration> = Syntax {
     name: "TIME",
     expected: Expected::Text("a time, e.g. 10us; without a unit in ns"),
