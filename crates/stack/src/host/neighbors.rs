@@ -47,7 +47,7 @@ where
             Claim::Reply
         };
         self.learn(sender, sender_mac, claim, now);
-        if is_request && sender_mac.is_unicast() {
+        if is_request && sender_mac.is_unicast() && self.interface.has_frames_to_spare() {
             let addresses = self.interface.addresses_to(target, sender, sender_mac);
             self.interface
                 .send_control(now, |frame| wire::write_arp(frame, &addresses, false));
