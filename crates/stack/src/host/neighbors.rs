@@ -96,6 +96,7 @@ where
                 mac: Some(mac),
                 solicited,
                 replace,
+                is_router,
             } if (addressing.is_listed(ends.destination) || ends.destination == ALL_NODES)
                 && is_to(ALL_NODES) =>
             {
@@ -105,6 +106,10 @@ where
                     (false, _) => Claim::Unsolicited,
                 };
                 self.learn(target.into(), mac, claim, now);
+                // RFC 4861 §7.2.5, if it is the trusted neighbor that says so.
+                if !is_router && self.interface.neighbors.trusts(target.into(), mac) {
+                    self.interface.on_not_a_router(target, now);
+                }
             }
             _ => self.interface.stats.not_for_us += 1,
         }
