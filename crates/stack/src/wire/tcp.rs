@@ -147,8 +147,14 @@ pub(super) fn parse_any<'a>(
         kept: None,
         size: size_in(offload, payload),
     };
-    // One of a length that its kind does not have is skipped, and nothing is read behind one that is
-    // not whole; the segment counts all the same (RFC 9293 §3.2; Linux `tcp_parse_options`).
+    read_options(header, &mut segment);
+    Ok(segment)
+}
+
+/// Reads the options of a `header` that are fields of `segment`. One of a length that its kind does not
+/// have is skipped, and nothing is read behind one that is not whole; the segment counts all the same
+/// (RFC 9293 §3.2; Linux `tcp_parse_options`).
+fn read_options(header: &[u8], segment: &mut Segment<'_>) {
     for (kind, value) in options(header) {
         match (kind, value) {
             (MAX_SEGMENT_SIZE, &[high, low]) => {
@@ -163,7 +169,6 @@ pub(super) fn parse_any<'a>(
             _ => {}
         }
     }
-    Ok(segment)
 }
 
 /// Kind and value of each option of a header, up to one that is not whole.
