@@ -168,7 +168,7 @@ impl Client {
 
     /// The same client, which asks the link so often, before it uses the address of a new lease, whether
     /// another host has it (RFC 2131 §4.4.1). Each of these `probes` takes a second; RFC 5227 §1.1 has
-    /// three. By default there are none, as in most clients: the server is believed. Its caller sends what
+    /// three. The default is 0, as in most clients: the server is believed. The caller sends what
     /// [`probe`](Self::probe) returns and passes on what it [hears](Self::hear).
     #[must_use]
     pub fn probing(self, probes: u8) -> Self {

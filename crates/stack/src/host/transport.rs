@@ -284,8 +284,8 @@ impl Transport {
         Ok(id)
     }
 
-    /// A free port, at random: whoever has seen those of other sockets must not know where this one
-    /// expects answers (RFC 6056 §3.3.1, RFC 5452 §4.5).
+    /// A free port, at random: an attacker that has seen those of other sockets must not know where
+    /// this one expects answers (RFC 6056 §3.3.1, RFC 5452 §4.5).
     fn free_udp_port(&mut self, local: SocketAddr, addressing: &Addressing) -> Option<u16> {
         let count = EPHEMERAL.end - EPHEMERAL.start;
         self.next_port = self.next_port.wrapping_add(1);

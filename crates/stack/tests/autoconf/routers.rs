@@ -278,8 +278,8 @@ fn a_router_that_answers_no_more_is_replaced() {
     assert_eq!(ways, [ROUTER_MAC, other_mac]);
 }
 
-/// RFC 4861 §7.2.5: a router that says it is none is used no more; one that says so from another
-/// hardware address than the router's is not believed.
+/// RFC 4861 §7.2.5: a router that advertises itself as a host is used no more. An advertisement from
+/// another hardware address than the router's is not believed.
 #[test]
 fn a_router_that_becomes_a_host_is_replaced() {
     const ROUTER_FLAG: u8 = 0x80;

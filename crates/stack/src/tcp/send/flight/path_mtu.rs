@@ -31,8 +31,8 @@ const LEAST_WINDOW: u64 = 11;
 const FOLLOWERS: u64 = 3;
 /// Least MTU of an IPv4 link (RFC 791; RFC 1191 §3): what claims less is no report.
 const IPV4_LEAST: u32 = 68;
-/// IPv4 reports of less count as this, the MTU of the slowest links (RFC 1191 §7.1): whoever forges
-/// one makes packets no shorter. DIVERGES: Linux's floor is 552 (`min_pmtu`), and what does not fit
+/// IPv4 reports of less count as this, the MTU of the slowest links (RFC 1191 §7.1): a forged one
+/// makes packets no shorter. DIVERGES: Linux's floor is 552 (`min_pmtu`), and what does not fit
 /// then leaves without DF, for routers to cut. Here every packet has DF, so the floor is lower.
 const IPV4_FLOOR: u32 = 296;
 /// MTUs of links (RFC 1191 §7.1): a report that names none means the next one below the packet's

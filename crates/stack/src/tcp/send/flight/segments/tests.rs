@@ -192,8 +192,8 @@ fn partial_coverage_by_sack_delivers_only_whole_segments() {
     assert_eq!(sacked_count(segments.holes.as_deref()), 1);
 }
 
-/// Whatever parts a segment is acknowledged in, and whether or not it was reported before, each of its
-/// bytes is delivered once, to recovery and to the delivery rate alike.
+/// Each byte of a segment is delivered once, to recovery and to the delivery rate alike, in whatever
+/// parts the segment is acknowledged, and whether or not it was reported before.
 #[test]
 fn a_byte_is_delivered_once() {
     for is_reported in [false, true] {
