@@ -253,6 +253,22 @@ impl Autoconf {
         }
     }
 
+    /// The neighbor `address` says that it is no router: if it was one of the default routers, it is
+    /// not any more (RFC 4861 §7.2.5).
+    pub(crate) fn on_not_a_router(
+        &mut self,
+        address: Ipv6Addr,
+        addressing: &mut Addressing,
+        now: Instant,
+    ) {
+        let routers = self.routers.as_mut();
+        let ended = routers.map(|routers| routers.hear(address, 0, addressing, now));
+        if ended == Some(Ok(true)) {
+            self.changes.any = true;
+            self.next = Some(now);
+        }
+    }
+
     fn forget_routers(&mut self, addressing: &mut Addressing) {
         if let Some(mut routers) = self.routers.take() {
             routers.clear(addressing);

@@ -288,7 +288,8 @@ pub struct TcpConfig {
     pub ecn: EcnMode,
     /// Whether to probe for the path MTU where routers do not report it. Default
     /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). ICMP "too big" messages are honored in
-    /// any case, each for ten minutes (RFC 1191, RFC 8201; Linux `mtu_expires`).
+    /// any case, each for ten minutes (RFC 1191, RFC 8201; Linux `mtu_expires`): over IPv4 down to
+    /// 296 bytes, over IPv6 down to 1280. Only probes find a path that carries less.
     pub mtu_probing: MtuProbing,
     /// Drops inside this host that the connection is notified of. Default: Linux's.
     pub local_drop_reporting: LocalDropReporting,

@@ -5,6 +5,9 @@
 //! Selecting ──offer──▶ Requesting ──ack──▶ Bound ──T1──▶ renewing ──T2──▶ rebinding ──expiry──▶ Selecting
 //! ```
 //!
+//! A client that [probes](Client::probing) asks the link, before a lease is bound, whether another host
+//! has its address; if so, it declines the lease and begins again ten seconds later.
+//!
 //! [`poll`](Client::poll) says what to do: send a [`Message`] from port 68 to port 67, or take note
 //! that a lease began or ended. Before the first lease the host has no address, so messages travel
 //! in [frames of their own](Message::to_frame); later they are datagrams of a socket.
@@ -15,18 +18,21 @@
 //! §7 says.
 
 mod lease;
+mod message;
+mod probing;
 #[cfg(test)]
 mod tests;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use smoltcp::wire::{DhcpMessageType, DhcpOption, DhcpPacket, DhcpRepr, EthernetAddress};
-use tautline_base::{Instant, Medium, Offload, SplitMix64};
+use smoltcp::wire::{DhcpMessageType, DhcpPacket, DhcpRepr, EthernetAddress};
+use tautline_base::{Instant, SplitMix64};
 
 pub use self::lease::Lease;
 use self::lease::Timers;
-use crate::wire::{self, Addresses, Mac, Parsed, udp};
+pub use self::message::{Message, message_in};
+use self::probing::{PAUSE, Probing};
 
 /// Port of servers (RFC 2131 §4.1).
 pub const SERVER_PORT: u16 = 67;
@@ -40,63 +46,11 @@ const MOST_DELAY: Duration = Duration::from_secs(64);
 const MOST_REQUESTS: u32 = 4;
 /// Shortest time between two requests to renew (RFC 2131 §4.4.5).
 const LEAST_BETWEEN_RENEWALS: Duration = Duration::from_secs(60);
-/// Least length of a message that every BOOTP server and relay takes (RFC 951 §3).
-const LEAST_LEN: usize = 300;
 /// Longest message that the client reads.
 pub const MOST_LEN: usize = 1500;
 
-/// Option codes: client identifier, parameter request list's entries.
-const CLIENT_IDENTIFIER: u8 = 61;
+/// Option code of routers.
 const ROUTER: u8 = 3;
-/// Subnet mask, router, DNS servers, lease time, T1, T2.
-const WANTED: [u8; 6] = [1, ROUTER, 6, 51, 58, 59];
-/// Hop limit of a message: servers are on the link, or behind a relay that is.
-const HOP_LIMIT: u8 = 64;
-
-/// A message for servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The datagram's payload.
-    pub payload: Vec<u8>,
-    /// Source; unspecified while there is no lease.
-    pub from: Ipv4Addr,
-    /// Destination: a server, or every host of the link.
-    pub to: Ipv4Addr,
-}
-
-impl Message {
-    /// The Ethernet frame that carries the message to every host of the link.
-    pub fn to_frame(&self, mac: [u8; 6]) -> Vec<u8> {
-        let addresses = Addresses {
-            medium: Medium::Ethernet,
-            source_mac: EthernetAddress(mac),
-            destination_mac: Mac::BROADCAST,
-            source: self.from.into(),
-            destination: self.to.into(),
-            hop_limit: HOP_LIMIT,
-            flow_label: 0,
-            tos: 0,
-            vlan: None,
-        };
-        let len = addresses.headers_len() + udp::UDP_HEADER + self.payload.len();
-        let mut frame = vec![0; len];
-        let ports = (CLIENT_PORT, SERVER_PORT);
-        udp::write_udp(&mut frame, &addresses, ports, (&self.payload, &[]));
-        frame
-    }
-}
-
-/// The message for clients in an Ethernet frame, if it carries one.
-pub fn message_in(frame: &[u8], offload: Offload) -> Option<&[u8]> {
-    match wire::parse_over(Medium::Ethernet, frame, None, offload) {
-        Ok(Parsed::Udp { datagram, .. })
-            if (datagram.source_port, datagram.destination_port) == (SERVER_PORT, CLIENT_PORT) =>
-        {
-            Some(datagram.payload)
-        }
-        _ => None,
-    }
-}
 
 /// An action that [`Client::poll`] asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +81,8 @@ pub struct Client {
     /// Tells this host apart from the kernel's, which has the same hardware address.
     identifier: Vec<u8>,
     rng: SplitMix64,
+    /// Probes for another host with the address of a new lease.
+    probes: u8,
     state: State,
     /// A change that the caller has not been told yet.
     change: Option<Action>,
@@ -136,6 +92,9 @@ pub struct Client {
 enum State {
     Selecting(Attempt),
     Requesting(Lease, Attempt),
+    Probing(Probing),
+    /// Another host has the address.
+    Declining(Lease, Attempt),
     Bound(LeaseInUse),
 }
 
@@ -201,9 +160,19 @@ impl Client {
             mac,
             identifier,
             rng,
+            probes: 0,
             state,
             change: None,
         }
+    }
+
+    /// The same client, which asks the link so often, before it uses the address of a new lease, whether
+    /// another host has it (RFC 2131 §4.4.1). Each of these `probes` takes a second; RFC 5227 §1.1 has
+    /// three. The default is 0, as in most clients: the server is believed. The caller sends what
+    /// [`probe`](Self::probe) returns and passes on what it [hears](Self::hear).
+    #[must_use]
+    pub fn probing(self, probes: u8) -> Self {
+        Self { probes, ..self }
     }
 
     /// A client that goes on with a lease that began at `since`, in another program perhaps.
@@ -218,7 +187,7 @@ impl Client {
     pub fn lease(&self) -> Option<&Lease> {
         match &self.state {
             State::Bound(held) => Some(&held.lease),
-            State::Selecting(_) | State::Requesting(..) => None,
+            _ => None,
         }
     }
 
@@ -226,14 +195,17 @@ impl Client {
     pub fn since(&self) -> Option<Instant> {
         match &self.state {
             State::Bound(held) => Some(held.since),
-            State::Selecting(_) | State::Requesting(..) => None,
+            _ => None,
         }
     }
 
     /// When [`poll`](Self::poll) must be called at the latest; `None`: not before the next message.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.state {
-            State::Selecting(attempt) | State::Requesting(_, attempt) => Some(attempt.next),
+            State::Selecting(attempt)
+            | State::Requesting(_, attempt)
+            | State::Declining(_, attempt) => Some(attempt.next),
+            State::Probing(probing) => Some(probing.deadline()),
             State::Bound(held) => {
                 let expiry = held.timers.map(|timers| timers.expiry);
                 held.next.into_iter().chain(expiry).min()
@@ -262,6 +234,20 @@ impl Client {
                 attempt.next = now + delay_after(attempt.sent, &mut self.rng);
                 Some(Action::Send(self.message(now)))
             }
+            State::Probing(probing) => {
+                if !probing.advance(now) {
+                    return None;
+                }
+                let held = LeaseInUse::new(probing.lease.clone(), probing.asked);
+                let bound = Action::Bound(held.lease.clone());
+                self.state = State::Bound(held);
+                Some(bound)
+            }
+            State::Declining(..) => {
+                let declined = self.message(now);
+                self.start_again(now + PAUSE, now);
+                Some(Action::Send(declined))
+            }
             State::Bound(held) => {
                 let timers = held.timers?;
                 if timers.expiry <= now {
@@ -284,6 +270,42 @@ impl Client {
                 Some(Action::Send(self.message(now)))
             }
         }
+    }
+
+    /// The Ethernet frame of the probe that is due after a [`poll`](Self::poll), if the client
+    /// [probes](Self::probing).
+    pub fn probe(&mut self) -> Option<Vec<u8>> {
+        match &mut self.state {
+            State::Probing(probing) => probing.take(self.mac),
+            _ => None,
+        }
+    }
+
+    /// Takes an Ethernet frame from the link: if it shows that another host has the address that the
+    /// client probes for, the lease is declined.
+    pub fn hear(&mut self, frame: &[u8], now: Instant) {
+        if let State::Probing(probing) = &self.state
+            && probing.is_contradicted(frame, self.mac)
+        {
+            let attempt = Attempt::new(&mut self.rng, now);
+            self.state = State::Declining(probing.lease.clone(), attempt);
+        }
+    }
+
+    /// The server grants what was requested at `asked`.
+    fn on_granted(&mut self, lease: Lease, asked: Instant, now: Instant) {
+        self.state = if self.probes > 0 {
+            State::Probing(Probing::new(lease, asked, self.probes, now))
+        } else {
+            self.change = Some(Action::Bound(lease.clone()));
+            State::Bound(LeaseInUse::new(lease, asked))
+        };
+    }
+
+    /// Looks for a server again, at `next`.
+    fn start_again(&mut self, next: Instant, now: Instant) {
+        let attempt = Attempt::new(&mut self.rng, now);
+        self.state = State::Selecting(Attempt { next, ..attempt });
     }
 
     /// Takes the payload of a datagram from port 67 to port 68. Only an answer to this client's latest
@@ -320,17 +342,16 @@ impl Client {
                 let is_same =
                     |lease: &Lease| (lease.address, lease.server) == (offer.address, offer.server);
                 if let Some(lease) = lease.filter(is_same) {
-                    self.change = Some(Action::Bound(lease.clone()));
-                    self.state = State::Bound(LeaseInUse::new(lease, attempt.asked));
+                    let asked = attempt.asked;
+                    self.on_granted(lease, asked, now);
                 }
             }
             (State::Requesting(offer, attempt), DhcpMessageType::Nak)
                 if is_of(attempt) && reply.server_identifier == Some(offer.server) =>
             {
                 // Not at once: a server that refuses what it offers would be asked for ever.
-                let mut attempt = Attempt::new(&mut self.rng, now);
-                attempt.next = now + delay_after(1, &mut self.rng);
-                self.state = State::Selecting(attempt);
+                let next = now + delay_after(1, &mut self.rng);
+                self.start_again(next, now);
             }
             (State::Bound(held), kind) if held.is_answer(&reply, now) => match kind {
                 DhcpMessageType::Ack => {
@@ -347,66 +368,6 @@ impl Client {
             },
             _ => {}
         }
-    }
-
-    /// The message of the present state.
-    fn message(&self, now: Instant) -> Message {
-        let (none, all) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST);
-        let (offer, from, to) = match &self.state {
-            State::Selecting(_) => (None, none, all),
-            State::Requesting(offer, _) => (Some(offer), none, all),
-            State::Bound(held) if held.is_rebinding(now) => (None, held.lease.address, all),
-            State::Bound(held) => (None, held.lease.address, held.lease.server),
-        };
-        let (elapsed, transaction) = match &self.state {
-            State::Selecting(attempt) => (now - attempt.since, attempt.transaction),
-            // Relays forward the request to the server of the offer if the field stays the same (RFC
-            // 2131 §3.1 step 3).
-            State::Requesting(_, attempt) => {
-                (attempt.discovered - attempt.since, attempt.transaction)
-            }
-            State::Bound(held) => {
-                let (since, transaction) = held.renewal.unwrap_or((now, 0));
-                (now - since, transaction)
-            }
-        };
-        let kind = match &self.state {
-            State::Selecting(_) => DhcpMessageType::Discover,
-            State::Requesting(..) | State::Bound(_) => DhcpMessageType::Request,
-        };
-        let identifier = [DhcpOption {
-            kind: CLIENT_IDENTIFIER,
-            data: &self.identifier,
-        }];
-        let message = DhcpRepr {
-            message_type: kind,
-            transaction_id: transaction,
-            secs: u16::try_from(elapsed.as_secs()).unwrap_or(u16::MAX),
-            client_hardware_address: EthernetAddress(self.mac),
-            client_ip: from,
-            your_ip: none,
-            server_ip: none,
-            router: None,
-            subnet_mask: None,
-            relay_agent_ip: none,
-            // An address that is not configured yet receives no unicast.
-            broadcast: from.is_unspecified(),
-            requested_ip: offer.map(|offer| offer.address),
-            client_identifier: None,
-            server_identifier: offer.map(|offer| offer.server),
-            parameter_request_list: Some(&WANTED),
-            dns_servers: None,
-            max_size: None,
-            lease_duration: None,
-            renew_duration: None,
-            rebind_duration: None,
-            additional_options: &identifier,
-        };
-        let mut payload = vec![0; message.buffer_len().max(LEAST_LEN)];
-        message
-            .emit(&mut DhcpPacket::new_unchecked(&mut payload[..]))
-            .expect("the buffer has the length that the message wants");
-        Message { payload, from, to }
     }
 }
 

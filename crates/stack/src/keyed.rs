@@ -33,6 +33,7 @@ enum Use {
     StableInterface,
     Autoconf,
     Peer,
+    DatagramPort,
 }
 
 impl Key {
@@ -121,6 +122,11 @@ impl Key {
     /// Place of a peer among those that are proven.
     pub(crate) fn peer(&self, peer: IpAddr) -> u64 {
         self.hash(Use::Peer, peer)
+    }
+
+    /// Start of the search for the port of datagram socket number `count` (RFC 6056 §3.3.1).
+    pub(crate) fn datagram_port(&self, count: u32) -> u32 {
+        self.hash(Use::DatagramPort, count) as u32
     }
 
     /// Start of the search for a local port toward a peer (RFC 6056 §3.3.3).

@@ -22,6 +22,11 @@ pub struct Limits {
     /// buffer, and data from the network is dropped unless its connection holds next to nothing.
     /// Beyond five quarters of it those are reset, too, whose application has read nothing of what
     /// has arrived for 100 ms. Default 1 GiB (Linux `tcp_mem` scales with memory).
+    ///
+    /// Not counted: buffers of [`send_owned`](crate::TcpSocket::send_owned) that are acknowledged, or
+    /// whose connection has ended, while a packet in qdisc or ring holds them. A packet holds
+    /// [`MAX_FRAGMENTS`](tautline_base::MAX_FRAGMENTS) at most, and the pool of large frames bounds the
+    /// packets.
     pub memory: Bytes,
     /// SYNs of [deferred](crate::TcpConfig::deferred_accept) listeners that wait for their application's
     /// answer; further ones are dropped. Default 4096. One takes about 300 bytes. Those with data take

@@ -206,6 +206,12 @@ impl NeighborCache {
         matches!(self.entries.get(&address), Some(Entry::Resolved { .. }))
     }
 
+    /// Whether `address` is known to be at `mac`, and nothing speaks against it.
+    pub(crate) fn trusts(&self, address: IpAddr, mac: Mac) -> bool {
+        let entry = self.entries.get(&address);
+        matches!(entry, Some(Entry::Resolved { mac: trusted, doubted: false, .. }) if *trusted == mac)
+    }
+
     /// Handles the claim that `address` is at `mac`. Returns the connections that waited for it.
     ///
     /// A host that requests our address will need an answer, so the claim adds an entry (RFC 826).

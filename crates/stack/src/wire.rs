@@ -29,7 +29,7 @@ pub(crate) use tautline_base::headers::{
     ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, TCP_HEADER, VLAN_TAG,
 };
 
-pub(crate) use arp::write_arp;
+pub(crate) use arp::{ARP_LEN, write_arp};
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use fast_open::FastOpenCookie;
 pub(crate) use ip::{ECN_BITS, write_ip};

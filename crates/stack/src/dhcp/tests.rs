@@ -1,8 +1,10 @@
 //! The client against servers of every kind, in virtual time.
 
 use proptest::prelude::*;
-use tautline_base::SplitMix64;
+use tautline_base::{Offload, SplitMix64};
+use tautline_testkit::frame::{ARP, arp, ethernet};
 
+use super::message::{CLIENT_IDENTIFIER, LEAST_LEN};
 use super::*;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -349,6 +351,96 @@ fn a_refusal_ends_a_lease_and_delays_the_next_attempt() {
     assert!(client.deadline() >= Some(at(1803)) && client.poll(at(1800)).is_none());
 }
 
+/// A probing client that has been granted `OWN` at second 0.
+fn granted(probes: u8) -> Client {
+    let mut client = Client::new(MAC, 1, at(0)).probing(probes);
+    for kind in [DhcpMessageType::Offer, DhcpMessageType::Ack] {
+        let asked = sent(&mut client, at(0)).expect("a message");
+        client.receive(&answer(asked.transaction, kind, |_| {}), at(0));
+    }
+    client
+}
+
+/// RFC 2131 §4.4.1, RFC 5227 §2.1.1: each probe is an ARP request from no address, and has a second.
+#[test]
+fn an_address_is_used_once_no_host_has_answered_a_probe() {
+    let mut client = granted(2);
+    let message = arp(1, (MAC, Ipv4Addr::UNSPECIFIED), ([0; 6], OWN));
+    let probe = ethernet([0xff; 6], MAC, ARP, &message);
+    for second in 0..2 {
+        assert_eq!(client.poll(at(second)), None);
+        assert_eq!(
+            (client.probe(), client.probe()),
+            (Some(probe.clone()), None)
+        );
+        assert_eq!(
+            (client.lease(), client.deadline()),
+            (None, Some(at(second + 1)))
+        );
+    }
+    assert!(matches!(client.poll(at(2)), Some(Action::Bound(lease)) if lease.address == OWN));
+    assert_eq!((client.poll(at(2)), client.probe()), (None, None));
+    // It counts from its request all the same.
+    assert_eq!(
+        (client.since(), client.deadline()),
+        (Some(at(0)), Some(at(1800)))
+    );
+    client.hear(
+        &ethernet(MAC, [2; 6], ARP, &arp(2, ([2; 6], OWN), (MAC, OWN))),
+        at(3),
+    );
+    assert!(client.lease().is_some(), "the test is over");
+}
+
+/// RFC 2131 §3.1 step 5, §4.4.4: the server learns that the address is taken, and the client begins again
+/// ten seconds later.
+#[test]
+fn an_address_that_another_host_has_is_declined() {
+    let other = [2, 0, 0, 0, 0, 66];
+    let (none, stranger) = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::new(192, 0, 2, 51));
+    for (message, is_taken) in [
+        (arp(2, (other, OWN), (MAC, none)), true),
+        (arp(1, (other, OWN), ([0; 6], stranger)), true),
+        // It probes, too.
+        (arp(1, (other, none), ([0; 6], OWN)), true),
+        (arp(1, (MAC, none), ([0; 6], OWN)), false),
+        (arp(2, (MAC, OWN), (other, OWN)), false),
+        (arp(1, (other, stranger), ([0; 6], OWN)), false),
+        (arp(2, (other, stranger), (MAC, none)), false),
+        (vec![0; 28], false),
+    ] {
+        let mut client = granted(1);
+        assert_eq!(client.poll(at(0)), None);
+        assert!(client.probe().is_some());
+        client.hear(&ethernet(MAC, other, ARP, &message), at(0));
+        if !is_taken {
+            assert!(
+                matches!(client.poll(at(1)), Some(Action::Bound(_))),
+                "{message:?}"
+            );
+            continue;
+        }
+        let declined = sent(&mut client, at(0)).expect("a message");
+        let expected = ReadMessage {
+            kind: DhcpMessageType::Decline,
+            transaction: declined.transaction,
+            own: none,
+            wanted: Some(OWN),
+            server: Some(SERVER),
+            broadcast: false,
+            seconds: 0,
+            to: Ipv4Addr::BROADCAST,
+        };
+        assert_eq!(declined, expected, "{message:?}");
+        assert_eq!(
+            (client.poll(at(9)), client.deadline()),
+            (None, Some(at(10)))
+        );
+        let again = sent(&mut client, at(10)).expect("a message");
+        assert_eq!(again.kind, DhcpMessageType::Discover);
+    }
+}
+
 #[test]
 fn a_lease_for_ever_is_never_renewed() {
     let mut client = Client::new(MAC, 1, at(0));
@@ -455,7 +547,7 @@ proptest! {
     #[test]
     fn any_server(seed: u64, steps in 1..60usize) {
         let mut rng = SplitMix64::new(seed);
-        let mut client = Client::new(MAC, seed, at(0));
+        let mut client = Client::new(MAC, seed, at(0)).probing((seed % 3) as u8);
         let (mut now, mut transaction, mut messages, mut answers) = (at(0), 0, 0_u64, 0_u64);
         for _ in 0..steps {
             for _ in 0..4 {

@@ -140,6 +140,13 @@ where
         }
     }
 
+    /// The neighbor `address` does not forward packets.
+    pub(super) fn on_not_a_router(&mut self, address: Ipv6Addr, now: Instant) {
+        if let Some(autoconf) = &mut self.autoconf {
+            autoconf.on_not_a_router(address, &mut self.addressing, now);
+        }
+    }
+
     /// Handles an advertisement. False if it is not for us.
     fn on_advertisement(
         &mut self,

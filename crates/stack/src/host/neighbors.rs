@@ -47,7 +47,7 @@ where
             Claim::Reply
         };
         self.learn(sender, sender_mac, claim, now);
-        if is_request && sender_mac.is_unicast() {
+        if is_request && sender_mac.is_unicast() && self.interface.has_frames_to_spare() {
             let addresses = self.interface.addresses_to(target, sender, sender_mac);
             self.interface
                 .send_control(now, |frame| wire::write_arp(frame, &addresses, false));
@@ -96,6 +96,7 @@ where
                 mac: Some(mac),
                 solicited,
                 replace,
+                is_router,
             } if (addressing.is_listed(ends.destination) || ends.destination == ALL_NODES)
                 && is_to(ALL_NODES) =>
             {
@@ -105,6 +106,10 @@ where
                     (false, _) => Claim::Unsolicited,
                 };
                 self.learn(target.into(), mac, claim, now);
+                // RFC 4861 §7.2.5, if it is the trusted neighbor that says so.
+                if !is_router && self.interface.neighbors.trusts(target.into(), mac) {
+                    self.interface.on_not_a_router(target, now);
+                }
             }
             _ => self.interface.stats.not_for_us += 1,
         }

@@ -284,12 +284,14 @@ impl Transport {
         Ok(id)
     }
 
+    /// A free port, at random: an attacker that has seen those of other sockets must not know where
+    /// this one expects answers (RFC 6056 §3.3.1, RFC 5452 §4.5).
     fn free_udp_port(&mut self, local: SocketAddr, addressing: &Addressing) -> Option<u16> {
         let count = EPHEMERAL.end - EPHEMERAL.start;
-        let offset = self.key.port_offset(local);
-        (0..count).find_map(|_| {
-            let port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
-            self.next_port = self.next_port.wrapping_add(1);
+        self.next_port = self.next_port.wrapping_add(1);
+        let offset = self.key.datagram_port(self.next_port) % count;
+        (0..count).find_map(|step| {
+            let port = (EPHEMERAL.start + (offset + step) % count) as u16;
             let local = SocketAddr::new(local.ip(), port);
             (!self.is_udp_in_use(local, addressing)).then_some(port)
         })

@@ -129,7 +129,7 @@ impl HeaderBuilder<'_> {
         let flight = &self.send.flight;
         let offset = match plan.kind {
             Kind::New | Kind::Retransmit(_) => plan.range.start,
-            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => flight.nxt(),
+            Kind::Ack | Kind::EarlierAck(_) | Kind::Reset => self.bare_offset(),
             // One below what is acknowledged: out of the window, so the peer must answer with its
             // own.
             Kind::Probe => flight.una().saturating_sub(1),
@@ -167,6 +167,21 @@ impl HeaderBuilder<'_> {
             echoed_bytes: self.echoed_bytes.filter(|_| fast_open.is_none()),
             fast_open,
             codepoint: self.ecn.codepoint,
+        }
+    }
+
+    /// The number of a segment without data: the next one, or the end of the peer's window if the peer
+    /// has taken that back, since it ignores what lies beyond (Linux `tcp_acceptable_seq`). Neither
+    /// the rounding of a scaled window nor our FIN, which a closed window does not stop, is a sign of that.
+    fn bare_offset(&self) -> u64 {
+        let (flight, stream) = (&self.send.flight, &self.send.stream);
+        let (edge, nxt) = (stream.window.edge().max(flight.una()), flight.nxt());
+        let rounding = (1 << self.negotiated.map_or(0, |agreed| agreed.peer_scale)) - 1;
+        let fin = u64::from(stream.fin().is_some_and(|fin| fin < nxt));
+        if nxt <= edge + rounding + fin {
+            nxt
+        } else {
+            edge
         }
     }
 

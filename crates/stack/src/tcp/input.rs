@@ -337,7 +337,11 @@ impl Connection {
                     return Reply::Reset;
                 }
                 _ => {
-                    // Retransmit the SYN-ACK, unless the first copy has not left this host.
+                    // The SYN-ACK echoes the SYN that it answers (RFC 7323 §4.3).
+                    if let Some(negotiated) = &mut self.negotiated {
+                        negotiated.timestamps.note(segment, now);
+                    }
+                    // It is sent again, unless the first copy has not left this host.
                     self.send.flight.lose_head(now);
                 }
             }

@@ -420,8 +420,9 @@ impl Receiver {
         }
         if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.compress(compression)
         {
-            // At once for anything but plain in-order data, else every second segment.
-            let plain = in_order && !filled_gap && !fin && len > 0;
+            // At once for anything but plain in-order data that was taken whole, else every second
+            // segment. Data that a closed window refuses is a probe, and its sender waits.
+            let plain = in_order && !filled_gap && !fin && len > 0 && end <= limit;
             self.acks.owe(!plain || self.owes_at_once(), deadline);
         }
         self.totals.bytes_received += self.next - next;

@@ -6,6 +6,9 @@ use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetP
 
 use super::{Addresses, Malformed, Parsed};
 
+/// Bytes of a message about IPv4 addresses over Ethernet.
+pub(crate) const ARP_LEN: usize = 28;
+
 /// Reads a message.
 pub(super) fn parse_arp(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
     let packet = ArpPacket::new_checked(payload).map_err(|_| Malformed::Header)?;

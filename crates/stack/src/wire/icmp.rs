@@ -6,7 +6,7 @@ use smoltcp::wire::{IpProtocol, checksum};
 use tautline_base::Ecn;
 
 use super::icmp_checksum::{fill_checksum, sum_v6};
-use super::ip::{Walk, walk};
+use super::ip::{Walk, next_header_at, walk};
 use super::{
     Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, mld, ndisc, network,
     router, write_ip,
@@ -225,7 +225,7 @@ pub(crate) fn write_refusal(
     packet: &[u8],
 ) -> Option<usize> {
     let v4 = addresses.source.is_ipv4();
-    let (kinds, code, pointer) = match (refusal, v4) {
+    let (kinds, code, pointer): (_, _, u32) = match (refusal, v4) {
         (Refusal::Port, true) => (UNREACHABLE, 3, 0),
         (Refusal::Port, false) => (UNREACHABLE, 4, 0),
         (Refusal::Host, true) => (UNREACHABLE, 1, 0),
@@ -233,9 +233,7 @@ pub(crate) fn write_refusal(
         (Refusal::Prohibited, true) => (UNREACHABLE, 13, 0),
         (Refusal::Prohibited, false) => (UNREACHABLE, 1, 0),
         (Refusal::Protocol, true) => (UNREACHABLE, 2, 0),
-        // The next-header field of the fixed header is the seventh byte: right for packets without
-        // extension headers.
-        (Refusal::Protocol, false) => (PARAMETER_PROBLEM, 1, 6u32),
+        (Refusal::Protocol, false) => (PARAMETER_PROBLEM, 1, next_header_at(packet) as u32),
     };
     let longest = if v4 {
         IPV4_ERROR - IPV4_HEADER

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv6Packet, Ipv6Repr};
 use tautline_base::{Ecn, checksum};
 
-use super::{Addresses, Ends, IPV4_HEADER, Malformed, as_ipv6, ip_header_len};
+use super::{Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, as_ipv6, ip_header_len};
 
 /// Most extension headers skipped. More in one packet are an attack on the parser (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
@@ -154,6 +154,23 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
         }
     }
     Ok(Walk::Unknown)
+}
+
+/// Offset of the field that names the first header of `packet` which is no extension header, or one
+/// that is not whole: the next header of the one before (RFC 4443 §3.4).
+pub(super) fn next_header_at(packet: &[u8]) -> usize {
+    let (mut field, mut header) = (6, IPV6_HEADER);
+    while let Some(next) = packet.get(field)
+        && let Some([_, units, ..]) = packet.get(header..)
+    {
+        let len = match *next {
+            HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING => (usize::from(*units) + 1) * 8,
+            FRAGMENT => 8,
+            _ => break,
+        };
+        (field, header) = (header, header + len);
+    }
+    field
 }
 
 /// Whether every option is padding or marked as skippable if unknown (RFC 8200 §4.2).

@@ -25,6 +25,7 @@ const TARGET_OPTION: u8 = 2;
 /// Kind of the option with the nonce of a probe (RFC 7527 §4).
 const NONCE_OPTION: u8 = 14;
 /// Flags of an advertisement.
+const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
@@ -43,12 +44,13 @@ pub(crate) enum Message {
         nonce: Option<Nonce>,
     },
     /// `target` is at this address. `solicited`: answers a request; `replace`: overrides existing
-    /// entries.
+    /// entries; `is_router`: it forwards packets.
     Advertisement {
         target: Ipv6Addr,
         mac: Option<Mac>,
         solicited: bool,
         replace: bool,
+        is_router: bool,
     },
 }
 
@@ -88,6 +90,7 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
         mac,
         solicited,
         replace,
+        is_router: fixed[4] & ROUTER != 0,
     }))
 }
 

@@ -1,12 +1,13 @@
 //! TCP segments, read and written (RFC 9293 §3.1, RFC 7323, RFC 2018, RFC 9768).
 
-use smoltcp::wire::{IpProtocol, TcpOption, TcpPacket};
+use smoltcp::wire::{IpProtocol, TcpPacket};
 use tautline_base::segmentation::leave_checksum;
 use tautline_base::{Deferred, Ecn, Frame, Offload, checksum};
 
 use super::{
-    Addresses, EchoedBytes, EcnFlags, Ends, FastOpenCookie, Malformed, OPTION_SPACE, SACK_BLOCK,
-    SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum, write_ip,
+    Addresses, EchoedBytes, EcnFlags, Ends, FastOpenCookie, MAX_WINDOW_SCALE, Malformed,
+    OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION, network, pseudo_sum,
+    write_ip,
 };
 use crate::chunks::Chunks;
 use crate::kept_bytes::KeptBytes;
@@ -29,6 +30,11 @@ const CWR: u8 = 1 << 7;
 /// The option that ends the list, and the one that fills.
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
+/// Options of RFC 9293 §3.1, RFC 7323 §2.2 and §3.2, RFC 2018 §2.
+const MAX_SEGMENT_SIZE: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const TIMESTAMP: u8 = 8;
 /// The option with SACK blocks (RFC 2018 §3).
 const SACK: u8 = 5;
 /// The option of TCP Fast Open (RFC 7413 §4.1.1).
@@ -141,21 +147,28 @@ pub(super) fn parse_any<'a>(
         kept: None,
         size: size_in(offload, payload),
     };
-    let mut rest = header;
-    while !rest.is_empty() {
-        let (behind, option) = TcpOption::parse(rest).map_err(|_| Malformed::Header)?;
-        match option {
-            TcpOption::EndOfList => break,
-            TcpOption::MaxSegmentSize(size) => segment.mss = Some(size),
-            // RFC 7323 §2.3: a larger shift counts as 14.
-            TcpOption::WindowScale(shift) => segment.window_scale = Some(shift.min(14)),
-            TcpOption::SackPermitted => segment.sack_permitted = true,
-            TcpOption::TimeStamp { tsval, tsecr } => segment.timestamp = Some((tsval, tsecr)),
-            TcpOption::NoOperation | TcpOption::SackRange(_) | TcpOption::Unknown { .. } => {}
-        }
-        rest = behind;
-    }
+    read_options(header, &mut segment);
     Ok(segment)
+}
+
+/// Reads the options of a `header` that are fields of `segment`. One of a length that its kind does not
+/// have is skipped, and nothing is read behind one that is not whole; the segment counts all the same
+/// (RFC 9293 §3.2; Linux `tcp_parse_options`).
+fn read_options(header: &[u8], segment: &mut Segment<'_>) {
+    for (kind, value) in options(header) {
+        match (kind, value) {
+            (MAX_SEGMENT_SIZE, &[high, low]) => {
+                segment.mss = Some(u16::from_be_bytes([high, low]));
+            }
+            // RFC 7323 §2.3: a larger shift counts as 14.
+            (WINDOW_SCALE, &[shift]) => segment.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
+            (SACK_PERMITTED, []) => segment.sack_permitted = true,
+            (TIMESTAMP, [_, _, _, _, _, _, _, _]) => {
+                segment.timestamp = Some((u32_at(value, 0), u32_at(value, 4)))
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Kind and value of each option of a header, up to one that is not whole.
@@ -179,13 +192,15 @@ fn fast_open(header: &[u8]) -> Option<FastOpenCookie> {
     FastOpenCookie::from_wire(value)
 }
 
-/// The SACK blocks among a header's options: four, where smoltcp reads three.
+/// The SACK blocks among a header's options: four, where smoltcp reads three. None if the last is not
+/// whole.
 fn sack_blocks(header: &[u8]) -> [Option<(u32, u32)>; SACK_BLOCKS] {
     let mut blocks = [None; SACK_BLOCKS];
     let option = options(header).find(|(kind, _)| *kind == SACK);
-    let (values, _) = option
-        .map_or(&[][..], |(_, value)| value)
-        .as_chunks::<SACK_BLOCK>();
+    let value = option.map_or(&[][..], |(_, value)| value);
+    let (values, []) = value.as_chunks::<SACK_BLOCK>() else {
+        return blocks;
+    };
     for (block, value) in blocks.iter_mut().zip(values) {
         *block = Some((u32_at(value, 0), u32_at(value, 4)));
     }
@@ -533,7 +548,7 @@ impl Options {
             options.push_others(header);
         }
         if let Some((value, echo)) = header.timestamp {
-            options.push([8, 10]);
+            options.push([TIMESTAMP, 10]);
             options.push(value.to_be_bytes());
             options.push(echo.to_be_bytes());
         }
@@ -547,14 +562,14 @@ impl Options {
     fn push_others(&mut self, header: &TcpHeader) {
         if let Some(mss) = header.mss {
             let [high, low] = mss.to_be_bytes();
-            self.push([2, 4, high, low]);
+            self.push([MAX_SEGMENT_SIZE, 4, high, low]);
         }
         if let Some(scale) = header.window_scale {
-            self.push([3, 3, scale]);
+            self.push([WINDOW_SCALE, 3, scale]);
         }
         let blocks = header.sack.iter().flatten();
         if header.sack_permitted {
-            self.push([4, 2]);
+            self.push([SACK_PERMITTED, 2]);
         } else if header.ack.is_some() && header.sack[0].is_some() {
             self.push([SACK, (2 + SACK_BLOCK * blocks.clone().count()) as u8]);
             for (start, end) in blocks {

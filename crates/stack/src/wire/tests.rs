@@ -370,6 +370,35 @@ fn an_error_quotes_the_packet_it_is_about() {
     }
 }
 
+/// RFC 4443 §3.4: the pointer is that of the field with the number that is not understood.
+#[test]
+fn the_pointer_is_to_the_number_of_the_unknown_protocol() {
+    const UNKNOWN: u8 = 253;
+    let options = |next| [next, 0, 1, 4, 0, 0, 0, 0];
+    let longer = [&[UNKNOWN, 1, 1, 12][..], &[0; 12]].concat();
+    for (first, headers, pointer) in [
+        (UNKNOWN, vec![], 6),
+        (60, options(UNKNOWN).to_vec(), 40),
+        (0, [&options(60)[..], &longer].concat(), 48),
+        (44, [UNKNOWN, 0, 0, 0, 0, 0, 0, 1].to_vec(), 40),
+    ] {
+        let packet = ipv6(first, 64, &[&headers[..], b"whatever"].concat());
+        let Ok(Parsed::Transport { packet, .. }) = parse(&packet, None) else {
+            panic!("{headers:?}")
+        };
+        let mut frame = vec![0; 2000];
+        write_refusal(
+            &mut frame,
+            &addresses(V6[0], V6[1]),
+            Refusal::Protocol,
+            packet,
+        )
+        .expect("it fits");
+        assert_eq!(frame[54..56], [4, 1]);
+        assert_eq!(frame[58..62], u32::to_be_bytes(pointer), "{headers:?}");
+    }
+}
+
 /// The problem in an ICMP message of `kind` and `code` whose last header word is `word`.
 fn problem([source, destination]: [&str; 2], (kind, code): (u8, u8), word: u32) -> Option<Problem> {
     let quoted = tcp_frame(&addresses(destination, source));
@@ -491,6 +520,7 @@ fn neighbors_are_asked_and_answer() {
             mac: Some(THEIRS),
             solicited,
             replace: true,
+            is_router: false,
         };
         assert_eq!(understood(&neighbor("2001:db8::1", false, to)), Ok(answer));
     }

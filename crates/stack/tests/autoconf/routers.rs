@@ -278,6 +278,39 @@ fn a_router_that_answers_no_more_is_replaced() {
     assert_eq!(ways, [ROUTER_MAC, other_mac]);
 }
 
+/// RFC 4861 §7.2.5: a router that advertises itself as a host is used no more. An advertisement from
+/// another hardware address than the router's is not believed.
+#[test]
+fn a_router_that_becomes_a_host_is_replaced() {
+    const ROUTER_FLAG: u8 = 0x80;
+    let liar = [2, 0, 0, 0, 0, 66];
+    for (flags, from, stays) in [
+        (0, ROUTER_MAC, false),
+        (ROUTER_FLAG, ROUTER_MAC, true),
+        (0, liar, true),
+    ] {
+        let mut pair = Pair::configured(7, automatic);
+        pair.run_for(SETTLED);
+        let named = Advertisement::new().option(&[&[1, 1][..], &ROUTER_MAC].concat());
+        pair.inject(HOST, &named.frame());
+        assert!(has_route(&mut pair));
+        let message = [
+            &[136, 0, 0, 0, 0x20 | flags, 0, 0, 0][..],
+            &v6(ROUTER).octets(),
+            &[2, 1],
+            &from,
+        ]
+        .concat();
+        let ip = Ip {
+            hop_limit: 255,
+            ..Ip::new(v6(ROUTER), v6(crate::ALL_NODES), 58)
+        };
+        pair.inject(HOST, &ip.frame(crate::ALL_NODES_MAC, from, &message));
+        pair.run_for(Duration::from_millis(1100));
+        assert_eq!(has_route(&mut pair), stays, "{flags:#x} from {from:?}");
+    }
+}
+
 /// A datagram that waits for its router has no way when that one leaves: it is dropped, not kept.
 #[test]
 fn a_datagram_without_a_route_is_dropped() {

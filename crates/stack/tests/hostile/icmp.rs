@@ -135,7 +135,7 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
     let mut peer = Peer::connected(TcpConfig::default(), mss(1400));
     peer.host_writes(2800);
     let before = peer.info();
-    for mtu in [0, 1, 68, 296, 575, 1440, 1500, 9000, 65_535] {
+    for mtu in [1, 67, 1440, 1500, 9000, 65_535] {
         peer.send_frame(&error(&peer, TOO_BIG, mtu, peer.host_at(0)));
         assert_eq!(
             (peer.info().mss, peer.info().path_mtu),
@@ -169,6 +169,29 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
         got,
         (0..2800usize).map(|i| (i % 251) as u8).collect::<Vec<u8>>()
     );
+}
+
+/// RFC 1191 §3, §5, §7: no link carries less than 68 bytes; a forged report makes packets no shorter
+/// than 296; a router that names no MTU means the next one that links have.
+#[test]
+fn a_small_report_counts_as_the_floor_and_one_without_a_number_as_the_next_size() {
+    for (claimed, mtu) in [
+        (68, 296),
+        (295, 296),
+        (296, 296),
+        (297, 297),
+        (575, 575),
+        (0, 1006),
+    ] {
+        let mut peer = Peer::connected(TcpConfig::default(), mss(1400));
+        peer.host_writes(2800);
+        peer.send_frame(&error(&peer, TOO_BIG, claimed, peer.host_at(0)));
+        assert_eq!(
+            (peer.info().path_mtu.get(), peer.info().mss.get()),
+            (mtu, mtu - 40),
+            "{claimed}"
+        );
+    }
 }
 
 #[test]

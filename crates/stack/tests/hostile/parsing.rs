@@ -119,6 +119,35 @@ fn odd_options_never_stop_the_host() {
     }
 }
 
+/// RFC 9293 §3.2: an option of an impossible length is no reason to lose the segment, which its peer
+/// would send again with the same one.
+#[test]
+fn an_option_of_a_wrong_length_costs_nothing_but_itself() {
+    let wrong: [&[u8]; 8] = [
+        &[5, 2],
+        &[5, 3, 9],
+        &[5, 11, 0, 0, 0, 1, 0, 0, 0, 2, 9],
+        &[2, 3, 9],
+        &[3, 4, 9, 9],
+        &[4, 3, 9],
+        &[8, 9, 0, 0, 0, 1, 0, 0, 0],
+        &[1, 1, 1, 254],
+    ];
+    for options in wrong {
+        let syn = [options, &mss(1000)].concat();
+        let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
+        peer.send(&Segment {
+            options: options.to_vec(),
+            ..peer.data(0, b"data")
+        });
+        assert_eq!(peer.host_reads().0, b"data", "{options:?}");
+        assert_eq!(dropped(&peer).0, 0, "{options:?}");
+        let expected = if options[0] == 1 { 536 } else { 1000 };
+        let peer = Peer::connected(TcpConfig::default(), syn);
+        assert_eq!(peer.info().mss, Bytes::new(expected), "{options:?}");
+    }
+}
+
 #[test]
 fn well_formed_options_are_read_past() {
     let fine: [Vec<u8>; 4] = [

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tautline_stack::UdpConfig;
 use tautline_testkit::frame::{ARP, arp, ethernet};
 
-use crate::pair::{PORT, Pair, address};
+use crate::pair::{FRAMES, PORT, Pair, address};
 
 const HOST: usize = 0;
 const PEER: usize = 1;
@@ -53,6 +53,21 @@ fn a_probe_for_our_address_is_answered() {
         [ethernet(OTHER_MAC, HOST_MAC, ARP, &answer)],
         "one answer, to the hardware address that asked"
     );
+}
+
+/// Answers take no more than three quarters of the frames, as those to any other flood: the rest are for
+/// connections.
+#[test]
+fn a_flood_of_requests_leaves_frames() {
+    let (mut pair, sent) = watched();
+    let asks = (OTHER_MAC, Ipv4Addr::new(10, 7, 0, 77));
+    let message = arp(1, asks, (NOBODY, address(HOST)));
+    let request = ethernet(EVERYONE, OTHER_MAC, ARP, &message);
+    for _ in 0..2 * FRAMES {
+        pair.inject(HOST, &request);
+    }
+    pair.run_for(Duration::from_millis(10));
+    assert_eq!(sent.take().len(), FRAMES - FRAMES / 4);
 }
 
 /// RFC 826: a known neighbor that announces another hardware address has moved, as the address of

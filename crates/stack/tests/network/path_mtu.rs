@@ -118,6 +118,28 @@ fn a_router_that_tells_costs_neither_a_timeout_nor_the_window() {
     }
 }
 
+/// RFC 1191 §3: a link may carry as little as a serial line does, and a router from before that RFC
+/// names no size (§5). RFC 8201 §4: no link of IPv6 carries less than 1280 bytes.
+#[test]
+fn a_path_of_little_is_used_if_the_family_allows_it() {
+    let [v4, v6] = both();
+    for ((to, router), carries, says, arrives) in [
+        (v4, 400, 400, true),
+        (v4, 296, 296, true),
+        (v4, 1006, 0, true),
+        (v4, 300, 0, true),
+        (v6, 1280, 1280, true),
+        (v6, 1000, 1000, false),
+    ] {
+        let mut path = Narrow::new(to, MtuProbing::Off);
+        path.mtu.set(carries);
+        let data = data(20_000);
+        let received = path.transfer(&data, Some((router, says)), Duration::from_secs(20));
+        assert_eq!(received == data, arrives, "{carries} to {to}");
+        assert!(!arrives || path.info().timeouts == 0, "{:?}", path.info());
+    }
+}
+
 /// RFC 1191 §6.3, RFC 8201 §4: a report is believed for ten minutes, whether or not the path widens.
 #[test]
 fn what_a_router_told_is_tried_again_after_ten_minutes() {

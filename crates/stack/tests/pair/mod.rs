@@ -19,6 +19,8 @@ use tautline_testkit::MemoryDevice;
 
 pub const PORT: u16 = 5001;
 pub const DELAY: Duration = Duration::from_millis(5);
+/// Frames of each host, without large ones.
+pub const FRAMES: usize = 512;
 
 pub type Stack = Host<Pfifo<Packet<HeapFrame>>, MemoryDevice>;
 
@@ -41,7 +43,7 @@ fn host(
         .address(Cidr::new(address(side), 24))
         .address(Cidr::new(address_v6(side), 64));
     let config = change(config);
-    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+    let pool = Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect());
     let pool = match device.tso {
         None => pool,
         Some(tso) => {

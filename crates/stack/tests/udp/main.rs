@@ -615,6 +615,27 @@ fn ports_belong_to_one_socket() {
     assert!(numbers.iter().all(|port| (32_768..61_000).contains(port)));
 }
 
+/// RFC 6056 §3.3.1: the ports of some sockets tell nothing about the next one's, where an answer could be
+/// forged.
+#[test]
+fn chosen_ports_are_unrelated() {
+    let ports = |seed| -> Vec<u16> {
+        let mut pair = Pair::new(seed);
+        let mut udp = pair.hosts[0].udp();
+        let mut bind = || {
+            let socket = udp.bind(any(), UdpConfig::default()).expect("one is free");
+            udp.local(socket).expect("it is bound").port()
+        };
+        (0..200).map(|_| bind()).collect()
+    };
+    let [ours, others] = [1, 2].map(ports);
+    let near = |(one, other): (&u16, &u16)| one.abs_diff(*other) < 16;
+    let neighbors = ours.iter().zip(&ours[1..]).filter(|pair| near(*pair));
+    assert!(neighbors.count() < 5, "{ours:?}");
+    let alike = ours.iter().zip(&others).filter(|pair| near(*pair));
+    assert!(alike.count() < 5, "{ours:?}, {others:?}");
+}
+
 #[test]
 fn a_closed_socket_frees_its_port_and_sends_what_it_was_given() {
     let (mut pair, near, far) = sockets(UdpConfig::default());

@@ -29,8 +29,17 @@ const LEAST_WINDOW: u64 = 11;
 /// Segments that must follow a probe, so that its loss is noticed without a timeout, besides one
 /// more (Linux's reordering degree).
 const FOLLOWERS: u64 = 3;
-/// Smaller reports of IPv4 routers are ignored (RFC 5927 §7; Linux `min_pmtu` is 552).
-const IPV4_FLOOR: u32 = 576;
+/// Least MTU of an IPv4 link (RFC 791; RFC 1191 §3): what claims less is no report.
+const IPV4_LEAST: u32 = 68;
+/// IPv4 reports of less count as this, the MTU of the slowest links (RFC 1191 §7.1): a forged one
+/// makes packets no shorter. DIVERGES: Linux's floor is 552 (`min_pmtu`), and what does not fit
+/// then leaves without DF, for routers to cut. Here every packet has DF, so the floor is lower.
+const IPV4_FLOOR: u32 = 296;
+/// MTUs of links (RFC 1191 §7.1): a report that names none means the next one below the packet's
+/// length (§5).
+const PLATEAUS: [u32; 9] = [
+    32_000, 17_914, 8166, 4352, 2002, 1492, 1006, 508, IPV4_FLOOR,
+];
 
 /// Knowledge about the path, in bytes of IP packets.
 #[derive(Debug)]
@@ -39,8 +48,7 @@ pub(in crate::tcp) struct PathMtu {
     link: u32,
     /// Smallest MTU that routers reported.
     reported: u32,
-    /// Smaller reports are ignored.
-    floor: u32,
+    is_ipv4: bool,
     /// Network and TCP headers of a data segment, options included.
     headers: u32,
     /// Most payload bytes that both ends' links carry in a segment; `None` before the handshake.
@@ -83,11 +91,7 @@ impl PathMtu {
         Self {
             link,
             reported: link,
-            floor: if tuple.local.is_ipv4() {
-                IPV4_FLOOR
-            } else {
-                IPV6_MIN_MTU as u32
-            },
+            is_ipv4: tuple.local.is_ipv4(),
             headers: tuple.headers_len() as u32,
             most: None,
             probing: None,
@@ -242,14 +246,28 @@ impl PathMtu {
         probing.settled = Some(now);
     }
 
-    /// A router reports an MTU of `claimed` bytes for a packet of `sent`. Lies that gain something
-    /// are too small, and a report that is not below the packet's length cannot be true.
+    /// The MTU that the report of `claimed` bytes for a packet of `sent` stands for. Lies that gain
+    /// something are too small, and a report that is not below the packet's length cannot be true.
+    fn reported_mtu(&self, claimed: u32, sent: usize) -> Option<u32> {
+        let is_below = |mtu: &u32| (*mtu as usize) < sent;
+        let mtu = match claimed {
+            // RFC 8201 §4: a smaller one is discarded.
+            _ if !self.is_ipv4 => Some(claimed).filter(|mtu| *mtu >= IPV6_MIN_MTU as u32),
+            // Of a router from before RFC 1191.
+            0 => PLATEAUS.into_iter().find(is_below),
+            1..IPV4_LEAST => None,
+            _ => Some(claimed.max(IPV4_FLOOR)),
+        };
+        mtu.filter(is_below)
+    }
+
+    /// A router reports an MTU of `claimed` bytes for a packet of `sent`. False if it is not believed.
     fn on_report(&mut self, claimed: u32, sent: usize) -> bool {
-        let bytes = claimed as usize;
-        if claimed < self.floor || bytes >= sent {
+        let Some(mtu) = self.reported_mtu(claimed, sent) else {
             return false;
-        }
-        self.reported = self.reported.min(claimed);
+        };
+        let bytes = mtu as usize;
+        self.reported = self.reported.min(mtu);
         if let Some(search) = self.probing.as_mut().and_then(|p| p.search.as_mut()) {
             search.unfit = search.unfit.min(bytes + 1);
             search.proven = search.proven.min(bytes);

@@ -96,7 +96,12 @@ impl Segments {
         {
             self.uncount(0);
             let record = &mut self.records[0];
-            delivery.bytes += Bytes::new(una - record.range.start);
+            // All of it counts already if the peer held it before.
+            if record.state != State::Sacked {
+                let len = Bytes::new(una - record.range.start);
+                delivery.bytes += len;
+                sampler.on_delivered(&mut delivery.rate, &record.sent, len, arrival.now);
+            }
             record.range.start = una;
             if record.state == State::Lost {
                 self.holes.get_or_insert_default().lost.push(Reverse(una));

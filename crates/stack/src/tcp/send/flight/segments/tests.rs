@@ -192,6 +192,32 @@ fn partial_coverage_by_sack_delivers_only_whole_segments() {
     assert_eq!(sacked_count(segments.holes.as_deref()), 1);
 }
 
+/// Each byte of a segment is delivered once, to recovery and to the delivery rate alike, in whatever
+/// parts the segment is acknowledged, and whether or not it was reported before.
+#[test]
+fn a_byte_is_delivered_once() {
+    for is_reported in [false, true] {
+        let mut sampler = Sampler::default();
+        let mut segments = four(&mut sampler);
+        let mut delivered = 0;
+        if is_reported {
+            let mut delivery = Delivery::default();
+            segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
+            delivered += delivery.bytes.get();
+        }
+        for una in [1001, 1400, 1900, 2001, 2500, 4001] {
+            let delivery = segments.acknowledge(una, at(50), &mut sampler);
+            delivered += delivery.bytes.get();
+        }
+        assert_eq!(
+            (delivered, sampler.delivered()),
+            (4000, Bytes::new(4000)),
+            "{is_reported}"
+        );
+        assert_eq!((segments.in_flight(), segments.sacked_bytes()), (0, 0));
+    }
+}
+
 #[test]
 fn a_timeout_condemns_the_head_and_what_rack_has_no_patience_for() {
     let mut sampler = Sampler::default();
