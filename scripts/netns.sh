@@ -60,10 +60,14 @@ address() { # 4|6 NUMBER [url]
 }
 prefix() { [ "$1" = 4 ] && echo 24 || echo 64; } # 4|6
 
+# A process that is still in one of them would keep it, and run on: one that a check started and did not come to end.
 remove_pair() {
-    local namespace
+    local namespace processes
     for namespace in "$a" "$b"; do
-        ! ip netns pids "$namespace" >/dev/null 2>&1 || ip netns del "$namespace"
+        processes=$(ip netns pids "$namespace" 2>/dev/null) || continue
+        # shellcheck disable=SC2086 # one word for each process
+        [ -z "$processes" ] || kill $processes 2>/dev/null || true
+        ip netns del "$namespace"
     done
 }
 

@@ -88,6 +88,28 @@ pub(crate) fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);
-    fs::write(&beside, bytes)?;
-    fs::rename(beside, file)
+    fs::write(&beside, bytes)
+        .and_then(|()| fs::rename(&beside, file))
+        .inspect_err(|_| {
+            // What the failure left there; the failure itself is reported.
+            let _nothing_there = fs::remove_file(&beside);
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("row/result.json");
+        write(&file, b"1").expect("written");
+        write(&file, b"2").expect("in its place");
+        assert_eq!(fs::read(&file).expect("there"), b"2");
+        fs::create_dir(directory.path().join("row/taken")).expect("made");
+        assert!(write(&directory.path().join("row/taken"), b"3").is_err());
+        let names = fs::read_dir(directory.path().join("row")).expect("read");
+        assert_eq!(names.count(), 2);
+    }
 }

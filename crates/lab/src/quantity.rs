@@ -11,6 +11,21 @@ pub(crate) const STATISTICS: [&str; 16] = [
     "fairness", "dips", "dip_gap",
 ];
 
+/// Names of what is counted over a whole run: `counters.NAME`. `kernel_ping` is of runs on the wire.
+pub(crate) const COUNTERS: [&str; 11] = [
+    "fast_recoveries",
+    "kernel_ping_count",
+    "kernel_ping_p50_us",
+    "kernel_ping_p90_us",
+    "local_drops",
+    "packets",
+    "ping_lost",
+    "refused",
+    "retransmits",
+    "timeouts",
+    "tsq_throttles",
+];
+
 /// A measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

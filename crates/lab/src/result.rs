@@ -24,6 +24,9 @@ pub struct RowResult {
     pub claim: String,
     /// Where it was run.
     pub path: Backend,
+    /// Options of `lab run` that changed what was run: `--quick`, `--repetitions 5`, `--cc bbr`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// Names of the axes.
     pub axes: Vec<String>,
     /// Names of the numbers that the row's table shows, in order.

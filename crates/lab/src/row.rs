@@ -57,6 +57,7 @@ pub(crate) fn judge(
         claim: header.claim.clone(),
         note: header.note.clone(),
         path,
+        options: Vec::new(),
         axes: scenario.axes.iter().map(|(axis, _)| axis.clone()).collect(),
         table: header.table.clone(),
         flent: header.flent.clone(),

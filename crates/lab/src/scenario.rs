@@ -292,7 +292,7 @@ fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault
         )
     };
     let axes: Vec<(String, Vec<String>)> = axes.into_iter().map(values).collect();
-    check::table(root, &cells)?;
+    check::shown(root, &cells)?;
     let shapes = (0..cells[0].document.shape.len())
         .map(|number| expected(root, number, &axes, &cells, sources))
         .collect::<Result<_, Fault>>()?;

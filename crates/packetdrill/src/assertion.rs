@@ -89,6 +89,12 @@ mod tests {
         assert!(holds("assert two == 3 or two != 3"));
         assert!(holds("assert (two & 2) != 0, 'a message'"));
         assert!(holds("assert 7 // 2 == 3; assert -7 % 4 == 1"));
+        assert!(holds("assert 7 // -2 == -4; assert -7 // -2 == 3"));
+        assert!(holds(
+            "assert 7 % -2 == -1; assert -7 % -2 == -1; assert 6 % -2 == 0"
+        ));
+        let error = run("assert 3 << 62 == 1", &Two).expect_err("more than 64 bits");
+        assert_eq!(error, "a number is out of range");
         assert!(holds("assert 1 << 4 == 16 and 0x10 == 16"));
         assert!(holds("assert (two ==\n  2)\nprint(two)"));
         assert!(holds("assert abs(0 - 3) == 3 and max(1, two) == 2"));

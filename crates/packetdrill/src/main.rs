@@ -1,12 +1,13 @@
-//! `packetdrill`: plays every script below the given files and folders and counts per folder.
+//! `packetdrill`: plays every script below the given files and folders and counts per folder. A path
+//! without a script and a script that cannot be read are errors: a typing mistake must not pass.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use std::{fmt, fs};
 
 use clap::Parser;
 use tautline_packetdrill::{Failure, Rules, Script, run};
@@ -30,7 +31,7 @@ struct Args {
     /// Play over IPv6.
     #[arg(long)]
     ipv6: bool,
-    /// Say why each script was skipped.
+    /// Say why each script was skipped, for it needs what is not supported here.
     #[arg(long)]
     show_skipped: bool,
 }
@@ -43,8 +44,29 @@ struct Counts {
     skipped: usize,
 }
 
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            passed,
+            failed,
+            skipped,
+        } = self;
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    match play_all(&Args::parse()) {
+        Ok(failed) => ExitCode::from(u8::from(failed > 0)),
+        Err(why) => {
+            eprintln!("packetdrill: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Plays every script and prints the counts. Returns how many failed.
+fn play_all(args: &Args) -> Result<usize, String> {
     let rules = Rules {
         tolerance: Duration::from_micros(args.tolerance_usecs),
         compare_push: args.compare_push,
@@ -52,18 +74,14 @@ fn main() -> ExitCode {
         ipv6: args.ipv6,
         ..Rules::default()
     };
-    let mut scripts = Vec::new();
-    for path in &args.paths {
-        if let Err(error) = collect(path, &mut scripts) {
-            eprintln!("packetdrill: {}: {error}", path.display());
-            return ExitCode::from(2);
-        }
-    }
     let mut folders: BTreeMap<PathBuf, Counts> = BTreeMap::new();
-    for path in &scripts {
+    for path in &scripts(&args.paths)? {
+        let text =
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let folder = path.parent().unwrap_or_else(|| Path::new("")).to_owned();
         let counts = folders.entry(folder).or_default();
-        match play(path, &rules) {
+        let played = Script::parse(&text).map_err(Failure::from);
+        match played.and_then(|script| run(&script, &rules)) {
             Ok(()) => counts.passed += 1,
             Err(failure @ Failure::Differs { .. }) => {
                 counts.failed += 1;
@@ -78,33 +96,30 @@ fn main() -> ExitCode {
         }
     }
     for (folder, counts) in &folders {
-        let Counts {
-            passed,
-            failed,
-            skipped,
-        } = counts;
-        println!(
-            "{}: {passed} passed, {failed} failed, {skipped} skipped",
-            folder.display()
-        );
+        println!("{}: {counts}", folder.display());
     }
-    let sum = |count: fn(&Counts) -> usize| folders.values().map(count).sum::<usize>();
-    let failed = sum(|counts| counts.failed);
-    println!(
-        "{} passed, {failed} failed, {} skipped",
-        sum(|c| c.passed),
-        sum(|c| c.skipped)
-    );
-    ExitCode::from(u8::from(failed > 0))
+    let sum = folders
+        .values()
+        .fold(Counts::default(), |sum, counts| Counts {
+            passed: sum.passed + counts.passed,
+            failed: sum.failed + counts.failed,
+            skipped: sum.skipped + counts.skipped,
+        });
+    println!("{sum}");
+    Ok(sum.failed)
 }
 
-fn play(path: &Path, rules: &Rules) -> Result<(), Failure> {
-    let unreadable = |error: std::io::Error| Failure::Unsupported {
-        line: 0,
-        why: error.to_string(),
-    };
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    run(&Script::parse(&text)?, rules)
+/// The scripts at or below `paths`, of which each has one.
+fn scripts(paths: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    let mut scripts = Vec::new();
+    for path in paths {
+        let before = scripts.len();
+        collect(path, &mut scripts).map_err(|error| format!("{}: {error}", path.display()))?;
+        if scripts.len() == before {
+            return Err(format!("{}: no script (.pkt) is in it", path.display()));
+        }
+    }
+    Ok(scripts)
 }
 
 /// Adds the scripts at or below `path`, in order.

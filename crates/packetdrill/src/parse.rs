@@ -191,6 +191,19 @@ mod tests {
         assert_eq!(only("* > . 1:1(0) ack 1").when, When::Any);
     }
 
+    /// The sum of two would be no time.
+    #[test]
+    fn a_time_of_years_is_refused() {
+        for text in [
+            "18446744073709551615~+18446744073709551615 > . 1:1(0) ack 1",
+            "+1000000 > . 1:1(0) ack 1",
+        ] {
+            let error = Script::parse(text).expect_err("too long");
+            assert!(error.why.contains("too long a time"), "{error}");
+        }
+        only("+999999.5 > . 1:1(0) ack 1");
+    }
+
     #[test]
     fn comments_options_and_commands_are_apart_from_events() {
         let text = "// one\n--tolerance_usecs=10000\n`sysctl -q a=1`\n/* two\n */ +0 `true`\n";

@@ -76,6 +76,9 @@ impl Default for Rules {
     }
 }
 
+/// Largest tolerance as a share of a time: a `Duration` does not hold more of a long time.
+const MOST_PERCENT: f64 = 1e4;
+
 impl Rules {
     /// Takes the options at the top of a script.
     fn with_options(
@@ -89,7 +92,9 @@ impl Rules {
                 ("tolerance_usecs", Some(micros)) => {
                     self.tolerance = Duration::from_micros(micros as u64)
                 }
-                ("tolerance_percent", Some(percent)) => self.tolerance_percent = percent,
+                ("tolerance_percent", Some(percent)) if percent <= MOST_PERCENT => {
+                    self.tolerance_percent = percent;
+                }
                 ("mtu", Some(bytes)) if (68.0..=9000.0).contains(&bytes) => *mtu = bytes as usize,
                 ("ip_version", _) if value == "ipv4" => self.ipv6 = false,
                 ("ip_version", _) if value == "ipv6" => self.ipv6 = true,

@@ -67,6 +67,20 @@ fn data_with_fin_is_pushed() {
     run(&script, &rules).expect("FIN and PSH");
 }
 
+/// The sum of such a tolerance and a time would overflow.
+#[test]
+fn a_tolerance_beyond_any_time_is_not_supported() {
+    for percent in ["1e300", "inf"] {
+        let text = format!("--tolerance_percent={percent}\n+1 > . 1:1(0) ack 1\n");
+        let script = Script::parse(&text).expect("a script");
+        let failure = run(&script, &Rules::default()).expect_err("refused");
+        assert!(
+            failure.to_string().contains("tolerance_percent"),
+            "{failure}"
+        );
+    }
+}
+
 #[test]
 fn a_script_that_expects_something_else_fails() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3

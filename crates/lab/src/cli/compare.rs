@@ -137,28 +137,23 @@ fn head(axes: usize) -> Table {
     Table::new(axes + 1, names)
 }
 
-/// Other less one, with the interval that the two confidence intervals leave it; a star where that
-/// does not hold zero.
+/// Other less one, with the interval that the two confidence intervals leave it, and a star where that
+/// does not hold zero. A single repetition has no interval, so neither has the difference.
 fn difference(one: &Estimate, other: &Estimate) -> (String, String) {
-    let (difference, halves) = (
-        other.mean - one.mean,
-        [one, other].map(|estimate| estimate.hi - estimate.mean),
-    );
-    let half = halves.iter().map(|half| half * half).sum::<f64>().sqrt();
-    let star = if half > 0.0 && difference.abs() > half {
-        " *"
-    } else {
-        ""
+    let difference = other.mean - one.mean;
+    let [half_one, half_other] = [one, other].map(|estimate| estimate.hi - estimate.mean);
+    let half = (half_one * half_one + half_other * half_other).sqrt();
+    let interval = match one.count.min(other.count) {
+        0 | 1 => String::new(),
+        _ if difference.abs() > half => format!(" ±{} *", number(half)),
+        _ => format!(" ±{}", number(half)),
     };
     let share = if one.mean == 0.0 {
         "–".to_owned()
     } else {
         format!("{:+.1}", difference / one.mean * 100.0)
     };
-    (
-        format!("{} ±{}{star}", number(difference), number(half)),
-        share,
-    )
+    (format!("{}{interval}", number(difference)), share)
 }
 
 fn find<'a>(row: &'a RowResult, cell: &Cell) -> Option<&'a CellResult> {
@@ -211,4 +206,28 @@ fn row(directory: &Path) -> Result<RowResult, Failure> {
     let named = |error: String| format!("{}: {error}", file.display());
     let bytes = fs::read(&file).map_err(|error| named(error.to_string()))?;
     Ok(serde_json::from_slice(&bytes).map_err(|error| named(error.to_string()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f64]) -> Estimate {
+        Estimate::of(values).expect("there are values")
+    }
+
+    #[test]
+    fn a_difference_has_an_interval_where_both_results_have_one() {
+        let shown = |one: &[f64], other: &[f64]| difference(&of(one), &of(other)).0;
+        // Each half is 2.484, by Student's t with two degrees of freedom.
+        assert_eq!(
+            shown(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]),
+            "10.00 ±3.51 *"
+        );
+        assert_eq!(shown(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]), "1.00 ±3.51");
+        assert_eq!(shown(&[2.0], &[11.0, 12.0, 13.0]), "10.00");
+        assert_eq!(shown(&[2.0], &[12.0]), "10.00");
+        // Runs without any randomness agree with each other exactly.
+        assert_eq!(shown(&[2.0, 2.0], &[12.0, 12.0]), "10.00 ±0 *");
+    }
 }

@@ -1,6 +1,5 @@
 //! `lab report`: the pages over all results of a directory.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,7 +7,7 @@ use clap::Args;
 use super::{ExitStatus, Failure, Library};
 use crate::output::report::ReportRow;
 use crate::output::{gallery, html};
-use crate::output_dir::OutputDir;
+use crate::output_dir::{self, OutputDir};
 
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
@@ -52,7 +51,8 @@ pub(super) fn refresh(tree: &OutputDir) -> Result<(), Failure> {
 fn write(tree: &OutputDir, rows: &[ReportRow]) -> Result<(), Failure> {
     let file = tree.report();
     let failed = |file: &Path, error| format!("{}: {error}", file.display());
-    fs::write(&file, html::report(rows)?).map_err(|error| failed(&file, error))?;
+    output_dir::write(&file, html::report(rows)?.as_bytes())
+        .map_err(|error| failed(&file, error))?;
     say!("{}", file.display());
     Ok(())
 }

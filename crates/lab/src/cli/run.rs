@@ -206,11 +206,27 @@ impl RunArgs {
             let count = wanted.len();
             let own = wanted.into_iter().zip(ran.by_ref().take(count));
             let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&other, tree)).unzip();
-            let row = judge(scenario, ask.path, &points, &own);
+            let row = RowResult {
+                options: self.options(),
+                ..judge(scenario, ask.path, &points, &own)
+            };
             write_row(&row, tree)?;
             rows.push(row);
         }
         Ok(rows)
+    }
+
+    /// The options that change what is run, as the command line has them.
+    fn options(&self) -> Vec<String> {
+        let quick = self.quick.then(|| "--quick".to_owned());
+        let repetitions = self
+            .repetitions
+            .map(|count| format!("--repetitions {count}"));
+        let congestion = self.cc.as_ref().map(|name| format!("--cc {name}"));
+        [quick, repetitions, congestion]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Threads: on the wire, runs would share the processors.

@@ -85,11 +85,16 @@ impl Figure {
                 .iter()
                 .map(|group| self.bars(group, &facets))
                 .collect(),
-            Kind::Cdf => facets
-                .panels()
-                .iter()
-                .map(|(name, part)| self.distributions(&shown, name, part))
-                .collect(),
+            Kind::Cdf => {
+                let groups = by_unit(&shown, |s| s.quantity.unit());
+                let panels = facets.panels();
+                let figures = panels.iter().flat_map(|(name, part)| {
+                    let figure =
+                        move |group: &Vec<Shown<'_>>| self.distributions(group, name, part);
+                    groups.iter().map(figure)
+                });
+                figures.collect()
+            }
             Kind::Series => facets
                 .panels()
                 .iter()
@@ -112,6 +117,12 @@ impl Figure {
         }
     }
 
+    /// The axis of the samples of `shown`, which have one unit.
+    fn sample_axis(&self, shown: &[Shown<'_>]) -> Measure {
+        let title = Shown::common_title(shown, Shown::title);
+        self.measure(title, &shown[0], shown[0].quantity.unit())
+    }
+
     /// Goodput is linear unless the figure says otherwise: its differences count, not its decades.
     fn measure(&self, name: impl Into<String>, shown: &Shown<'_>, unit: &str) -> Measure {
         let linear = (shown.quantity == Quantity::Goodput).then_some(false);
@@ -126,9 +137,8 @@ impl Figure {
             let samples: Vec<f64> = cells.iter().flat_map(|cell| samples(cell, shown)).collect();
             Quantiles::of(&samples, self.span).map(Mark::Box)
         };
-        let measure = self.measure(shown[0].title(), &shown[0], shown[0].quantity.unit());
         let style = Style {
-            measure,
+            measure: self.sample_axis(shown),
             legend: self.span.legend(),
             title: |shown| shown.title(),
         };
@@ -153,11 +163,7 @@ impl Figure {
         } else {
             ""
         };
-        let name = if shown.len() == 1 {
-            shown[0].number_title()
-        } else {
-            shown[0].quantity.title().to_owned()
-        };
+        let name = Shown::common_title(shown, Shown::number_title);
         // The length of a bar is the value: a logarithmic one has to be asked for.
         let measure = Measure {
             log: self.log.or(Some(false)),

@@ -86,6 +86,7 @@ pub(super) fn row() -> RowResult {
         paper: "001".to_owned(),
         claim: "With TSQ the round trip collapses on the local bottleneck only; throughput stays at 96 Mbit/s.".to_owned(),
         path: Backend::Sim,
+        options: Vec::new(),
         axes: vec!["bottleneck".to_owned(), "tsq".to_owned()],
         table: vec!["goodput.total".to_owned(), "ping.p50".to_owned(), "rtt.p50".to_owned()],
         note: Some("The paper's access point is a computer of 2012; here its delay is 0.1 ms.".to_owned()),

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::draw::{self, DrawError};
 use crate::cell::Backend;
-use crate::output_dir::OutputDir;
+use crate::output_dir::{OutputDir, write};
 use crate::recording::Run;
 use crate::result::{CellResult, RowResult};
 use crate::scenario::document::Figure;
@@ -140,9 +140,11 @@ impl RowReport {
             .iter()
             .filter(|cell| partly && cell.was_run())
             .map(|cell| format!(" --cell {}", cell.cell));
+        let options = row.options.iter().map(|option| format!(" {option}"));
         format!(
-            "lab run {}{seed}{path}{}",
+            "lab run {}{}{seed}{path}{}",
             row.scenario,
+            options.collect::<String>(),
             cells.collect::<String>()
         )
     }
@@ -158,7 +160,8 @@ impl RowReport {
         }
         for picture in &self.figures {
             let file = directory.join(&picture.file);
-            fs::write(&file, &picture.svg).map_err(|error| ReportError::File { file, error })?;
+            write(&file, picture.svg.as_bytes())
+                .map_err(|error| ReportError::File { file, error })?;
         }
         Ok(())
     }
@@ -440,6 +443,24 @@ mod tests {
         let rows = ReportRow::read_all(&tree).expect("read");
         assert_eq!(rows[0].first().figures.len(), 1);
         assert_eq!(rows[0].first().figures[0].caption, "Only this.");
+    }
+
+    #[test]
+    fn the_command_has_the_options_that_the_row_was_run_with() {
+        let command = |row: RowResult| {
+            let figures = Vec::new();
+            RowReport { row, figures }.command()
+        };
+        assert_eq!(command(fixture::row()), "lab run 001-F4 --seed 0");
+        let quick = RowResult {
+            options: vec!["--quick".to_owned(), "--cc bbr".to_owned()],
+            path: Backend::Veth,
+            ..fixture::row()
+        };
+        assert_eq!(
+            command(quick),
+            "lab run 001-F4 --quick --cc bbr --seed 0 --path veth"
+        );
     }
 
     #[test]

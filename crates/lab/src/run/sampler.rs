@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_sim::app::{Measured, Sample, SocketApi};
+use tautline_sim::app::{Measured, Sample, SocketApi, TcpCounts};
 use tautline_sim::{Applications, PortSample};
 use tautline_stack::TcpInfo;
 use tautline_tc::{Report, Value};
 
 use crate::plan::Point;
-use crate::quantity::Quantity;
+use crate::quantity::{COUNTERS, Quantity};
 use crate::recording::{Run, Series};
 use crate::scenario::document::Times;
 
@@ -141,14 +141,19 @@ impl Sampler {
             self.of_application(measured, until);
             self.count("ping_lost", measured.lost);
             self.count("refused", measured.refused);
+            self.count_tcp(measured.closed);
         }
-        for (_, info) in apps.connections(host) {
-            self.count("retransmits", info.retransmits);
-            self.count("timeouts", info.timeouts);
-            self.count("fast_recoveries", info.fast_recoveries);
-            self.count("local_drops", info.local_drops);
-            self.count("tsq_throttles", info.tsq_throttles);
-        }
+        let mut open = TcpCounts::default();
+        apps.connections(host).for_each(|(_, info)| open.add(&info));
+        self.count_tcp(open);
+    }
+
+    fn count_tcp(&mut self, counts: TcpCounts) {
+        self.count("retransmits", counts.retransmits);
+        self.count("timeouts", counts.timeouts);
+        self.count("fast_recoveries", counts.fast_recoveries);
+        self.count("local_drops", counts.local_drops);
+        self.count("tsq_throttles", counts.tsq_throttles);
     }
 
     /// Discards what the application of the flow called `name` measured of one-way delays.
@@ -176,8 +181,9 @@ impl Sampler {
         }
     }
 
-    /// Adds `by` to the counter called `name`.
+    /// Adds `by` to the counter called `name`, one of [`COUNTERS`].
     pub(super) fn count(&mut self, name: &str, by: u64) {
+        debug_assert!(COUNTERS.contains(&name), "`{name}` can be named by no file");
         *self.counters.entry(name.to_owned()).or_default() += by as f64;
     }
 

@@ -110,3 +110,30 @@ fn sample_all<R: Record>(sampler: &mut Sampler, network: &Network<'static, R>, n
         sampler.connections(&end.apps, &end.host, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{PlanOptions, plan};
+    use crate::scenario::{Scenario, ScenarioDir};
+
+    /// A megabyte over a link that loses packets is long through when the run ends.
+    const CLOSED: &str = r#"
+        id = "closed"
+        title = "A connection that ends before the run"
+        run = { duration = "10s", warm_up = "0s" }
+        host = [{ name = "client" }, { name = "server" }]
+        link = [{ between = ["client", "server"], rate = "10mbit", loss = "2%" }]
+        flow = [{ name = "upload", kind = "tcp", from = "client", to = "server", size = "1mib" }]"#;
+
+    #[test]
+    fn a_connection_that_was_closed_is_counted() {
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::write(home.path().join("closed.toml"), CLOSED).expect("written");
+        let directory = ScenarioDir::Directory(home.path().into());
+        let scenario = Scenario::load(&directory, "closed.toml").expect("a scenario");
+        let point = plan(&scenario, PlanOptions::default()).remove(0);
+        let run = run(&point).expect("it runs");
+        assert!(run.counters["retransmits"] > 5.0, "{:?}", run.counters);
+    }
+}

@@ -192,17 +192,27 @@ fn tcp(subject: &Subject<'_>, tcp: &Tcp, path: &[Step<'_>]) -> Result<(), Fault>
     Ok(())
 }
 
-/// Checks the names of the table's numbers: some cell must have each.
-pub(super) fn table(root: &Node, cells: &[Variation]) -> Result<(), Fault> {
+/// Checks the names of what the table and the figures show: some cell must have each.
+pub(super) fn shown(root: &Node, cells: &[Variation]) -> Result<(), Fault> {
     let document = &cells[0].document;
+    let subject = Subject { root, document };
     let names: Vec<Names> = cells.iter().map(|cell| Names::of(&cell.document)).collect();
-    for (number, name) in document.table.iter().enumerate() {
+    let some_cell = |check: &dyn Fn(&Names) -> Result<(), String>| {
         let refusals: Result<Vec<_>, ()> = names
             .iter()
-            .map(|names| names.check(name).err().ok_or(()))
+            .map(|names| check(names).err().ok_or(()))
             .collect();
-        if let Ok(Some(why)) = refusals.map(|mut all| all.pop()) {
-            return Err(Subject { root, document }.refuse(&[Key("table"), Number(number)], why));
+        refusals.map_or(Ok(()), |mut all| all.pop().map_or(Ok(()), Err))
+    };
+    for (number, name) in document.table.iter().enumerate() {
+        some_cell(&|names| names.check(name))
+            .map_err(|why| subject.refuse(&[Key("table"), Number(number)], why))?;
+    }
+    for (number, figure) in document.figure.iter().enumerate() {
+        for (entry, name) in figure.show.iter().enumerate() {
+            let path = [Key("figure"), Number(number), Key("show"), Number(entry)];
+            some_cell(&|names| names.suit_figure(figure.kind, name))
+                .map_err(|why| subject.refuse(&path, why))?;
         }
     }
     Ok(())

@@ -14,11 +14,11 @@ pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
     for (name, copies) in &several {
         each(root, "host", |host| {
             let mut host = host.clone();
-            let is_it = host.get("name").and_then(Node::string) == Some(name);
-            host.take("copies").filter(|_| is_it).map_or_else(
-                || vec![host.clone()],
-                |_| copies.iter().map(|copy| host.with("name", copy)).collect(),
-            )
+            if host.get("name").and_then(Node::string) != Some(name) {
+                return vec![host];
+            }
+            host.take("copies");
+            copies.iter().map(|copy| host.with("name", copy)).collect()
         });
         each(root, "link", |link| {
             let ends = link
@@ -152,6 +152,22 @@ mod tests {
             link = [{ between = ["enb", "ue1"] }, { between = ["enb", "ue2"] }, { between = ["enb", "server"] }]
             lte = [{ stations = ["ue1", "ue2"] }]
             flow = [{ from = ["ue1", "ue2"], to = "server" }, { from = "server", to = ["ue1", "ue2", "server"] }]"#;
+        assert_eq!(
+            root.canonical(),
+            Node::parse(expanded, 0).expect("TOML").canonical()
+        );
+    }
+
+    #[test]
+    fn several_hosts_have_copies() {
+        let text = r#"
+            host = [{ name = "a", copies = 2 }, { name = "b", copies = 1 }, { name = "c" }]
+            flow = [{ from = "a", to = "b" }]"#;
+        let mut root = Node::parse(text, 0).expect("TOML");
+        expand(&mut root).expect("good");
+        let expanded = r#"
+            host = [{ name = "a1" }, { name = "a2" }, { name = "b1" }, { name = "c" }]
+            flow = [{ from = ["a1", "a2"], to = ["b1"] }]"#;
         assert_eq!(
             root.canonical(),
             Node::parse(expanded, 0).expect("TOML").canonical()

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Document, FlowKind};
-use crate::quantity::{Quantity, STATISTICS};
+use super::document::{Document, Flow, FlowKind, Kind, Over};
+use crate::quantity::{COUNTERS, Quantity, STATISTICS};
 
 /// Names of the numbers that runs of a document will have.
 #[derive(Clone, Debug)]
@@ -26,8 +26,9 @@ impl Names {
             }
         };
         for flow in document.flow.iter().filter(|flow| flow.count != Some(0)) {
-            add(of_flow(flow.kind), &flow.name);
-            if flow.one_way && flow.kind == FlowKind::Tcp {
+            add(of_flow(flow), &flow.name);
+            let messages = flow.kind == FlowKind::Onoff;
+            if messages || flow.one_way && flow.kind == FlowKind::Tcp {
                 add(&[Quantity::OneWay], &flow.name);
             }
         }
@@ -65,6 +66,41 @@ impl Names {
         }
     }
 
+    /// Whether a figure of `kind` can show `entry`: a number if it is one of numbers, else a quantity,
+    /// of all or of a flow, an instance of it (`upload-1`) or a port.
+    ///
+    /// # Errors
+    /// What there is instead.
+    pub(super) fn suit_figure(&self, kind: Kind, entry: &str) -> Result<(), String> {
+        if matches!(kind, Kind::Bars | Kind::Trade) {
+            return self.check(entry);
+        }
+        let (quantity, of) = match entry.split_once('.') {
+            Some((quantity, of)) => (quantity, Some(of)),
+            None => (entry, None),
+        };
+        let group = |of: &str| of.split_once('-').map_or(of, |(group, _)| group).to_owned();
+        self.known_group(quantity, of.map(group).as_deref())
+    }
+
+    /// Whether `quantity` is measured, and of `group`.
+    fn known_group(&self, quantity: &str, group: Option<&str>) -> Result<(), String> {
+        let Some(groups) = self.groups.get(quantity) else {
+            let known: Vec<_> = self.groups.keys().copied().collect();
+            return Err(format!(
+                "nothing is measured as `{quantity}` here; there is {}, counters",
+                known.join(", ")
+            ));
+        };
+        match group.filter(|group| groups.iter().all(|known| known != group)) {
+            Some(group) => Err(format!(
+                "`{quantity}` has no `{group}`; it has {}",
+                groups.join(", ")
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Whether a run will have the number `name`, if there is anything to measure.
     ///
     /// # Errors
@@ -72,7 +108,13 @@ impl Names {
     pub(super) fn check(&self, name: &str) -> Result<(), String> {
         let parts: Vec<&str> = name.split('.').collect();
         let (quantity, group, statistic) = match parts[..] {
-            ["counters", _] => return Ok(()),
+            ["counters", counter] if COUNTERS.contains(&counter) => return Ok(()),
+            ["counters", counter] => {
+                return Err(format!(
+                    "nothing is counted as `{counter}`; there is {}",
+                    COUNTERS.join(", ")
+                ));
+            }
             [quantity, statistic] => (quantity, None, statistic),
             [quantity, group, statistic] => (quantity, Some(group), statistic),
             _ => {
@@ -81,19 +123,7 @@ impl Names {
                 ));
             }
         };
-        let Some(groups) = self.groups.get(quantity) else {
-            let known: Vec<_> = self.groups.keys().copied().collect();
-            return Err(format!(
-                "nothing is measured as `{quantity}` here; there is {}, counters",
-                known.join(", ")
-            ));
-        };
-        if let Some(group) = group.filter(|group| groups.iter().all(|known| known != group)) {
-            return Err(format!(
-                "`{quantity}` has no `{group}`; it has {}",
-                groups.join(", ")
-            ));
-        }
+        self.known_group(quantity, group)?;
         let known = |statistic: &&&str| match **statistic {
             "total" => {
                 quantity == "goodput"
@@ -140,9 +170,10 @@ const OF_PORT: [Quantity; 14] = [
     Quantity::Cycle,
 ];
 
-fn of_flow(kind: FlowKind) -> &'static [Quantity] {
-    match kind {
-        FlowKind::Tcp => &[
+fn of_flow(flow: &Flow) -> &'static [Quantity] {
+    match flow.kind {
+        FlowKind::Onoff if flow.over != Some(Over::Tcp) => &[Quantity::Goodput],
+        FlowKind::Tcp | FlowKind::Onoff => &[
             Quantity::Goodput,
             Quantity::Rtt,
             Quantity::SmoothedRtt,
@@ -152,7 +183,7 @@ fn of_flow(kind: FlowKind) -> &'static [Quantity] {
             Quantity::TsqLimit,
         ],
         FlowKind::Ping => &[Quantity::Ping],
-        FlowKind::Udp | FlowKind::Onoff => &[Quantity::Goodput, Quantity::OneWay],
-        FlowKind::Web => &[Quantity::Fetch],
+        FlowKind::Udp => &[Quantity::Goodput, Quantity::OneWay],
+        FlowKind::Web => &[Quantity::Goodput, Quantity::Fetch],
     }
 }

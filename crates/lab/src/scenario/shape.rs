@@ -6,8 +6,9 @@ mod cost;
 mod expression;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::{fmt, thread};
 
 use cel::common::ast::IdedExpr;
 use cel::parser::Parser;
@@ -44,8 +45,11 @@ fn functions(context: &mut Context<'_, '_>) {
 
 /// Longest expression.
 const LONGEST: usize = 4096;
-/// Deepest nesting of brackets in one, for the parser.
-const DEEPEST: usize = 32;
+/// Deepest nesting of brackets and of `?:` in one, for the stack of the parser.
+const DEEPEST: u16 = 32;
+/// Stack of the thread that parses. The parser recurses for each of many operators in a row, `1 + 1 + 1 …`,
+/// before their number is known; of those, [`LONGEST`] bytes hold 2000. Only what is touched takes memory.
+const STACK: usize = 64 << 20;
 /// Deepest nesting of operators and steps, `a + b + c` being three deep, for the stack on which they are
 /// computed.
 const DEEPEST_TREE: usize = 64;
@@ -72,36 +76,18 @@ impl Check {
     /// # Errors
     /// What is not understood.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let mut depth = 0usize;
-        let deepest = text.chars().map(|c| {
-            depth = match c {
-                '(' | '[' | '{' => depth + 1,
-                ')' | ']' | '}' => depth.saturating_sub(1),
-                _ => depth,
-            };
-            depth
-        });
-        if text.len() > LONGEST || deepest.max().is_some_and(|deepest| deepest > DEEPEST) {
+        if text.len() > LONGEST || brackets(text) > usize::from(DEEPEST) {
             return Err(format!(
                 "an expression has at most {LONGEST} bytes, and brackets at most {DEEPEST} deep"
             ));
         }
-        let parsed = Parser::default().parse(text);
-        let mut expression = parsed.map_err(|errors| {
-            let messages = errors
-                .errors
-                .iter()
-                .map(|error| format!("at column {}: {}", error.pos.1, error.msg));
-            format!(
-                "the expression is not understood: {}",
-                messages.collect::<Vec<_>>().join("; ")
-            )
+        let mut expression = thread::scope(|scope| {
+            let parser = thread::Builder::new().stack_size(STACK);
+            let parsed = parser
+                .spawn_scoped(scope, || parse(text))
+                .map_err(|error| format!("no thread to read it on: {error}"))?;
+            parsed.join().unwrap_or_else(|panic| resume_unwind(panic))
         })?;
-        if expression::depth(&expression) > DEEPEST_TREE {
-            return Err(format!(
-                "operators and steps nest at most {DEEPEST_TREE} deep: write fewer in a row, or more brackets"
-            ));
-        }
         let cost = cost::cost(&expression, &mut HashMap::new());
         if cost.steps.max(cost.size) > MOST_STEPS {
             return Err(format!(
@@ -202,6 +188,43 @@ impl Check {
             Err(error) => Err(EvalError::Other(error.to_string())),
         }
     }
+}
+
+/// Parses `text`, on a stack of [`STACK`].
+fn parse(text: &str) -> Result<IdedExpr, String> {
+    let parsed = Parser::default().max_recursion_depth(DEEPEST).parse(text);
+    let expression = parsed.map_err(|errors| {
+        let messages = errors
+            .errors
+            .iter()
+            .map(|error| format!("at column {}: {}", error.pos.1, error.msg));
+        format!(
+            "the expression is not understood: {}",
+            messages.collect::<Vec<_>>().join("; ")
+        )
+    })?;
+    // Here, for a deep one needs the stack to be dropped, too.
+    if expression::depth(&expression) > DEEPEST_TREE {
+        return Err(format!(
+            "operators and steps nest at most {DEEPEST_TREE} deep: write fewer in a row, or more brackets"
+        ));
+    }
+    Ok(expression)
+}
+
+/// How deep brackets nest in `text`. Those in strings count, too, so that closing ones there may make it
+/// less than it is: the parser counts again.
+fn brackets(text: &str) -> usize {
+    let mut depth = 0usize;
+    let depths = text.chars().map(|c| {
+        depth = match c {
+            '(' | '[' | '{' => depth + 1,
+            ')' | ']' | '}' => depth.saturating_sub(1),
+            _ => depth,
+        };
+        depth
+    });
+    depths.max().unwrap_or(0)
 }
 
 /// Why an expression cannot be computed.

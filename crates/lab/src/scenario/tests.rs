@@ -310,6 +310,11 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         ),
         (
             "qdisc = \"pfifo_fast\"",
+            "ring_limit = \"dyn_rlc:0s\"",
+            "it.toml:13:14: host.client.ring_limit: `target` must be above 0, not 0",
+        ),
+        (
+            "qdisc = \"pfifo_fast\"",
             "mtu = \"9000b\"",
             "it.toml:13:7: host.client.mtu: from 576b to 2034b",
         ),
@@ -576,6 +581,41 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "much = 99999999999999999999\npaper =",
             "it.toml:3:8: much: a whole number of up to 63 bits",
         ),
+        (
+            "every = \"200ms\"",
+            "every = \"200ms\"\nstart = \"20s\"\nstop = \"30s\"",
+            "it.toml:45:9: flow.ping.start: a time before 10s, when it stops, is wanted",
+        ),
+        (
+            "every = \"200ms\"",
+            "every = \"200ms\"\nstop = \"0s\"",
+            "it.toml:45:8: flow.ping.stop: a time above 0 is wanted",
+        ),
+        (
+            "every = \"200ms\"",
+            "every = \"200ms\"\nstart = \"4s\"\nspread = \"7s\"",
+            "it.toml:46:10: flow.ping.spread: at most 6s is wanted, for it stops at 10s",
+        ),
+        (
+            "[run]",
+            "[[figure]]\nkind = \"bars\"\nshow = [\"goodput.uplod.total\"]\n[run]",
+            "it.toml:9:9: figure.1.show.1: `goodput` has no `uplod`; it has upload",
+        ),
+        (
+            "[run]",
+            "[[figure]]\nkind = \"bars\"\nshow = [\"goodput\"]\n[run]",
+            "it.toml:9:9: figure.1.show.1: `goodput` names no number: write e.g. ping.p50",
+        ),
+        (
+            "[run]",
+            "[[figure]]\nkind = \"box\"\nshow = [\"ping.p50\"]\n[run]",
+            "it.toml:9:9: figure.1.show.1: `ping` has no `p50`; it has ping",
+        ),
+        (
+            "table = [\"goodput.upload.total\"]",
+            "table = [\"counters.retransmit\"]",
+            "it.toml:5:10: table.1: nothing is counted as `retransmit`; there is fast_recoveries, ",
+        ),
     ] {
         let error = broken(from, to);
         if !error.starts_with(expected) {
@@ -583,6 +623,16 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An application that sends over a connection is measured as one, and a page's bytes are counted.
+#[test]
+fn figures_show_what_the_flows_will_have() {
+    let flows = "[[flow]]\nname = \"voice\"\nkind = \"onoff\"\nover = \"tcp\"\nfrom = \"client\"\nto = \"server\"\nrate = \"64kbit\"\nsize = \"160b\"\non = \"1s\"\noff = \"1s\"\n\
+                 [[flow]]\nname = \"pages\"\nkind = \"web\"\nfrom = \"client\"\nto = \"server\"\nobjects = 3\nsize = \"9kib\"\n";
+    let shown = "show = [\"rtt.voice\", \"one_way.voice\", \"goodput.pages\", \"cwnd.upload-1\", \"backlog.router>server\"]";
+    let figure = format!("[[figure]]\nkind = \"series\"\n{shown}\n");
+    load(&format!("{GOOD}{flows}{figure}")).expect("all of it is measured");
 }
 
 /// A hundred hosts by a hundred, ten thousand times each, would fill the memory.

@@ -113,6 +113,35 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
     }
 }
 
+/// An expression that used up the stack would end the process. The thread of a test has two megabytes;
+/// brackets in strings hide others from the first count.
+#[test]
+fn what_nests_is_refused_before_the_stack_ends() {
+    let deep = |open: &str, count: usize, close: &str| {
+        format!("{}cell.a > 1{}", open.repeat(count), close.repeat(count))
+    };
+    for text in [
+        deep("(", 100_000, ")"),
+        deep("(", 2000, ")"),
+        deep("[1].all(x, ", 300, ")"),
+        deep("(\")\" == \"\" || ", 150, ")"),
+        deep("(r'\\' == '' || ')' == '' || ", 120, ")"),
+        deep("[1][\"]\" == ", 200, "]"),
+        deep("true ? 1 : ", 300, ""),
+        format!("cell.a > 1{}", "+1".repeat(2000)),
+        format!("cell{} > 1", ".a".repeat(2000)),
+        format!("cell{} > 1", "[0]".repeat(1300)),
+        format!("cell{} > 1", ".a()".repeat(1000)),
+        format!("{}true", "!(".repeat(2000)),
+    ] {
+        let why = Check::read(&text).expect_err("it nests too deep");
+        assert!(!why.is_empty());
+    }
+    // A row of signs is a loop.
+    let _ = Check::read(&format!("{}1 < cell.a", "-".repeat(4000)));
+    let _ = Check::read(&format!("{}true", "!".repeat(4000)));
+}
+
 /// A shape reports all its numbers, including those that short-circuit evaluation skips.
 #[test]
 fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {

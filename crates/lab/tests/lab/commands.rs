@@ -257,6 +257,11 @@ fn replies_to_pings_are_no_goodput() {
             .code()
             .is_some_and(|code| code < 2)
     );
+    let report = std::fs::read_to_string(home.path().join("out/report.html")).expect("a report");
+    assert!(
+        report.contains("lab run S-1 --quick\n"),
+        "how to run it again"
+    );
     let runs: Vec<Run> = files(&home.path().join("out"))
         .iter()
         .filter(|(name, _)| {

@@ -197,7 +197,8 @@ impl<'a, N: Names> Parser<'a, N> {
     }
 }
 
-/// Python's division rounds down.
+/// Python's division rounds down, and its remainder has the sign of the divisor. A result beyond 64 bits
+/// is `None`.
 fn apply(operator: &str, left: i64, right: i64) -> Option<i64> {
     match operator {
         "|" => Some(left | right),
@@ -205,14 +206,23 @@ fn apply(operator: &str, left: i64, right: i64) -> Option<i64> {
         "&" => Some(left & right),
         "<<" => u32::try_from(right)
             .ok()
-            .and_then(|right| left.checked_shl(right)),
+            .and_then(|right| 1i64.checked_shl(right).filter(|factor| *factor > 0))
+            .and_then(|factor| left.checked_mul(factor)),
         ">>" => u32::try_from(right)
             .ok()
             .and_then(|right| left.checked_shr(right)),
         "+" => left.checked_add(right),
         "-" => left.checked_sub(right),
         "*" => left.checked_mul(right),
-        "%" => left.checked_rem_euclid(right),
-        _ => left.checked_div_euclid(right),
+        "%" => {
+            let rest = left.checked_rem(right)?;
+            let is_off = rest != 0 && (rest < 0) != (right < 0);
+            Some(if is_off { rest + right } else { rest })
+        }
+        _ => {
+            let quotient = left.checked_div(right)?;
+            let is_off = left % right != 0 && (left < 0) != (right < 0);
+            Some(if is_off { quotient - 1 } else { quotient })
+        }
     }
 }

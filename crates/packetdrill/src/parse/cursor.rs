@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::ParseError;
 
+/// A time in a script is shorter than so many seconds, eleven days: their sums stay within a `Duration`.
+const LONGEST: u64 = 1_000_000;
+
 /// A position in the text of a script.
 pub(super) struct Cursor<'a> {
     text: &'a str,
@@ -142,7 +145,7 @@ impl<'a> Cursor<'a> {
         T::try_from(value).map_err(|_| self.error(format!("{value} is out of range")))
     }
 
-    /// Seconds with a fraction.
+    /// Seconds with a fraction, less than [`LONGEST`].
     pub(super) fn seconds(&mut self) -> Result<Duration, ParseError> {
         self.skip_spaces();
         let rest = self.rest();
@@ -164,6 +167,9 @@ impl<'a> Cursor<'a> {
         };
         let nanos = digits(&format!("{fraction:0<9}"));
         match (digits(whole), nanos) {
+            (Ok(LONGEST..), Ok(_)) => Err(self.error(format!(
+                "{text} s is too long a time: less than {LONGEST} s"
+            ))),
             (Ok(whole), Ok(nanos)) if !text.is_empty() && fraction.len() <= 9 => {
                 self.at += end;
                 Ok(Duration::from_secs(whole) + Duration::from_nanos(nanos))

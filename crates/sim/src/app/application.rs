@@ -233,10 +233,11 @@ impl Context<'_> {
         self.owners.insert(socket, (self.number, token));
     }
 
-    /// Closes `socket`, and keeps the final state of a connection in [`Measured::last_info`].
+    /// Closes `socket`, and keeps the final state of a connection in [`Measured::last_info`] and its
+    /// counts in [`Measured::closed`].
     pub fn close(&mut self, socket: SocketId) {
         if let Some(info) = self.host.info(socket) {
-            self.measured.last_info = Some(Box::new(info));
+            self.measured.note_closed(info);
         }
         self.owners.remove(socket);
         self.host.close(socket, self.now);

@@ -80,6 +80,32 @@ impl Count {
     }
 }
 
+/// Counts of TCP connections, as in [`TcpInfo`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Recoveries without a timeout.
+    pub fast_recoveries: u64,
+    /// Packets dropped inside the host.
+    pub local_drops: u64,
+    /// Times that TSQ held the connection back.
+    pub tsq_throttles: u64,
+}
+
+impl TcpCounts {
+    /// Adds those of one connection.
+    pub fn add(&mut self, info: &TcpInfo) {
+        self.retransmits += info.retransmits;
+        self.timeouts += info.timeouts;
+        self.fast_recoveries += info.fast_recoveries;
+        self.local_drops += info.local_drops;
+        self.tsq_throttles += info.tsq_throttles;
+    }
+}
+
 /// A failure of an application.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -113,6 +139,8 @@ pub struct Measured {
     pub completions: Vec<Sample>,
     /// Final state of the connection at this end; of several, the latest.
     pub last_info: Option<Box<TcpInfo>>,
+    /// Counts of the connections closed so far. A web client has many, and none of them open.
+    pub closed: TcpCounts,
     /// Number of failures.
     pub failed: u64,
     /// The first 16 failures.
@@ -133,6 +161,7 @@ impl Measured {
             one_way: Vec::new(),
             completions: Vec::new(),
             last_info: None,
+            closed: TcpCounts::default(),
             failed: 0,
             failures: Vec::new(),
             bins,
@@ -148,6 +177,12 @@ impl Measured {
     /// Counts `bytes` sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent.add(bytes);
+    }
+
+    /// Counts a connection that is being closed.
+    pub fn note_closed(&mut self, info: TcpInfo) {
+        self.closed.add(&info);
+        self.last_info = Some(Box::new(info));
     }
 
     /// Records a failure.

@@ -35,7 +35,7 @@ pub use applications::Applications;
 pub use bulk::{BulkReceiver, BulkSender};
 pub use datagrams::{DatagramSinkConfig, DatagramsConfig};
 pub use messages::MessagesConfig;
-pub use meter::{Failure, Flow, Measured, Meter, Sample};
+pub use meter::{Failure, Flow, Measured, Meter, Sample, TcpCounts};
 pub use ping::PingConfig;
 pub use requests::{Pace, RequestsConfig, ResponderConfig};
 pub use sink::SinkConfig;

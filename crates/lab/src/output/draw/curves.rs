@@ -18,15 +18,15 @@ impl Figure {
         let mut names = Vec::new();
         let mut curves = Vec::new();
         for (number, color) in colors.iter().enumerate() {
-            for shown in shown {
+            for one in shown {
                 let samples: Vec<f64> = facets
                     .at("", color)
-                    .flat_map(|cell| samples(&cell, shown))
+                    .flat_map(|cell| samples(&cell, one))
                     .collect();
                 let median = Quantiles::of(&samples, self.span)
                     .map_or_else(|| "no samples".to_owned(), |q| short(q.median));
-                let name = if shown.rest.is_some() || color.is_empty() {
-                    shown.title()
+                let name = if shown.len() > 1 || one.rest.is_some() || color.is_empty() {
+                    one.title()
                 } else {
                     String::new()
                 };
@@ -36,7 +36,7 @@ impl Figure {
                     .filter(|text| !text.is_empty())
                     .collect();
                 names.push(format!("{} ({median})", name.join(" ")));
-                let place = number * self.show.len() + curves.len() % self.show.len();
+                let place = number * shown.len() + curves.len() % shown.len();
                 curves.push(Curve {
                     name: String::new(),
                     color: place,
@@ -49,8 +49,8 @@ impl Figure {
             ..Measure::new("Share of samples (medians above)", "")
         };
         let figure = Curves {
-            title: self.heading(&shown[0].title(), part),
-            x: self.measure(shown[0].title(), &shown[0], shown[0].quantity.unit()),
+            title: self.heading(&Shown::common_title(shown, Shown::title), part),
+            x: self.sample_axis(shown),
             range: None,
             colors: names.len(),
             names: Names::Above(names),
@@ -144,6 +144,8 @@ impl Figure {
                 .get(&shown.path())
                 .map(|estimate| [estimate.mean, estimate.lo, estimate.hi])
         };
+        let axis =
+            |shown: &Shown<'_>| self.measure(shown.number_title(), shown, shown.number_unit());
         let categories = facets.categories();
         let group = |color: &str| {
             let spot = |category: &&str| {
@@ -165,8 +167,8 @@ impl Figure {
                 ),
                 part,
             ),
-            x: self.measure(shown[1].number_title(), &shown[1], shown[1].number_unit()),
-            y: self.measure(shown[0].number_title(), &shown[0], shown[0].number_unit()),
+            x: axis(&shown[1]),
+            y: axis(&shown[0]),
             groups: facets
                 .colors()
                 .iter()

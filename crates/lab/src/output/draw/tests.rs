@@ -144,6 +144,38 @@ fn numbers_of_one_unit_share_a_figure_and_others_get_their_own() {
     has(&svg[2], &["Goodput, fairness"]);
 }
 
+/// An axis that was named after the first entry would be wrong for the others.
+#[test]
+fn an_axis_that_several_share_is_named_after_what_they_have_in_common() {
+    let svg = drawn("kind = 'box'\nshow = ['backlog.client', 'backlog.router>server']");
+    has(&svg[0], &["Qdisc backlog, packets"]);
+    let svg = drawn("kind = 'box'\nshow = ['ping', 'rtt']");
+    has(&svg[0], &["Ping, TCP round trip, ms"]);
+}
+
+#[test]
+fn distributions_of_different_units_get_their_own_figures_and_others_their_names() {
+    let svg =
+        drawn("kind = 'cdf'\nshow = ['ping', 'rtt', 'goodput']\nwhere = { bottleneck = 'L100M' }");
+    assert_eq!(svg.len(), 2);
+    has(
+        &svg[0],
+        &[
+            "Ping, TCP round trip, ms",
+            "TSQ Ping (2.1)",
+            "TSQ TCP round trip (no samples)",
+        ],
+    );
+    has(&svg[1], &["Goodput, Mbit/s", "TSQ (95)"]);
+}
+
+#[test]
+fn dips_are_a_number_and_the_time_between_them_is_in_seconds() {
+    let units = ["ping.dips", "ping.dip_gap", "ping.p50"]
+        .map(|number| Shown::read(number).expect("a quantity").number_unit());
+    assert_eq!(units, ["", "s", "ms"]);
+}
+
 #[test]
 fn what_is_not_there_is_an_empty_place() {
     has(&drawn("kind = 'box'\nshow = ['one_way']")[0], &["–"]);
@@ -192,6 +224,14 @@ fn mistakes_are_answered_with_what_there_is() {
     assert_eq!(
         error("kind = 'trade'\nshow = ['ping.p50']"),
         "a figure of kind trade shows two, not 1"
+    );
+    assert_eq!(
+        error("kind = 'cdf'\nshow = ['ping']\nx = 'tsq'"),
+        "a figure of kind cdf has no `x`; kinds with it: box, bars, trade"
+    );
+    assert_eq!(
+        error("kind = 'box'\nshow = ['ping']\ncumulative = true"),
+        "a figure of kind box has no `cumulative`; kinds with it: series"
     );
     assert_eq!(
         error("kind = 'box'\nshow = []"),

@@ -1,5 +1,7 @@
 //! Flows: between hosts that exist, with the keys of their kind, within the time of the run.
 
+use std::time::Duration;
+
 use super::super::document::{Document, Flow, FlowKind, Over};
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
@@ -61,6 +63,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
         ends(subject, flow, number)?;
         only_its_keys(subject, flow, number)?;
         amounts(subject, flow, number)?;
+        begins(subject, flow, number)?;
         one_way(subject, flow, number)?;
         tcp(subject, &flow.tcp, &at("tcp"))?;
     }
@@ -170,16 +173,30 @@ fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
         &at("connections"),
         "a number from 1 to 1000 is wanted",
     )?;
-    let duration = subject.document.run.as_ref().map(|run| run.duration);
-    let stop = flow.stop.or(duration);
-    let message = match stop {
-        Some(stop) => format!("a time before {stop}, when it stops, is wanted"),
-        None => String::new(),
+    Ok(())
+}
+
+/// Every instance begins before it stops and before the run ends: one that never runs measures nothing.
+fn begins(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
+    let run = subject.document.run.as_ref().map(|run| run.duration);
+    let Some(stop) = flow.stop.into_iter().chain(run).min() else {
+        return Ok(());
     };
+    let at = |key| [Key("flow"), Number(number), Key(key)];
+    let start = flow.start.map_or(Duration::ZERO, |start| start.0);
+    subject.require(!stop.0.is_zero(), &at("stop"), "a time above 0 is wanted")?;
     subject.require(
-        flow.start
-            .is_none_or(|start| stop.is_none_or(|stop| start < stop)),
+        start < stop.0,
         &at("start"),
-        message,
+        format_args!("a time before {stop}, when it stops, is wanted"),
+    )?;
+    let spread = flow.spread.map_or(Duration::ZERO, |spread| spread.0);
+    subject.require(
+        start.saturating_add(spread) <= stop.0,
+        &at("spread"),
+        format_args!(
+            "at most {:?} is wanted, for it stops at {stop}",
+            stop.0 - start
+        ),
     )
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Quantity;
+use crate::scenario::node::listed;
 
 /// One figure of a row.
 ///
@@ -34,8 +35,8 @@ pub struct Figure {
     /// Range of the boxes.
     #[serde(default, rename = "box")]
     pub span: BoxSpan,
-    /// The axis of the row whose values stand side by side, or are joined by `trade`. By default
-    /// the last that is left.
+    /// `box`, `bars`, `trade`: the axis of the row whose values stand side by side, or are joined.
+    /// By default the last that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
     /// The axis whose values are distinguished by color. By default the last, unless that is the
@@ -141,6 +142,15 @@ pub enum FigureError {
         /// All quantities.
         known: String,
     },
+    /// Figures of this kind do not have the key.
+    #[error("a figure of kind {kind} has no `{key}`; kinds with it: {}", listed(.of))]
+    Key {
+        /// The kind.
+        kind: &'static str,
+        key: &'static str,
+        /// The kinds that have it.
+        of: Vec<&'static str>,
+    },
     /// A figure of this kind shows another number of things.
     #[error("a figure of kind {kind} shows {wanted}, not {has}")]
     Count {
@@ -180,6 +190,23 @@ impl Figure {
                     axes,
                 });
             }
+        }
+        let written = [
+            (
+                "x",
+                self.x.is_some(),
+                &[Kind::Box, Kind::Bars, Kind::Trade][..],
+            ),
+            ("cumulative", self.cumulative, &[Kind::Series]),
+        ];
+        let misplaced =
+            |(_, written, kinds): &&(_, bool, &[Kind])| *written && !kinds.contains(&self.kind);
+        if let Some((key, _, kinds)) = written.iter().find(misplaced) {
+            return Err(FigureError::Key {
+                kind: self.kind.name(),
+                key,
+                of: kinds.iter().map(|kind| kind.name()).collect(),
+            });
         }
         let (wanted, fits) = match self.kind {
             Kind::Box | Kind::Cdf | Kind::Series | Kind::Bars => {
@@ -231,6 +258,20 @@ impl<'a> Shown<'a> {
         )
     }
 
+    /// Title of several together: that of a lone one, else those of their quantities.
+    pub(crate) fn common_title(all: &[Self], title: fn(&Self) -> String) -> String {
+        if let [one] = all {
+            return title(one);
+        }
+        let mut titles: Vec<&str> = Vec::new();
+        for title in all.iter().map(|one| one.quantity.title()) {
+            if !titles.contains(&title) {
+                titles.push(title);
+            }
+        }
+        titles.join(", ")
+    }
+
     /// "Qdisc backlog of router>server".
     pub(crate) fn title(&self) -> String {
         self.rest.map_or_else(
@@ -247,6 +288,7 @@ impl<'a> Shown<'a> {
             .split('.')
             .map(|word| match word {
                 "p50" => "median".to_owned(),
+                "dip_gap" => "time between dips".to_owned(),
                 word => match word
                     .strip_prefix('p')
                     .and_then(|level| level.parse::<u8>().ok())
@@ -265,11 +307,10 @@ impl<'a> Shown<'a> {
 
     /// The unit of a number of the summary.
     pub(crate) fn number_unit(&self) -> &'static str {
-        let last = self.rest.and_then(|rest| rest.rsplit('.').next());
-        if matches!(last, Some("fairness" | "count")) {
-            ""
-        } else {
-            self.quantity.unit()
+        match self.rest.and_then(|rest| rest.rsplit('.').next()) {
+            Some("fairness" | "count" | "dips") => "",
+            Some("dip_gap") => "s",
+            _ => self.quantity.unit(),
         }
     }
 }

@@ -205,12 +205,15 @@ impl FromStr for RingLimitWord {
             }
             Some(_) => None,
         };
-        limit.map(Self).ok_or_else(|| {
+        let limit: RingLimit = limit.ok_or_else(|| {
             format!(
                 "{text:?} is no limit of a ring: write dql, off, push, push:SIZE, dyn_rlc:TIME, or a size, with units, e.g. 3028b, \
                  push:22710b, dyn_rlc:20ms"
             )
-        })
+        })?;
+        // A value out of range is found here, where its place in the file is known.
+        limit.build().map_err(|error| error.to_string())?;
+        Ok(Self(limit))
     }
 }
 
