@@ -280,6 +280,10 @@ pub struct Offload {
     /// Bytes of payload per segment if the frame holds several TCP segments, merged or never cut
     /// (GRO); the last may be shorter.
     pub segment_size: Option<NonZeroU16>,
+    /// Of several segments only the first has the CWR flag of the header (Linux's `SKB_GSO_TCP_ECN`): a
+    /// sender responds to classic ECN once (RFC 3168 §6.1.2). If false, all have it, as part of AccECN's
+    /// count (RFC 9768 §3.2.2).
+    pub cwr_once: bool,
 }
 
 impl<F: Frame> Received<F> {

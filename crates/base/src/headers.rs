@@ -35,19 +35,19 @@ pub const QINQ: u16 = 0x88a8;
 pub const TCP: u8 = 6;
 /// Protocol number of UDP in an IP header.
 pub const UDP: u8 = 17;
-const HOP_BY_HOP: u8 = 0;
+pub(crate) const HOP_BY_HOP: u8 = 0;
 const DCCP: u8 = 33;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
-const DESTINATION: u8 = 60;
+pub(crate) const DESTINATION: u8 = 60;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
 /// Most VLAN tags that are skipped.
 const TAGS: usize = 2;
 /// Most IPv6 extension headers that are skipped.
-const EXTENSIONS: usize = 8;
+pub(crate) const EXTENSIONS: usize = 8;
 
 /// The 16-bit number at `at`, in network byte order.
 #[inline]

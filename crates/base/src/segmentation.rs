@@ -2,20 +2,30 @@
 //! qdisc in [`Item::split`](crate::Item::split) do; likewise datagrams sent as one (`UDP_SEGMENT`).
 //!
 //! Each segment repeats the headers with its own length, sequence number and checksums (RFC 9293
-//! §3.1, RFC 791, RFC 8200). Only the last has FIN and PSH. The IPv4 identification is repeated too:
-//! our packets are never fragmented (RFC 6864 §4.1).
+//! §3.1, RFC 791, RFC 8200). Only the last has FIN and PSH. The IPv4 identification is repeated where
+//! the packet must not be fragmented; else each segment has its own (RFC 6864 §4.1, §4.3), as in
+//! Linux's `inet_gso_segment`.
 
 use core::ops::Range;
 
 use crate::checksum::{copy, copy_parts, fold, sum};
-use crate::headers::{IPV4_HEADER, IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER};
+use crate::headers::{
+    DESTINATION, ETHERNET_HEADER, EXTENSIONS, HOP_BY_HOP, IPV4, IPV4_HEADER, IPV6, IPV6_HEADER,
+    TCP, TCP_HEADER, UDP, UDP_HEADER, u16_at,
+};
 
 /// FIN and PSH, set in the last segment only.
 const LAST_ONLY: u8 = 0x01 | 0x08;
+const CWR: u8 = 0x80;
 /// Offsets of flags and checksum in a TCP header, and of the checksum in a UDP header.
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
+/// Bits of the IPv4 word of flags and offset: "do not fragment", and those set in a fragment.
+const DONT_FRAGMENT: u16 = 0x4000;
+const FRAGMENT: u16 = 0x3fff;
+/// Option of IPv6 (RFC 6275 §6.3).
+const HOME_ADDRESS: u8 = 201;
 
 /// Offsets of the headers and the payload of a TCP segment or datagram in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +35,13 @@ struct Layout {
     payload: usize,
     ipv6: bool,
     udp: bool,
+    /// Difference of the IPv4 identifications of two segments.
+    id_step: u16,
 }
 
 impl Layout {
     /// The offsets in `frame`, whose network header begins at `network`; `None` if it holds neither
-    /// TCP nor UDP.
+    /// TCP nor UDP, or a fragment of it only.
     fn of(frame: &[u8], network: usize) -> Option<Self> {
         let first = *frame.get(network)?;
         let (transport, protocol, ipv6) = match first >> 4 {
@@ -38,9 +50,25 @@ impl Layout {
                 *frame.get(network + 9)?,
                 false,
             ),
-            6 => (network + IPV6_HEADER, *frame.get(network + 6)?, true),
+            6 => {
+                let next = *frame.get(network + 6)?;
+                let (transport, protocol) = behind_extensions(frame, network + IPV6_HEADER, next)?;
+                (transport, protocol, true)
+            }
             _ => return None,
         };
+        let ethertype = if ipv6 { IPV6 } else { IPV4 };
+        if network >= ETHERNET_HEADER && u16_at(frame, network - 2)? != ethertype {
+            return None;
+        }
+        let flags = if ipv6 {
+            DONT_FRAGMENT
+        } else {
+            u16_at(frame, network + 6)?
+        };
+        if flags & FRAGMENT != 0 {
+            return None;
+        }
         let (offset, least) = match protocol {
             TCP => (
                 usize::from(*frame.get(transport + 12)? >> 4) * 4,
@@ -57,7 +85,22 @@ impl Layout {
             payload,
             ipv6,
             udp,
+            id_step: u16::from(flags & DONT_FRAGMENT == 0),
         })
+    }
+
+    /// End of the packet in `frame`, behind which padding may follow; the end of `frame` if the IP header
+    /// does not say.
+    fn end(&self, frame: &[u8]) -> usize {
+        let (at, header) = if self.ipv6 {
+            (self.network + 4, IPV6_HEADER)
+        } else {
+            (self.network + 2, 0)
+        };
+        let len = u16_at(frame, at).map_or(0, usize::from);
+        Some(self.network + header + len)
+            .filter(|end| (self.payload..=frame.len()).contains(end))
+            .unwrap_or(frame.len())
     }
 
     /// Offset of the checksum in the transport header.
@@ -94,11 +137,11 @@ impl Layout {
         let ip = &whole[self.network..self.transport];
         let transport = &whole[self.transport..self.payload];
         Repeated {
-            // All but the length and the checksum.
+            // All but length, identification and checksum.
             network: if self.ipv6 {
                 0
             } else {
-                parts(ip, &[0..2, 4..10, 12..ip.len()])
+                parts(ip, &[0..2, 6..10, 12..ip.len()])
             },
             // All but length and checksum of UDP; all but sequence number, flags and checksum of TCP.
             transport: self.pseudo_sum(whole, 0)
@@ -108,6 +151,40 @@ impl Layout {
                     let end = transport.len();
                     parts(transport, &[0..4, 8..12, 14..CHECKSUM, CHECKSUM + 2..end])
                 },
+        }
+    }
+}
+
+/// Offset and protocol behind the IPv6 extension headers at `at`, the first of kind `next`. `None` if they
+/// are truncated, too many, others than options, or change the pseudo-header.
+#[inline]
+fn behind_extensions(frame: &[u8], mut at: usize, mut next: u8) -> Option<(usize, u8)> {
+    for _ in 0..EXTENSIONS {
+        if !matches!(next, HOP_BY_HOP | DESTINATION) {
+            return Some((at, next));
+        }
+        let end = at + 8 * (usize::from(*frame.get(at + 1)?) + 1);
+        let options = frame.get(at + 2..end)?;
+        if has_home_address(options) {
+            return None;
+        }
+        (next, at) = (frame[at], end);
+    }
+    None
+}
+
+/// Whether `options` of IPv6 name a home address, which takes the place of the source in the pseudo-header
+/// (RFC 6275 §11.3.1), or are malformed.
+fn has_home_address(mut options: &[u8]) -> bool {
+    loop {
+        match *options {
+            [] => return false,
+            [0, ..] => options = &options[1..],
+            [HOME_ADDRESS, ..] | [_] => return true,
+            [_, len, ..] => match options.get(2 + usize::from(len)..) {
+                Some(rest) => options = rest,
+                None => return true,
+            },
         }
     }
 }
@@ -126,9 +203,11 @@ pub(crate) fn header_len(frame: &[u8], network: usize) -> Option<usize> {
 
 /// Writes the sum of the pseudo-header as transport checksum, for a packet that a device cuts or
 /// checksums (Linux's `CHECKSUM_PARTIAL`). Its network header begins at `network`. Returns false,
-/// without a change, if `frame` holds neither TCP nor UDP.
+/// without a change, if `frame` holds neither TCP nor UDP, or padding behind it, which the device would
+/// count too.
 pub fn leave_checksum(frame: &mut [u8], network: usize) -> bool {
-    let Some(headers) = Layout::of(frame, network) else {
+    let layout = Layout::of(frame, network).filter(|headers| headers.end(frame) == frame.len());
+    let Some(headers) = layout else {
         return false;
     };
     let partial = fold(headers.pseudo_sum(frame, frame.len() - headers.transport));
@@ -137,7 +216,7 @@ pub fn leave_checksum(frame: &mut [u8], network: usize) -> bool {
 }
 
 /// Writes the TCP or UDP checksum of a whole packet, after its payload of zeros if `zeros`. A frame
-/// with neither stays unchanged.
+/// with neither stays unchanged, and so does padding behind the packet.
 pub(crate) fn complete(frame: &mut [u8], network: usize, zeros: bool) {
     let Some(headers) = Layout::of(frame, network) else {
         return;
@@ -147,7 +226,7 @@ pub(crate) fn complete(frame: &mut [u8], network: usize, zeros: bool) {
     }
     let at = headers.transport + headers.checksum();
     frame[at..at + 2].fill(0);
-    let body = &frame[headers.transport..];
+    let body = &frame[headers.transport..headers.end(frame)];
     let sum = headers.pseudo_sum(frame, body.len()) + u64::from(sum(body));
     frame[at..at + 2].copy_from_slice(&headers.checksum_field(sum));
 }
@@ -176,6 +255,8 @@ pub struct Segmentation<'a> {
     /// Bytes of payload per segment; the last may be shorter.
     size: usize,
     count: usize,
+    /// Flags that only the first segment has.
+    first_only: u8,
 }
 
 impl<'a> Segmentation<'a> {
@@ -203,7 +284,17 @@ impl<'a> Segmentation<'a> {
             repeated: headers.repeated_sums(whole),
             size,
             count,
+            first_only: 0,
         })
+    }
+
+    /// Gives CWR to the first segment only ([`Offload::cwr_once`](crate::Offload)).
+    #[must_use]
+    pub fn with_cwr_once(self) -> Self {
+        Self {
+            first_only: CWR,
+            ..self
+        }
     }
 
     /// Reads the payload from `fragments` instead of `whole`.
@@ -297,6 +388,7 @@ impl<'a> Segmentation<'a> {
             network,
             transport,
             ipv6,
+            id_step,
             ..
         } = self.headers;
         let len = out.len();
@@ -307,7 +399,10 @@ impl<'a> Segmentation<'a> {
         } else {
             let total = (len - network) as u16;
             ip[2..4].copy_from_slice(&total.to_be_bytes());
-            let checksum = !fold(self.repeated.network + u64::from(total));
+            let first = u16::from_be_bytes([ip[4], ip[5]]);
+            let id = first.wrapping_add(id_step.wrapping_mul(index as u16));
+            ip[4..6].copy_from_slice(&id.to_be_bytes());
+            let checksum = !fold(self.repeated.network + u64::from(total) + u64::from(id));
             ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         }
         let header = &mut out[transport..];
@@ -322,6 +417,9 @@ impl<'a> Segmentation<'a> {
             header[4..8].copy_from_slice(&seq.to_be_bytes());
             if index + 1 < self.count {
                 header[FLAGS] &= !LAST_ONLY;
+            }
+            if index > 0 {
+                header[FLAGS] &= !self.first_only;
             }
             sum += u64::from(seq) + u64::from(u16::from_be_bytes([header[12], header[FLAGS]]));
         }

@@ -452,8 +452,8 @@ impl Merged {
         Received {
             offload: Offload {
                 checksum_known: true,
-                zeros: false,
                 segment_size,
+                ..Offload::default()
             },
             ..Received::new(self.frame, 0, self.len as u32)
         }

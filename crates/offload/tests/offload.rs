@@ -15,6 +15,8 @@ use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 use tautline_testkit::{ACK, Ip, MemoryDevice, PSH, Segment, TCP, frame};
 
 const NOW: Instant = Instant::ZERO;
+/// As in every packet of TCP, which searches for the path's MTU (RFC 1191).
+const DONT_FRAGMENT: u32 = 0x4000;
 
 type Offloaded = SoftwareOffload<MemoryDevice>;
 
@@ -45,7 +47,10 @@ fn addresses(ipv6: bool) -> [IpAddr; 2] {
 /// An Ethernet frame with `segment`.
 fn ethernet(ipv6: bool, segment: &Segment) -> Vec<u8> {
     let [source, destination] = addresses(ipv6);
-    let ip = Ip::new(source, destination, TCP);
+    let ip = Ip {
+        fragment: DONT_FRAGMENT,
+        ..Ip::new(source, destination, TCP)
+    };
     let packet = ip.packet(&segment.to_bytes());
     frame::ethernet([2; 6], [4; 6], ip.ethertype(), &packet)
 }

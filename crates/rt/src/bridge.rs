@@ -284,8 +284,13 @@ fn record<T: Tracer>(tracer: &mut T, at: Instant, what: What, (frame, sojourn): 
 /// The segments of a received frame; `None` if it is a single one.
 fn segments(bytes: &[u8], medium: Medium, offload: Offload) -> Option<Segmentation<'_>> {
     let size = usize::from(offload.segment_size?.get());
-    Segmentation::of_size(bytes, medium.network_offset(bytes), size)
-        .filter(|whole| (2..=usize::from(u16::MAX)).contains(&whole.count()))
+    let whole = Segmentation::of_size(bytes, medium.network_offset(bytes), size)
+        .filter(|whole| (2..=usize::from(u16::MAX)).contains(&whole.count()))?;
+    Some(if offload.cwr_once {
+        whole.with_cwr_once()
+    } else {
+        whole
+    })
 }
 
 /// Free frames of a side.
@@ -352,7 +357,8 @@ fn grown<F: Frame>(pool: &mut Pool<F>, growth: &mut Growth<F>) -> Option<F> {
 }
 
 /// Forwards up to a batch of received frames of `from` to the qdisc of `to`. A frame of several
-/// segments is cut into those that were merged, unless the device of `to` cuts it.
+/// segments is cut into those that were merged, unless the device of `to` cuts it. One of whose segments
+/// only the first has CWR is cut in any case: all segments of a packet have the same flags.
 fn forward<A, B, T, U>(
     from: &mut Side<A, T>,
     to: &mut Side<B, U>,
@@ -384,7 +390,8 @@ where
         };
         let whole = segments(bytes, medium, arrived.offload);
         let count = whole.as_ref().map_or(1, Segmentation::count);
-        let frame = match whole.filter(|_| to.port.ring().device().tso().is_none()) {
+        let is_cut = to.port.ring().device().tso().is_none() || arrived.offload.cwr_once;
+        let frame = match whole.filter(|_| is_cut) {
             Some(cut) => {
                 from.received.frames += count as u64;
                 for index in 0..count {

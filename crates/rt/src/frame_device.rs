@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::io::Errno;
+use tautline_base::headers::Headers;
 use tautline_base::{
     Deferred, Device, Frame, HeapFrame, Instant, Item, KeptPacket, Medium, Offload, Packet,
     Received, Segmentation, Tso,
@@ -137,7 +138,9 @@ const REFUSALS: u32 = 8;
 const BETWEEN_TRIALS: u32 = 1024;
 
 /// Cuts packets for an interface that takes no packets of several segments, such as one whose TSO
-/// is off or was switched off by an XDP program on the veth peer.
+/// is off or was switched off by an XDP program on the veth peer; and those with CWR, which the kernel
+/// would leave to the first segment only (`tcp_gso_segment`): it is part of AccECN's count in all of them
+/// (RFC 9768 §3.2.2).
 #[derive(Debug, Default)]
 struct Cutter {
     /// Packets in a row that were refused whole and taken in segments.
@@ -150,11 +153,12 @@ struct Cutter {
 impl Cutter {
     /// Writes `packet`, or the segments of it that are not written yet.
     fn write(&mut self, io: &impl FrameIo, packet: &Packet<HeapFrame>) -> io::Result<()> {
-        if packet.segments() == 1 || !io.refuses_segments() {
+        let has_cwr = packet.segments() > 1 && has_cwr(packet);
+        if packet.segments() == 1 || !(has_cwr || io.refuses_segments()) {
             return io.write_packet(packet).map(drop);
         }
         let trial = self.refusals < REFUSALS || self.refusals.is_multiple_of(BETWEEN_TRIALS);
-        if self.written == 0 && trial {
+        if self.written == 0 && trial && !has_cwr {
             match io.write_packet(packet) {
                 // Full, or unable to take it whole: the first segment shows which.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -171,9 +175,16 @@ impl Cutter {
             io.write_frame(&self.segment)?;
             self.written += 1;
         }
-        self.refusals = self.refusals.saturating_add(1);
+        self.refusals = self.refusals.saturating_add(u32::from(!has_cwr));
         Ok(())
     }
+}
+
+/// Whether `packet` is of TCP and has the CWR flag.
+fn has_cwr(packet: &Packet<HeapFrame>) -> bool {
+    const CWR: u16 = 0x80;
+    let flags = Headers::of(packet).ip.and_then(|ip| ip.tcp_flags);
+    flags.is_some_and(|flags| flags & CWR != 0)
 }
 
 impl<S: FrameIo> FrameDevice<S> {
@@ -247,7 +258,7 @@ impl<S: FrameIo> FrameDevice<S> {
                 // The packet is lost, as on an unplugged cable; TCP retransmits it.
                 Err(_) => self.counters.refused += 1,
             }
-            self.counters.cut += u64::from(self.cutter.written > 0);
+            self.counters.cut += u64::from(self.cutter.written > 0 && !has_cwr(&packet));
             self.cutter.written = 0;
             self.done.push(packet);
         }
@@ -374,122 +385,4 @@ impl<S: FrameIo> AsFd for FrameDevice<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixDatagram;
-
-    /// Every packet holds merged datagrams of 1000 bytes.
-    struct Datagrams1000(UnixDatagram);
-
-    impl AsFd for Datagrams1000 {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
-
-    impl FrameIo for Datagrams1000 {
-        fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-            self.0.send(frame)
-        }
-
-        fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-            self.0.recv(frame)
-        }
-
-        fn tso(&self) -> Option<Tso> {
-            Some(Tso::MOST)
-        }
-
-        fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
-            self.read_frame(frame).map(|len| Arrival {
-                len,
-                unit: Unit::Datagrams(1000),
-            })
-        }
-    }
-
-    /// Gathers, and refuses packets of several segments like a full queue.
-    struct Refusing(UnixDatagram);
-
-    impl AsFd for Refusing {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
-
-    impl FrameIo for Refusing {
-        fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-            self.0.send(frame)
-        }
-
-        fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-            self.0.recv(frame)
-        }
-
-        fn tso(&self) -> Option<Tso> {
-            Some(Tso::MOST)
-        }
-
-        fn gathers(&self) -> bool {
-            true
-        }
-
-        fn refuses_segments(&self) -> bool {
-            true
-        }
-
-        fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
-            assert_eq!(
-                packet.slices().count(),
-                2,
-                "the payload is not in the frame"
-            );
-            Err(ErrorKind::WouldBlock.into())
-        }
-    }
-
-    #[test]
-    fn a_payload_outside_the_frame_is_cut_too() {
-        let (near, far) = UnixDatagram::pair().expect("descriptors");
-        near.set_nonblocking(true).expect("a socket");
-        let mut device = FrameDevice::new(Refusing(near), 1500);
-        let mut frame = HeapFrame::with_len(54 + 3000);
-        let bytes = frame.bytes_mut();
-        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
-        (bytes[23], bytes[46]) = (6, 0x50);
-        let payload = frame.fragments_mut().expect("a list");
-        payload.push(vec![7; 3000].into());
-        let packet = Packet::new(frame, 3054)
-            .with_segments(3)
-            .with_deferred(Deferred::Payload);
-        device.put(packet, Instant::ZERO);
-        device.doorbell(Instant::ZERO);
-        let mut segment = [0; 2048];
-        for _ in 0..3 {
-            assert_eq!(far.recv(&mut segment).expect("a segment"), 1054);
-            assert_eq!(segment[54..1054], [7; 1000]);
-        }
-        assert_eq!((device.counters().cut, device.in_flight()), (1, 1));
-    }
-
-    #[test]
-    fn datagrams_that_came_as_one_arrive_one_by_one_and_malformed_ones_hide_none() {
-        let (near, far) = UnixDatagram::pair().expect("descriptors");
-        near.set_nonblocking(true).expect("a socket");
-        let mut device = FrameDevice::new(Datagrams1000(near), 1500);
-        let mut whole = vec![0; 42 + 2500];
-        whole[12..15].copy_from_slice(&[8, 0, 0x45]);
-        whole[23] = 17;
-        for wrong in [&whole[..20], &whole] {
-            far.send(wrong).expect("room");
-        }
-        // What cannot be cut is skipped, as if it had not come.
-        for len in [1042, 1042, 542] {
-            let received = device.receive(Instant::ZERO).expect("three");
-            assert_eq!((received.len, received.offload), (len, Offload::default()));
-            device.recycle(received.frame);
-        }
-        assert!(device.receive(Instant::ZERO).is_none());
-        assert_eq!((device.counters().received, device.spare.len()), (3, 2));
-    }
-}
+mod tests;

@@ -91,10 +91,11 @@ impl FrameIo for PacketIo {
 
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
         let mut header = [0; HEADER_LEN];
-        let len = self.socket.receive(&mut header, frame)?;
+        let len = self.socket.receive(&mut header, frame)?.min(frame.len());
+        let header = VirtioNetHdr::decode(&header)?;
         Ok(Arrival {
             len,
-            unit: unit_of(&VirtioNetHdr::decode(&header)?),
+            unit: unit_of(&header, self.medium(), &mut frame[..len]),
         })
     }
 }

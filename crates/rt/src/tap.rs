@@ -196,6 +196,10 @@ fn explain(interface: &str, error: io::Error) -> TapError {
 
 impl FrameIo for TapIo {
     fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        if self.offloading {
+            let header = IoSlice::new(&[0; VIRTIO_NET_HDR_LEN]);
+            return self.device.send_vectored(&[header, IoSlice::new(frame)]);
+        }
         self.device.send(frame)
     }
 
@@ -237,9 +241,11 @@ impl FrameIo for TapIo {
         let len = self
             .device
             .recv_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)])?;
+        let len = len.saturating_sub(header.len()).min(frame.len());
+        let header = VirtioNetHdr::decode(&header)?;
         Ok(Arrival {
-            len: len.saturating_sub(header.len()),
-            unit: unit_of(&VirtioNetHdr::decode(&header)?),
+            len,
+            unit: unit_of(&header, self.medium, &mut frame[..len]),
         })
     }
 }

@@ -5,7 +5,8 @@ use std::io::IoSlice;
 use std::iter;
 use std::num::NonZeroU16;
 
-use tautline_base::{Deferred, HeapFrame, Item, MAX_FRAGMENTS, Offload, Packet};
+use tautline_base::headers::IPV6_HEADER;
+use tautline_base::{Deferred, HeapFrame, Item, MAX_FRAGMENTS, Medium, Offload, Packet, checksum};
 use tun_rs::VirtioNetHdr;
 
 use crate::frame_device::Unit;
@@ -14,7 +15,8 @@ use crate::frame_device::Unit;
 /// (`..._DATA_VALID`).
 const NEEDS_CHECKSUM: u8 = 1;
 const CHECKSUM_VALID: u8 = 2;
-/// Type of a packet of several segments (`VIRTIO_NET_HDR_GSO_...`), without the ECN bit.
+/// Type of a packet of several segments (`VIRTIO_NET_HDR_GSO_...`), and the bit of one of whose segments
+/// only the first has CWR (`VIRTIO_NET_HDR_GSO_ECN`).
 const NO_GSO: u8 = 0;
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
@@ -69,8 +71,14 @@ pub(crate) fn slices_of<'s, 'a>(
     &slices[..used]
 }
 
-/// The unit that a virtio header describes.
-pub(crate) fn unit_of(header: &VirtioNetHdr) -> Unit {
+/// The unit of `packet`, which `header` describes. A checksum that nobody else would find is written here:
+/// one in a tunnel, or behind two tags or the extension headers of IPv6.
+pub(crate) fn unit_of(header: &VirtioNetHdr, medium: Medium, packet: &mut [u8]) -> Unit {
+    let needs_checksum = header.flags & NEEDS_CHECKSUM != 0;
+    if needs_checksum && header.gso_type == NO_GSO && !is_in_plain_sight(header, medium, packet) {
+        write_checksum(header, packet);
+        return Unit::Frame(Offload::default());
+    }
     let checksum_known = header.flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
     match header.gso_type & !ECN {
         UDP => Unit::Datagrams(header.gso_size.into()),
@@ -79,9 +87,38 @@ pub(crate) fn unit_of(header: &VirtioNetHdr) -> Unit {
             Unit::Frame(Offload {
                 checksum_known,
                 segment_size,
+                cwr_once: header.gso_type & ECN != 0,
                 ..Offload::default()
             })
         }
+    }
+}
+
+/// Whether the checksum that `header` asks for is that of the protocol behind the IP header.
+fn is_in_plain_sight(header: &VirtioNetHdr, medium: Medium, packet: &[u8]) -> bool {
+    let network = medium.network_offset(packet);
+    let ip_header = match packet.get(network) {
+        Some(first) if first >> 4 == 4 => usize::from(first & 0xf) * 4,
+        Some(first) if first >> 4 == 6 => IPV6_HEADER,
+        _ => return false,
+    };
+    usize::from(header.csum_start) == network + ip_header
+}
+
+/// Writes the checksum that `header` asks for over the sum of the pseudo-header in its place (Linux
+/// `skb_checksum_help`).
+fn write_checksum(header: &VirtioNetHdr, packet: &mut [u8]) {
+    let covered = packet.get_mut(usize::from(header.csum_start)..);
+    let Some(covered) = covered else { return };
+    let checksum = match !checksum::sum(covered) {
+        // Of a datagram, where zero means none (RFC 768); in TCP it is the same number.
+        0 => u16::MAX,
+        checksum => checksum,
+    };
+    if let Some(place) = covered.get_mut(usize::from(header.csum_offset)..)
+        && let Some(place) = place.first_chunk_mut()
+    {
+        *place = checksum.to_be_bytes();
     }
 }
 
@@ -89,6 +126,8 @@ pub(crate) fn unit_of(header: &VirtioNetHdr) -> Unit {
 mod tests {
     use super::*;
     use tautline_base::Frame;
+    use tautline_base::segmentation::leave_checksum;
+    use tautline_testkit::{ACK, Ip, Segment, TCP};
 
     /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each
     /// segment's payload.
@@ -122,12 +161,15 @@ mod tests {
     #[test]
     fn virtio_headers_are_decoded() {
         let unit = |flags, gso_type, gso_size| {
-            unit_of(&VirtioNetHdr {
+            let header = VirtioNetHdr {
                 flags,
                 gso_type,
                 gso_size,
+                csum_start: 20,
+                csum_offset: 16,
                 ..VirtioNetHdr::default()
-            })
+            };
+            unit_of(&header, Medium::Ip, &mut [0x45; 40])
         };
         let frame = |checksum_known, size| {
             Unit::Frame(Offload {
@@ -140,9 +182,45 @@ mod tests {
         assert_eq!(unit(NEEDS_CHECKSUM, NO_GSO, 77), frame(true, 0));
         assert_eq!(
             unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448),
-            frame(true, 1448)
+            Unit::Frame(Offload {
+                checksum_known: true,
+                segment_size: NonZeroU16::new(1448),
+                cwr_once: true,
+                ..Offload::default()
+            })
         );
+        assert_eq!(unit(NEEDS_CHECKSUM, TCP_IPV4, 1448), frame(true, 1448));
         assert_eq!(unit(CHECKSUM_VALID, TCP_IPV6, 0), frame(true, 0));
         assert_eq!(unit(NEEDS_CHECKSUM, UDP, 1200), Unit::Datagrams(1200));
+    }
+
+    /// As Linux sends TCP through a tunnel: the sum of the pseudo-header is in the inner header.
+    #[test]
+    fn the_checksum_of_a_tunneled_packet_is_written() {
+        let ends = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        let segment = Segment {
+            flags: ACK,
+            payload: b"odd".to_vec(),
+            ..Segment::default()
+        };
+        let inner = Ip::new(ends.0, ends.1, TCP).packet(&segment.to_bytes());
+        let outer = |inner: &[u8]| Ip::new(ends.0, ends.1, 4).packet(inner);
+        let mut unfinished = inner.clone();
+        assert!(leave_checksum(&mut unfinished, 0));
+        let header = VirtioNetHdr {
+            flags: NEEDS_CHECKSUM,
+            csum_start: 40,
+            csum_offset: 16,
+            ..VirtioNetHdr::default()
+        };
+        let mut packet = outer(&unfinished);
+        assert_ne!(packet, outer(&inner));
+        let unit = unit_of(&header, Medium::Ip, &mut packet);
+        assert_eq!(unit, Unit::Frame(Offload::default()));
+        assert_eq!(packet, outer(&inner));
+        // What the header says of a packet that is shorter is no reason to fail.
+        for len in 0..60 {
+            unit_of(&header, Medium::Ip, &mut packet[..len]);
+        }
     }
 }

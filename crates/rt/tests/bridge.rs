@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Offload, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Offload, Packet, Received, Tso};
 use tautline_bql::LimitKind;
 use tautline_qdisc::{FqCodel, Pfifo, Stats, fq_codel, pfifo};
 use tautline_rt::bridge::{Bridge, Side};
@@ -15,6 +15,10 @@ const NOW: Instant = Instant::ZERO;
 /// Payload of each segment but the last, and of all.
 const SIZE: usize = 1000;
 const PAYLOAD: usize = 4 * SIZE + 300;
+/// As in every packet of TCP, which searches for the path's MTU (RFC 1191).
+const DONT_FRAGMENT: u32 = 0x4000;
+/// Congestion window reduced, a flag of TCP.
+const CWR: u16 = 0x80;
 
 /// A device of ordinary frames on which packets arrive with their receive offload.
 #[derive(Default)]
@@ -36,6 +40,14 @@ impl Device for Merging {
 
     fn medium(&self) -> Medium {
         self.medium
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        self.wire.tso()
+    }
+
+    fn completes(&self) -> bool {
+        self.wire.completes()
     }
 
     fn room(&self) -> usize {
@@ -99,7 +111,10 @@ fn side_of(device: Merging, queue: Queue, frames: usize, frame_len: usize) -> Si
 
 /// A valid frame with the `len` payload bytes of a stream from byte `from`.
 fn segment(addresses: [IpAddr; 2], from: usize, len: usize, flags: u16) -> Vec<u8> {
-    let ip = Ip::new(addresses[0], addresses[1], TCP);
+    let ip = Ip {
+        fragment: DONT_FRAGMENT,
+        ..Ip::new(addresses[0], addresses[1], TCP)
+    };
     let segment = Segment {
         source_port: 1000,
         destination_port: 80,
@@ -164,6 +179,42 @@ fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
         assert_eq!(bridge.right.outstanding(), 0);
         let received = bridge.left.received();
         assert_eq!((received.frames, received.no_memory), (5, 0));
+    }
+}
+
+/// A frame that a NIC has verified arrives with Ethernet's padding; its checksum is written anew.
+#[test]
+fn a_padded_frame_keeps_its_checksum() {
+    for padding in [0, 0xa5] {
+        let mut bridge = Bridge::new(side(4, 2048), side(8, 2048), 1);
+        let [addresses, _] = both_families();
+        let mut frame = segment(addresses, 0, 0, ACK);
+        frame.resize(60, padding);
+        arrive(&mut bridge.left, unfinished(frame.clone(), addresses), None);
+        assert!(!bridge.turn(NOW));
+        assert!(bridge.right.port().ring().device().wire.sent == [frame]);
+    }
+}
+
+/// Linux's TCP responds to classic ECN in the first segment of a packet, of which its header says nothing.
+#[test]
+fn cwr_stays_in_the_first_segment() {
+    for addresses in both_families() {
+        for tso in [None, Some(Tso::MOST)] {
+            let mut right = side(8, Tso::MOST.frame_len());
+            right.port_mut().ring_mut().device_mut().wire.tso = tso;
+            let mut bridge = Bridge::new(side(4, 2048), right, 1);
+            let whole = segment(addresses, 0, 2 * SIZE, ACK | CWR);
+            arrive(&mut bridge.left, unfinished(whole, addresses), Some(SIZE));
+            let device = bridge.left.port_mut().ring_mut().device_mut();
+            device.offloads[0].cwr_once = true;
+            assert!(!bridge.turn(NOW));
+            let expected = [
+                segment(addresses, 0, SIZE, ACK | CWR),
+                segment(addresses, SIZE, SIZE, ACK),
+            ];
+            assert!(bridge.right.port().ring().device().wire.sent == expected);
+        }
     }
 }
 

@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use allocation_counter::measure;
+use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool};
+use tautline_base::segmentation::leave_checksum;
+use tautline_base::{Deferred, Device, Frame, HeapFrame, Instant, MAX_FRAGMENTS, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::blocking::{TcpListener, TcpStream};
@@ -20,6 +22,7 @@ use tautline_rt::handle::Config as HandleConfig;
 use tautline_rt::packet_device::{Config, Failure, OpenError, PacketDevice, Take};
 use tautline_rt::{Clock, HostThread, Idle, StackHandle};
 use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_testkit::{ACK, Ip, Segment, TCP};
 
 const BYTES: usize = 4 << 20;
 const SEGMENTS: u64 = BYTES as u64 / 1448;
@@ -338,6 +341,54 @@ fn frame(len: usize, mark: u32) -> HeapFrame {
     bytes[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
     bytes[len - 4..len].copy_from_slice(&mark.to_be_bytes());
     frame
+}
+
+/// The payload is in as many fragments as a packet may have, of odd lengths.
+#[test]
+fn a_gathered_packet_crosses_as_a_copied_one() {
+    let Some(pair) = Pair::new() else { return };
+    let [mut from, mut to] = [0, 1].map(|side| pair.open(side, Take::Everything).expect("up"));
+    assert!(from.gathers());
+    let payload: Bytes = (0..3 * 1448).map(|at| (at % 251) as u8).collect();
+    let segment = Segment {
+        flags: ACK,
+        payload: payload.to_vec(),
+        ..Segment::default()
+    };
+    let ip = Ip::new([10, 77, 0, 201], [10, 77, 0, 202], TCP);
+    let mut whole = ip.frame([0xff; 6], [2, 0, 0, 0, 0, 9], &segment.to_bytes());
+    assert!(leave_checksum(&mut whole, 14));
+    for is_gathered in [false, true] {
+        let mut frame = HeapFrame::with_len(whole.len());
+        let deferred = if is_gathered {
+            frame.bytes_mut()[..54].copy_from_slice(&whole[..54]);
+            let starts = (0..payload.len()).step_by(257);
+            let parts = starts.map(|at| payload.slice(at..payload.len().min(at + 257)));
+            frame.fragments_mut().expect("a list").extend(parts);
+            assert_eq!(frame.fragments().len(), MAX_FRAGMENTS);
+            Deferred::Payload
+        } else {
+            frame.bytes_mut().copy_from_slice(&whole);
+            Deferred::Nothing
+        };
+        let packet = Packet::new(frame, whole.len() as u32).with_segments(3);
+        from.put(packet.with_deferred(deferred), NOW);
+        from.doorbell(NOW);
+        let received = loop {
+            assert!(poll_for(&to, PollFlags::IN), "a packet arrives");
+            // The kernel sends packets of its own.
+            match to.receive(NOW) {
+                Some(received) if received.len as usize == whole.len() => break received,
+                Some(other) => to.recycle(other.frame),
+                None => {}
+            }
+        };
+        assert!(received.bytes() == whole, "gathered: {is_gathered}");
+        let size = received.offload.segment_size.map(u16::from);
+        assert_eq!(size, Some(1448));
+        to.recycle(received.frame);
+    }
+    assert_eq!(from.counters().refused, 0);
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
     } = headers;
     let field = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     if ipv6 {
-        assert_eq!(field(network + 4), frame.len() - transport);
+        assert_eq!(field(network + 4), frame.len() - network - IPV6_HEADER);
     } else {
         assert_eq!(field(network + 2), frame.len() - network);
         assert_eq!(sum(&frame[network..transport]), 0xffff);
@@ -134,6 +134,133 @@ fn what_holds_no_tcp_or_too_little_is_not_cut() {
             .write(0, &mut short),
         None
     );
+}
+
+#[test]
+fn a_fragment_and_what_is_not_ip_hold_no_tcp() {
+    let tcp = whole(100, false, false);
+    // More fragments, a later one, MPLS, a provider's tag.
+    for (at, bytes) in [
+        (20, [0x20, 0]),
+        (20, [0, 1]),
+        (12, [0x88, 0x47]),
+        (12, [0x88, 0xa8]),
+    ] {
+        let mut frame = tcp.clone();
+        frame[at..at + 2].copy_from_slice(&bytes);
+        let before = frame.clone();
+        complete(&mut frame, 14, false);
+        assert!(Segmentation::new(&frame, 14, 2).is_none() && !leave_checksum(&mut frame, 14));
+        assert_eq!(frame, before);
+    }
+}
+
+/// A packet socket and a TAP interface deliver the padding of short Ethernet frames.
+#[test]
+fn padding_does_not_count_in_a_checksum() {
+    for ((ipv6, tagged), padding) in KINDS
+        .map(|kind| (kind, 0))
+        .into_iter()
+        .chain([((false, false), 0xa5)])
+    {
+        let network = if tagged { 18 } else { 14 };
+        let mut frame = whole(3, ipv6, tagged);
+        let len = frame.len();
+        let (at, header) = if ipv6 { (4, IPV6_HEADER) } else { (2, 0) };
+        let ip_len = (len - network - header) as u16;
+        frame[network + at..][..2].copy_from_slice(&ip_len.to_be_bytes());
+        let mut alone = frame.clone();
+        complete(&mut alone, network, false);
+        let headers = Layout::of(&alone, network).expect("TCP");
+        let body = &alone[headers.transport..];
+        let all = headers.pseudo_sum(&alone, body.len()) + u64::from(sum(body));
+        assert_eq!(fold(all), 0xffff);
+        frame.resize(len + 6, padding);
+        let before = frame.clone();
+        assert!(
+            !leave_checksum(&mut frame, network),
+            "a device would count it"
+        );
+        assert_eq!(frame, before);
+        complete(&mut frame, network, false);
+        assert_eq!(
+            (&frame[..len], &frame[len..]),
+            (&alone[..], &[padding; 6][..])
+        );
+    }
+}
+
+#[test]
+fn segments_that_may_be_fragmented_have_identifications_of_their_own() {
+    for (flags, step) in [(0x40, 0), (0, 1)] {
+        let mut whole = whole(5000, false, false);
+        whole[18..21].copy_from_slice(&[0xff, 0xfe, flags]);
+        let cut = Segmentation::new(&whole, 14, 5).expect("TCP");
+        let mut out = [0; 2048];
+        let check_id = |index: u16, frame: &[u8]| {
+            check(frame);
+            let id = 0xfffe_u16.wrapping_add(step * index);
+            assert_eq!(frame[18..20], id.to_be_bytes(), "segment {index}");
+        };
+        for index in 0..5 {
+            let len = cut.write(index.into(), &mut out).expect("fits");
+            check_id(index, &out[..len]);
+        }
+        let len = Segmentation::keep_last(&mut whole, &[], 14, 5).expect("TCP");
+        check_id(4, &whole[..len]);
+    }
+}
+
+/// RFC 3168 §6.1.2: a sender responds once.
+#[test]
+fn only_the_first_segment_has_a_cwr_that_is_once() {
+    let mut whole = whole(3000, true, false);
+    whole[54 + FLAGS] |= CWR;
+    let cut = Segmentation::new(&whole, 14, 3).expect("TCP");
+    let flags = |cut: Segmentation<'_>| {
+        [0, 1, 2].map(|index| {
+            let mut out = [0; 2048];
+            let len = cut.write(index, &mut out).expect("fits");
+            check(&out[..len]).1
+        })
+    };
+    assert_eq!(flags(cut), [0x90, 0x90, 0x99]);
+    assert_eq!(flags(cut.with_cwr_once()), [0x90, 0x10, 0x19]);
+}
+
+/// Hop-by-hop and destination options (RFC 8200 §4.3, §4.6) are in each segment.
+#[test]
+fn options_of_ipv6_are_repeated() {
+    let plain = whole(3000, true, false);
+    let mut extended = plain.clone();
+    extended[20] = HOP_BY_HOP;
+    let options = [
+        [DESTINATION, 0, 1, 4, 0, 0, 0, 0],
+        [TCP, 1, 1, 12, 0, 0, 0, 0],
+        [0; 8],
+    ];
+    extended.splice(54..54, options.concat());
+    let cut = Segmentation::new(&extended, 14, 3).expect("TCP");
+    assert_eq!(cut.header_len(), 14 + IPV6_HEADER + 24 + 32);
+    let (mut stream, mut out) = (Vec::new(), [0; 2048]);
+    for index in 0..3 {
+        let len = cut.write(index, &mut out).expect("fits");
+        let (seq, _, payload) = check(&out[..len]);
+        assert_eq!(seq, (u32::MAX - 999).wrapping_add(1000 * index as u32));
+        assert_eq!(out[54..78], *options.concat());
+        stream.extend_from_slice(payload);
+    }
+    assert_eq!(stream, plain[86..]);
+    for len in 0..cut.header_len() {
+        assert!(Layout::of(&extended[..len], 14).is_none(), "{len}");
+    }
+    let mut mobile = extended.clone();
+    mobile[56] = HOME_ADDRESS;
+    assert!(Layout::of(&mobile, 14).is_none());
+    // More than eight are an attack (RFC 8504 §5.3).
+    let more = [HOP_BY_HOP, 0, 1, 4, 0, 0, 0, 0].repeat(EXTENSIONS);
+    extended.splice(54..54, more);
+    assert!(Layout::of(&extended, 14).is_none());
 }
 
 /// 2500 bytes that a program sent with `UDP_SEGMENT` of 1000.

@@ -230,6 +230,10 @@ impl Device for Fragile {
         self.inner.mtu()
     }
 
+    fn gathers(&self) -> bool {
+        true
+    }
+
     fn room(&self) -> usize {
         self.inner.room()
     }
@@ -290,6 +294,7 @@ fn a_device_whose_host_has_ended_is_still_reset_and_closes_once_it_is_gone() {
     let devices = devices.into_iter().zip(&states).map(fragile);
     let mut group = steered(devices.collect()).expect("descriptors");
     let mut last = group.pop().expect("two").0;
+    assert!(last.gathers(), "as the device below");
     drop(group);
     let mut arrive = |last: &mut Steered<Fragile>| {
         send(&mut near[0], 5001);

@@ -79,7 +79,7 @@ impl RxRing {
         let offload = Offload {
             checksum_known: deferred > Deferred::Nothing,
             zeros: deferred == Deferred::Zeros,
-            segment_size: None,
+            ..Offload::default()
         };
         Some(Received {
             offload,

@@ -1,0 +1,164 @@
+//! Devices on a socket that refuses, merges or takes packets whole.
+
+use super::*;
+use std::os::unix::net::UnixDatagram;
+
+/// Every packet holds merged datagrams of 1000 bytes.
+struct Datagrams1000(UnixDatagram);
+
+impl AsFd for Datagrams1000 {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl FrameIo for Datagrams1000 {
+    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        self.0.send(frame)
+    }
+
+    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(frame)
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        Some(Tso::MOST)
+    }
+
+    fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+        self.read_frame(frame).map(|len| Arrival {
+            len,
+            unit: Unit::Datagrams(1000),
+        })
+    }
+}
+
+/// Gathers, and refuses packets of several segments like a full queue.
+struct Refusing(UnixDatagram);
+
+impl AsFd for Refusing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl FrameIo for Refusing {
+    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        self.0.send(frame)
+    }
+
+    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(frame)
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        Some(Tso::MOST)
+    }
+
+    fn gathers(&self) -> bool {
+        true
+    }
+
+    fn refuses_segments(&self) -> bool {
+        true
+    }
+
+    fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
+        assert_eq!(
+            packet.slices().count(),
+            2,
+            "the payload is not in the frame"
+        );
+        Err(ErrorKind::WouldBlock.into())
+    }
+}
+
+#[test]
+fn a_payload_outside_the_frame_is_cut_too() {
+    let (near, far) = UnixDatagram::pair().expect("descriptors");
+    near.set_nonblocking(true).expect("a socket");
+    let mut device = FrameDevice::new(Refusing(near), 1500);
+    let mut frame = HeapFrame::with_len(54 + 3000);
+    let bytes = frame.bytes_mut();
+    bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+    (bytes[23], bytes[46]) = (6, 0x50);
+    let payload = frame.fragments_mut().expect("a list");
+    payload.push(vec![7; 3000].into());
+    let packet = Packet::new(frame, 3054)
+        .with_segments(3)
+        .with_deferred(Deferred::Payload);
+    device.put(packet, Instant::ZERO);
+    device.doorbell(Instant::ZERO);
+    let mut segment = [0; 2048];
+    for _ in 0..3 {
+        assert_eq!(far.recv(&mut segment).expect("a segment"), 1054);
+        assert_eq!(segment[54..1054], [7; 1000]);
+    }
+    assert_eq!((device.counters().cut, device.in_flight()), (1, 1));
+}
+
+/// Takes packets of several segments as one.
+struct Whole(UnixDatagram);
+
+impl AsFd for Whole {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl FrameIo for Whole {
+    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        self.0.send(frame)
+    }
+
+    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(frame)
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        Some(Tso::MOST)
+    }
+}
+
+/// The kernel clears CWR in all segments it cuts but the first: AccECN's count would jump.
+#[test]
+fn a_packet_with_cwr_is_cut_here() {
+    for (flags, lengths) in [(0x10, &[3054][..]), (0x90, &[1054; 3])] {
+        let (near, far) = UnixDatagram::pair().expect("descriptors");
+        near.set_nonblocking(true).expect("a socket");
+        let mut device = FrameDevice::new(Whole(near), 1500);
+        let mut frame = HeapFrame::with_len(54 + 3000);
+        let bytes = frame.bytes_mut();
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (bytes[23], bytes[46], bytes[47]) = (6, 0x50, flags);
+        device.put(Packet::new(frame, 3054).with_segments(3), Instant::ZERO);
+        device.doorbell(Instant::ZERO);
+        for len in lengths {
+            let mut segment = [0; 4096];
+            assert_eq!(far.recv(&mut segment).expect("a segment"), *len);
+            assert_eq!(segment[47], flags);
+        }
+        assert_eq!((device.counters().cut, device.in_flight()), (0, 1));
+    }
+}
+
+#[test]
+fn datagrams_that_came_as_one_arrive_one_by_one_and_malformed_ones_hide_none() {
+    let (near, far) = UnixDatagram::pair().expect("descriptors");
+    near.set_nonblocking(true).expect("a socket");
+    let mut device = FrameDevice::new(Datagrams1000(near), 1500);
+    let mut whole = vec![0; 42 + 2500];
+    whole[12..15].copy_from_slice(&[8, 0, 0x45]);
+    whole[23] = 17;
+    for wrong in [&whole[..20], &whole] {
+        far.send(wrong).expect("room");
+    }
+    // What cannot be cut is skipped, as if it had not come.
+    for len in [1042, 1042, 542] {
+        let received = device.receive(Instant::ZERO).expect("three");
+        assert_eq!((received.len, received.offload), (len, Offload::default()));
+        device.recycle(received.frame);
+    }
+    assert!(device.receive(Instant::ZERO).is_none());
+    assert_eq!((device.counters().received, device.spare.len()), (3, 2));
+}
