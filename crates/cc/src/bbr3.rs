@@ -1,6 +1,7 @@
-//! BBRv3 (draft-ietf-ccwg-bbr, the editors' copy of 2026-08-03, newer than revision 06; ProbeRTT as in
-//! their copy of 2026-08-24, branch `simpler-probe-rtt`, for issue 109): a model of the path,
-//! bandwidth and round trip, controls the rate; losses bound the model.
+//! BBRv3 (draft-ietf-ccwg-bbr, the editors' copy of 2026-08-03, newer than revision 06): a model of
+//! the path, bandwidth and round trip, controls the rate; losses bound the model. The single filter
+//! that the editors propose for issue 109 (branch `simpler-probe-rtt`, 2026-08-24) is
+//! [`Config::probe_rtt_interval`]'s `None`.
 //!
 //! | section of the draft | here |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! [`MinRtt`]: the round trip without queues, and when to measure it, draft-ietf-ccwg-bbr
 //! "ProbeRTT Logic".
 //!
-//! ProbeRTT begins when the lowest round trip expires. Revisions of the draft up to 06, and Google's
-//! Linux branch, schedule it by a second, shorter filter ([`Config::probe_rtt_interval`]).
+//! A second, shorter filter schedules ProbeRTT. Without [`Config::probe_rtt_interval`] there is one filter, and
+//! ProbeRTT begins when the lowest round trip expires.
 
 use core::time::Duration;
 
@@ -94,6 +94,13 @@ mod tests {
     use super::*;
     use tautline_base::Bytes;
 
+    fn one_filter() -> Config {
+        Config {
+            probe_rtt_interval: None,
+            ..Config::default()
+        }
+    }
+
     /// Adds samples of so many milliseconds at so many seconds: whether ProbeRTT is due, and the
     /// estimate afterwards.
     fn follow(filter: &mut MinRtt, config: &Config, samples: &[(u64, u64, bool, u64)]) {
@@ -113,7 +120,7 @@ mod tests {
     /// A longer path: ProbeRTT is due when the estimate is ten seconds old.
     #[test]
     fn the_estimate_lives_until_probe_rtt() {
-        let (mut filter, config) = (MinRtt::default(), Config::default());
+        let (mut filter, config) = (MinRtt::default(), one_filter());
         let samples = [
             (1, 40, false, 40),
             (6, 40, false, 40),
@@ -130,7 +137,7 @@ mod tests {
         );
     }
 
-    /// With a filter of its own ProbeRTT is due after five seconds, and after ten the estimate is
+    /// With a filter of its own, ProbeRTT is due after five seconds, and after ten the estimate is
     /// what it measures.
     #[test]
     fn the_estimate_outlives_one_probe_but_not_its_window() {
@@ -142,12 +149,12 @@ mod tests {
             (12, 60, false, 60),
             (13, 50, true, 50),
         ];
-        follow(&mut MinRtt::default(), &Config::linux_v3(), &samples);
+        follow(&mut MinRtt::default(), &Config::default(), &samples);
     }
 
     #[test]
     fn a_delayed_acknowledgment_does_not_replace_the_estimate() {
-        let (mut filter, config) = (MinRtt::default(), Config::default());
+        let (mut filter, config) = (MinRtt::default(), one_filter());
         follow(&mut filter, &config, &[(1, 40, false, 40)]);
         let ack = Ack {
             rtt: Some(Duration::from_millis(240)),

@@ -51,8 +51,8 @@ pub struct Config {
     pub extra_acked_cap: Option<Duration>,
     /// Lifetime of the lowest round trip. 10 s.
     pub min_rtt_window: Duration,
-    /// Time without a new lowest round trip after which ProbeRTT begins, if it does not wait for the
-    /// end of `min_rtt_window`. None (revisions of the draft up to 06, Linux: 5 s).
+    /// Time without a new lowest round trip after which ProbeRTT begins. 5 s. None: at the end of
+    /// `min_rtt_window`, with a flight by the round trip that expired (the draft's issue 109).
     pub probe_rtt_interval: Option<Duration>,
     /// Time for which ProbeRTT keeps the flight small, at least a round trip. 200 ms.
     pub probe_rtt_duration: Duration,
@@ -106,7 +106,7 @@ impl Default for Config {
             extra_acked_rounds: 10,
             extra_acked_cap: None,
             min_rtt_window: Duration::from_secs(10),
-            probe_rtt_interval: None,
+            probe_rtt_interval: Some(Duration::from_secs(5)),
             probe_rtt_duration: Duration::from_millis(200),
             full_bw_growth: 1.25,
             full_bw_rounds: 3,
@@ -135,7 +135,6 @@ impl Config {
             drain_pacing_gain: 88.0 / 256.0,
             down_pacing_gain: 232.0 / 256.0,
             extra_acked_cap: Some(Duration::from_millis(100)),
-            probe_rtt_interval: Some(Duration::from_secs(5)),
             full_bw_every_ack: true,
             drain_rounds: None,
             undeparted_counts: false,
