@@ -51,6 +51,11 @@ pub trait FrameIo: AsFd {
         false
     }
 
+    /// True once the descriptor will never work again. May cost a system call. Default: false.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Writes one packet, possibly of several segments.
     ///
     /// # Errors
@@ -357,7 +362,7 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     }
 
     fn is_gone(&mut self) -> bool {
-        self.is_gone
+        self.is_gone || self.io.is_gone()
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
@@ -378,52 +383,35 @@ mod tests {
     use super::*;
     use std::os::unix::net::UnixDatagram;
 
-    /// Every packet holds merged datagrams of 1000 bytes.
-    struct Datagrams1000(UnixDatagram);
+    /// A socket that takes packets of several segments.
+    struct Offloading {
+        socket: UnixDatagram,
+        /// Every packet that is read holds merged datagrams of so many bytes.
+        datagrams: usize,
+    }
 
-    impl AsFd for Datagrams1000 {
+    /// The device, and the far end of its socket. It gathers, and refuses packets of several segments like a
+    /// full queue.
+    fn offloading(datagrams: usize) -> (FrameDevice<Offloading>, UnixDatagram) {
+        let (socket, far) = UnixDatagram::pair().expect("descriptors");
+        socket.set_nonblocking(true).expect("a socket");
+        let io = Offloading { socket, datagrams };
+        (FrameDevice::new(io, 1500), far)
+    }
+
+    impl AsFd for Offloading {
         fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
+            self.socket.as_fd()
         }
     }
 
-    impl FrameIo for Datagrams1000 {
+    impl FrameIo for Offloading {
         fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-            self.0.send(frame)
+            self.socket.send(frame)
         }
 
         fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-            self.0.recv(frame)
-        }
-
-        fn tso(&self) -> Option<Tso> {
-            Some(Tso::MOST)
-        }
-
-        fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
-            self.read_frame(frame).map(|len| Arrival {
-                len,
-                unit: Unit::Datagrams(1000),
-            })
-        }
-    }
-
-    /// Gathers, and refuses packets of several segments like a full queue.
-    struct Refusing(UnixDatagram);
-
-    impl AsFd for Refusing {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-    }
-
-    impl FrameIo for Refusing {
-        fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-            self.0.send(frame)
-        }
-
-        fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-            self.0.recv(frame)
+            self.socket.recv(frame)
         }
 
         fn tso(&self) -> Option<Tso> {
@@ -446,13 +434,18 @@ mod tests {
             );
             Err(ErrorKind::WouldBlock.into())
         }
+
+        fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+            self.read_frame(frame).map(|len| Arrival {
+                len,
+                unit: Unit::Datagrams(self.datagrams),
+            })
+        }
     }
 
     #[test]
     fn a_payload_outside_the_frame_is_cut_too() {
-        let (near, far) = UnixDatagram::pair().expect("descriptors");
-        near.set_nonblocking(true).expect("a socket");
-        let mut device = FrameDevice::new(Refusing(near), 1500);
+        let (mut device, far) = offloading(0);
         let mut frame = HeapFrame::with_len(54 + 3000);
         let bytes = frame.bytes_mut();
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -474,9 +467,7 @@ mod tests {
 
     #[test]
     fn datagrams_that_came_as_one_arrive_one_by_one_and_malformed_ones_hide_none() {
-        let (near, far) = UnixDatagram::pair().expect("descriptors");
-        near.set_nonblocking(true).expect("a socket");
-        let mut device = FrameDevice::new(Datagrams1000(near), 1500);
+        let (mut device, far) = offloading(1000);
         let mut whole = vec![0; 42 + 2500];
         whole[12..15].copy_from_slice(&[8, 0, 0x45]);
         whole[23] = 17;
