@@ -59,6 +59,7 @@ fn there_and_back(
         Err(error) => panic!("{error}"),
     };
     assert_eq!(device.tso().is_some(), offloading);
+    assert_eq!(device.gathers(), offloading);
     let queue = fs::read_to_string(format!("/sys/class/net/{name}/tx_queue_len"));
     assert_eq!(queue.expect("a length").trim(), "1000");
     let nodad = if ends[0].contains(':') { " nodad" } else { "" };
