@@ -42,6 +42,7 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use tautline_rt::event_fd::EventFd;
 
+use crate::accept::accepted;
 use crate::check::Unusable;
 use crate::failure::Failure;
 use capture::Subscription;
@@ -139,7 +140,7 @@ impl Control {
             let listener = bind(path).map_err(Failure::file(path))?;
             let client = client.clone();
             std::thread::spawn(move || {
-                for stream in listener.incoming().flatten() {
+                for stream in accepted(listener.incoming()) {
                     let client = client.clone();
                     std::thread::spawn(move || client.converse(&stream));
                 }

@@ -98,12 +98,17 @@ impl ProgramDevice for PacketDevice {
         Self::failure(self).map(|failure| failure.to_string())
     }
 
-    /// Whether it had to cut large packets.
+    /// Whether it had to cut large packets, and whether frames of VLANs arrive.
     fn condition(&self) -> Condition {
-        let notice = "it takes no packets of several segments, so they are cut in software: \
-                      `ethtool -K IFACE tx on tso on`, and no XDP program on the other end of a veth pair";
+        let cut = "it takes no packets of several segments, so they are cut in software: \
+                   `ethtool -K IFACE tx on tso on`, and no XDP program on the other end of a veth pair";
+        let tagged = "frames with a VLAN tag arrive, and a packet socket drops them: for VLAN 5 \
+                      `ip link add link IFACE name IFACE.5 type vlan id 5`, and --iface IFACE.5";
+        let notices = [(self.counters().cut, cut), (self.tagged(), tagged)];
+        let notices = notices.into_iter().filter(|(count, _)| *count > 0);
+        let notices: Vec<_> = notices.map(|(_, notice)| notice).collect();
         Condition {
-            notice: (self.counters().cut > 0).then(|| notice.to_owned()),
+            notice: (!notices.is_empty()).then(|| notices.join("; ")),
             ..Condition::default()
         }
     }

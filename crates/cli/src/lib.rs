@@ -2,6 +2,7 @@
 //! repository's examples share: options, devices, transfers, reports.
 #![forbid(unsafe_code)]
 
+mod accept;
 pub mod args;
 pub mod check;
 pub mod command;

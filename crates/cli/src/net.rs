@@ -15,14 +15,13 @@ use tautline_stack::{SocketOption, TcpInfo};
 use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 
+use crate::accept::ACCEPT_AGAIN;
 use crate::args::StackArgs;
 use crate::failure::Failure;
 use crate::sockets::{Sockets, with_sockets};
 
 /// Longest message of a peer: the results of 256 streams are a tenth of it.
 const MESSAGE: u32 = 1 << 20;
-/// Pause after the kernel has refused an `accept`: the process is out of descriptors, for instance.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Longest wait for a message.
 pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 

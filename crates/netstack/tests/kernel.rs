@@ -114,6 +114,16 @@ fn on_a_packet_socket() {
     );
     let link = shown(&["-d", "link", "show", "near"]);
     assert!(link.contains("promiscuity 0"), "{link}");
+    ip("link del near");
+    runtime.block_on(async {
+        for _ in 0..200 {
+            if stack.report().await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the stack outlives its interface");
+    });
 }
 
 fn inside(offloads: bool, has_thread: bool) {

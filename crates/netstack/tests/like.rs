@@ -189,6 +189,46 @@ async fn as_netstack_smoltcp_documents() {
     use_echo(near).await;
 }
 
+/// Connections that nobody takes hold no memory: further clients wait for the answer to their SYN.
+#[tokio::test]
+async fn a_full_queue_of_connections_accepts_no_more() {
+    let [near, End(sender, mut receiver)] = link();
+    let (stack, runner, _, tcp_listener) = netstack_smoltcp::StackBuilder::default()
+        .tcp_buffer_size(2)
+        .enable_tcp(true)
+        .mtu(MTU)
+        .build()
+        .expect("enabled");
+    tokio::spawn(runner.expect("there is one"));
+    let (mut stack_sink, mut stack_stream) = stack.split();
+    tokio::spawn(async move {
+        while let Some(Ok(packet)) = stack_stream.next().await {
+            let _ = sender.send(packet);
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(packet) = receiver.recv().await {
+            stack_sink.send(packet).await.expect("the stack runs");
+        }
+    });
+    let client = Netstack::builder(Packets::new(near, MTU))
+        .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
+        .build()
+        .expect("ready");
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(within(client.connect(at(DESTINATION))).await.expect("room"));
+    }
+    // The second one is on its way to the queue.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let mut third = std::pin::pin!(client.connect(at(DESTINATION)));
+    let waits = timeout(Duration::from_millis(500), &mut third).await;
+    assert!(waits.is_err(), "it was accepted");
+    let mut tcp_listener = tcp_listener.expect("enabled");
+    let _taken = within(tcp_listener.next()).await;
+    within(third).await.expect("room again");
+}
+
 /// A session ends when it has been idle; the sender's next datagram begins another. Senders beyond the
 /// bound are not served.
 #[tokio::test]

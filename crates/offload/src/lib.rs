@@ -18,7 +18,7 @@ mod gso;
 
 use alloc::vec::Vec;
 
-use tautline_base::{Device, HeapFrame, Instant, Medium, Packet, Pool, Received, Tso};
+use tautline_base::{Device, HeapFrame, Instant, KeptPacket, Medium, Packet, Pool, Received, Tso};
 
 use gro::Gro;
 use gso::Gso;
@@ -104,6 +104,11 @@ impl<D: Device> Device for SoftwareOffload<D> {
         true
     }
 
+    /// Checksums are written while segments are cut; a packet of one segment is written by the host.
+    fn completes(&self) -> bool {
+        false
+    }
+
     /// A packet needs one descriptor to begin with; the remaining segments follow as descriptors
     /// become free.
     fn room(&self) -> usize {
@@ -153,6 +158,11 @@ impl<D: Device> Device for SoftwareOffload<D> {
 
     fn recycle(&mut self, frame: HeapFrame) {
         self.gro.recycle(frame);
+    }
+
+    /// Never: segments are merged by a copy, into frames that the next packets need.
+    fn keep(&mut self, received: Received<HeapFrame>) -> Result<KeptPacket, Received<HeapFrame>> {
+        Err(received)
     }
 
     fn is_gone(&mut self) -> bool {

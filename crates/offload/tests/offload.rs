@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_base::checksum::{fold, sum};
-use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Tso};
+use tautline_base::{Deferred, Device, Frame, HeapFrame, Instant, Item, Medium, Packet, Pool, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::{Config, SoftwareOffload};
 use tautline_qdisc::{FqCodel, fq_codel};
@@ -112,6 +112,27 @@ fn single_frames(ipv6: bool, count: u16, size: usize, last: usize) -> Vec<Vec<u8
         )
     };
     starts.map(frame).collect()
+}
+
+/// The payload is where the application has put it, and goes from there into the frames.
+#[test]
+fn a_payload_outside_the_frame_is_cut_from_there() {
+    const HEADERS: usize = 14 + 20 + 32;
+    let (mut device, whole) = (device(64), packet(false, 3, 1000, 700));
+    assert!(device.gathers());
+    let bytes = whole.bytes();
+    let mut frame = HeapFrame::with_len(bytes.len());
+    frame.bytes_mut()[..HEADERS].copy_from_slice(&bytes[..HEADERS]);
+    let (first, second) = bytes[HEADERS..].split_at(1234);
+    let payload = frame.fragments_mut().expect("a list");
+    payload.push(first.to_vec().into());
+    payload.push(second.to_vec().into());
+    let gathered = Packet::new(frame, bytes.len() as u32)
+        .with_segments(3)
+        .with_deferred(Deferred::Payload);
+    device.put(gathered, NOW);
+    let sent: Vec<_> = device.inner().sent.iter().cloned().collect();
+    assert_eq!(sent, single_frames(false, 3, 1000, 700));
 }
 
 proptest! {

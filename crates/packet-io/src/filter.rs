@@ -5,7 +5,8 @@
 //! address as the target (RFC 5227 §3), or by a neighbor advertisement (RFC 4861 §7.2.6).
 //!
 //! A load beyond the end of a frame ends the program with a drop (`bpf(4)`), so lengths need no
-//! checks. A frame with a VLAN tag is dropped: the kernel has moved the tag out of it.
+//! checks. A frame with a VLAN tag is not delivered: the kernel has moved the tag out of it. Its first byte is,
+//! by which the socket counts it.
 
 use std::net::IpAddr;
 
@@ -49,14 +50,27 @@ const LAST_KIND_FOR_US: u32 = 2;
 /// Return values: drop, or keep all bytes.
 const DROP: u32 = 0;
 const KEEP: u32 = u32::MAX;
+/// Keep one byte, as of no frame: the mark of one with a VLAN tag.
+pub(crate) const TAGGED: usize = 1;
 
-/// The program that accepts the packets of `take`.
-pub(crate) fn program(take: &Take) -> Result<Vec<sock_filter>, OpenError> {
+/// The program that accepts the packets of `take`, and marks those of the same hosts with a VLAN tag if
+/// `counts_tagged`.
+pub(crate) fn program(take: &Take, counts_tagged: bool) -> Result<Vec<sock_filter>, OpenError> {
+    let tagged = match take {
+        _ if !counts_tagged => vec![ret(DROP)],
+        Take::Everything => vec![ret(TAGGED as u32)],
+        Take::Addresses(_) => vec![
+            load(BPF_B | BPF_ABS, PACKET_KIND),
+            jump(BPF_JGT, LAST_KIND_FOR_US, 0, 1),
+            ret(DROP),
+            ret(TAGGED as u32),
+        ],
+    };
     let mut code = vec![
         load(BPF_B | BPF_ABS, HAD_VLAN_TAG),
-        jump(BPF_JEQ, 0, 1, 0),
-        ret(DROP),
+        jump(BPF_JEQ, 0, tagged.len() as u8, 0),
     ];
+    code.extend(tagged);
     let Take::Addresses(addresses) = take else {
         code.push(ret(KEEP));
         return Ok(code);

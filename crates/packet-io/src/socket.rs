@@ -1,6 +1,6 @@
 //! [`PacketSocket`]: packets of one interface, each behind its virtio-net header.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::CString;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ impl Config {
     }
 }
 
-/// The packets that a socket receives, never frames with a VLAN tag.
+/// The packets that a socket receives, never frames with a VLAN tag: [`PacketSocket::tagged`] counts those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
     /// For an end host: packets to these addresses (at most 64), ARP requests and neighbor
@@ -54,6 +54,9 @@ pub enum Take {
     Everything,
 }
 
+/// Most frames with a VLAN tag that are counted: each wakes its reader for nothing.
+const MOST_TAGGED: u64 = 1024;
+
 /// A non-blocking packet socket on one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -61,6 +64,8 @@ pub struct PacketSocket {
     interface: CString,
     mac: [u8; 6],
     mtu: usize,
+    take: RefCell<Take>,
+    tagged: Cell<u64>,
     /// Set once the interface went down or was removed: the read end of a pipe without a writer,
     /// which reports a hang-up to every `poll`. The socket itself reports its error once.
     failed: OnceCell<OwnedFd>,
@@ -76,7 +81,7 @@ impl PacketSocket {
             interface: config.interface.clone(),
         };
         let name = CString::new(config.interface.as_str()).map_err(|_| no_such())?;
-        let program = filter::program(&config.take)?;
+        let program = filter::program(&config.take, true)?;
         let socket = sys::packet_socket().map_err(|error| match error {
             Errno::PERM | Errno::ACCESS => OpenError::NoPermission,
             error => os("open a packet socket", error),
@@ -107,6 +112,8 @@ impl PacketSocket {
                 interface: name,
                 mac,
                 mtu,
+                take: config.take.clone().into(),
+                tagged: Cell::new(0),
                 failed: OnceCell::new(),
             }),
         }
@@ -118,7 +125,8 @@ impl PacketSocket {
     /// # Errors
     /// [`OpenError`]: too many addresses, or the interface is gone.
     pub fn take(&self, take: &Take) -> Result<(), OpenError> {
-        let (program, fd) = (filter::program(take)?, self.socket.as_fd());
+        let program = filter::program(take, self.tagged.get() < MOST_TAGGED)?;
+        let fd = self.socket.as_fd();
         if *take == Take::Everything {
             let index = sys::interface_index(fd, &self.interface).map_err(|_| {
                 let interface = self.interface.to_string_lossy().into_owned();
@@ -127,7 +135,9 @@ impl PacketSocket {
             sys::make_promiscuous(fd, index)
                 .map_err(|error| os("make the interface promiscuous", error))?;
         }
-        sys::attach_filter(fd, &program).map_err(|error| os("attach the filter", error))
+        sys::attach_filter(fd, &program).map_err(|error| os("attach the filter", error))?;
+        self.take.replace(take.clone());
+        Ok(())
     }
 
     /// Sends the packet `frame` behind its virtio-net header.
@@ -158,10 +168,32 @@ impl PacketSocket {
     /// # Errors
     /// [`ErrorKind::WouldBlock`] if there is no packet.
     pub fn receive(&self, header: &mut [u8; HEADER_LEN], frame: &mut [u8]) -> io::Result<usize> {
-        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
-        match readv(&self.socket, &mut parts) {
-            Ok(received) => Ok(received.saturating_sub(HEADER_LEN)),
-            Err(error) => Err(self.examine(error)),
+        loop {
+            let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
+            let received = readv(&self.socket, &mut parts).map_err(|error| self.examine(error))?;
+            match received.saturating_sub(HEADER_LEN) {
+                filter::TAGGED => self.count_tagged(),
+                len => return Ok(len),
+            }
+        }
+    }
+
+    /// Frames with a VLAN tag that arrived, 1024 at most. They are dropped, because the kernel has moved the tag
+    /// out of them. A socket on the VLAN's own interface receives them without it: `ip link add link eth0 name
+    /// eth0.5 type vlan id 5`.
+    pub fn tagged(&self) -> u64 {
+        self.tagged.get()
+    }
+
+    /// Counts a frame with a VLAN tag. After the last one that counts, the kernel drops them.
+    fn count_tagged(&self) {
+        let before = self.tagged.get();
+        self.tagged.set(MOST_TAGGED.min(before + 1));
+        if before + 1 == MOST_TAGGED
+            && let Ok(program) = filter::program(&self.take.borrow(), false)
+        {
+            // The kernel takes it as it took the last one; else each further frame wakes the reader, too.
+            let _ = sys::attach_filter(self.socket.as_fd(), &program);
         }
     }
 

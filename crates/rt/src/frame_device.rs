@@ -52,6 +52,11 @@ pub trait FrameIo: AsFd {
         false
     }
 
+    /// True once the descriptor will never work again. May cost a system call. Default: false.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// Writes one packet, possibly of several segments.
     ///
     /// # Errors
@@ -368,7 +373,7 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     }
 
     fn is_gone(&mut self) -> bool {
-        self.is_gone
+        self.is_gone || self.io.is_gone()
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {

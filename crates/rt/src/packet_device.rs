@@ -52,6 +52,11 @@ impl PacketDevice {
         self.io().socket.mac()
     }
 
+    /// Frames with a VLAN tag that were dropped: [`PacketSocket::tagged`].
+    pub fn tagged(&self) -> u64 {
+        self.io().socket.tagged()
+    }
+
     /// The reason why the device no longer works; `None` if it does.
     pub fn failure(&self) -> Option<Failure> {
         self.io().socket.failure()
@@ -79,6 +84,11 @@ impl FrameIo for PacketIo {
 
     fn gathers(&self) -> bool {
         true
+    }
+
+    /// The socket reports once that its interface went down or was removed, and is silent then.
+    fn is_gone(&self) -> bool {
+        self.socket.failure().is_some()
     }
 
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {

@@ -4,7 +4,7 @@
 //! accepted at the queue of its SYN. The answers to a connection that a host opens arrive at any queue, and so
 //! do ARP replies. Therefore each host opens connections from ports of its own ([`own_port`]), and a device
 //! passes packets to those ports on to the device of their host. It copies to all what every host
-//! needs: ARP replies, neighbor advertisements, ICMP errors. If RSS changes, segments of an accepted
+//! needs: ARP replies, announcements of neighbors, ICMP errors. If RSS changes, segments of an accepted
 //! connection follow it to the host that accepted it.
 //!
 //! RSS goes on to deliver to the queue of a host that has ended. A device that is dropped is therefore
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use tautline_base::headers::u16_at;
-use tautline_base::{Device, Frame, Instant, Medium, Packet, Received, Tso};
+use tautline_base::{Device, Frame, Instant, KeptPacket, Medium, Packet, Received, Tso};
 
 use self::accepted::Accepted;
 use crate::event_fd::EventFd;
@@ -219,7 +219,9 @@ impl Hosts {
         const ARP_REPLY: u16 = 2;
         let byte = |at: usize| frame.get(at).copied().unwrap_or(0);
         let (protocol, transport) = match u16_at(frame, 12) {
-            Some(0x0806) if u16_at(frame, 20) == Some(ARP_REPLY) => return Self::All,
+            Some(0x0806) if u16_at(frame, 20) == Some(ARP_REPLY) || is_announcement(frame) => {
+                return Self::All;
+            }
             // A fragment without ports stays where its first one may be.
             Some(0x0800) if u16_at(frame, 20).is_none_or(|word| word & 0x1fff != 0) => {
                 return Self::This;
@@ -239,6 +241,13 @@ impl Hosts {
             _ => Self::This,
         }
     }
+}
+
+/// Whether an ARP message is about its own sender: a neighbor that has moved announces itself so to all (RFC
+/// 5227 §3).
+fn is_announcement(frame: &[u8]) -> bool {
+    let [sender, target] = [28, 38].map(|at| frame.get(at..at + 4));
+    sender.is_some() && sender == target
 }
 
 impl<D: Device + AsFd> Steered<D> {
@@ -445,6 +454,11 @@ impl<D: Device + AsFd> Device for Steered<D> {
         } else {
             self.inner_mut().recycle(frame);
         }
+    }
+
+    /// A packet of another device is in a frame of this one, too.
+    fn keep(&mut self, received: Received<D::Frame>) -> Result<KeptPacket, Received<D::Frame>> {
+        self.inner_mut().keep(received)
     }
 
     fn is_gone(&mut self) -> bool {

@@ -6,6 +6,7 @@ mod turns;
 use std::num::NonZeroUsize;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use std::{future, io};
 
@@ -172,4 +173,58 @@ proptest! {
         let writes: Vec<usize> = writes.iter().map(|len| (*len).min(longest * 200)).collect();
         transfer(&config, &writes, &reads, loses_one_in);
     }
+}
+
+/// Until the hosts have taken another turn.
+async fn pause() {
+    let mut has_waited = false;
+    future::poll_fn(|_| {
+        let waited = std::mem::replace(&mut has_waited, true);
+        if waited {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// A program that recognizes a protocol peeks until the whole head of a message is there. A packet that
+/// waits until half of the ring is free would wait for that program, which frees nothing.
+#[test]
+fn a_reader_that_peeks_sees_a_whole_ring() {
+    let woken = Arc::new(Flag::default());
+    let (client, near) = host(1, Config::default(), &woken);
+    let (server, far) = host(2, Config::default(), &woken);
+    let ring = Config::default().receive_ring.get();
+    // Packets are large once the window has grown.
+    let before = 40 * ring;
+    let data: Vec<u8> = (0..before + 5 * ring).map(|at| (at % 251) as u8).collect();
+    let serve = async {
+        let listener = TcpListener::bind(&server, SERVER.port()).await;
+        let accepted = listener.expect("the port is free").accept().await;
+        let (mut stream, _) = accepted.expect("accepted");
+        let mut all = Vec::new();
+        while all.len() < before {
+            read(&mut stream, (0, before - all.len()), &mut all).await?;
+        }
+        let mut head = vec![0; ring];
+        while stream.peek(&mut head).await? < ring {
+            pause().await;
+        }
+        assert!(data[before..].starts_with(&head));
+        Ok(())
+    };
+    let ask = async {
+        let stream = TcpStream::connect(&client, SERVER).await;
+        let mut stream = stream.expect("connected");
+        let mut sent = 0;
+        while sent < data.len() {
+            let part = &data[sent..];
+            sent += future::poll_fn(|context| stream.poll_send(context, part)).await?;
+        }
+        Ok(())
+    };
+    let tasks: [Pin<&mut dyn Future<Output = _>>; 2] = [pin!(serve), pin!(ask)];
+    run(&mut [near, far], tasks, (&woken, START), losing(NONE_LOST));
 }

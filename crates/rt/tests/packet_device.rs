@@ -307,6 +307,7 @@ fn an_interface_that_goes_down_or_away_is_reported_once_and_for_all() {
         pair.open(1, Take::Everything).expect("it is up"),
     );
     assert_eq!((down.failure(), removed.failure()), (None, None));
+    assert!(!down.is_gone() && !removed.is_gone());
     assert!(ip(&format!("-n {} link set v0 down", pair.namespace(0))));
     assert!(poll_for(&down, trouble));
     for _ in 0..3 {
@@ -314,6 +315,7 @@ fn an_interface_that_goes_down_or_away_is_reported_once_and_for_all() {
             down.recycle(received.frame);
         }
         assert!(poll_for(&down, trouble), "it stays so");
+        assert!(down.is_gone());
     }
     let failure = pair.inside(0, move || down.failure());
     assert_eq!(failure, Some(Failure::Down("v0".to_owned())));
@@ -328,6 +330,7 @@ fn an_interface_that_goes_down_or_away_is_reported_once_and_for_all() {
     }
     assert!(poll_for(&removed, trouble));
     assert_eq!(removed.failure(), Some(Failure::Removed("v1".to_owned())));
+    assert!(removed.is_gone());
     let gone = pair.open(1, Take::Everything).map(|_| ());
     assert!(matches!(gone, Err(OpenError::NoSuchInterface { .. })));
 }
@@ -419,4 +422,46 @@ fn frames_of_no_known_protocol_cross_unchanged() {
         from.receive(NOW).is_none_or(|own| own.bytes()[12] != 0x88),
         "not its own"
     );
+}
+
+/// The kernel moves the tag out of the frame (`skb_vlan_untag`), which would arrive as one of another network.
+#[test]
+fn frames_with_a_vlan_tag_are_counted_and_dropped() {
+    let Some(pair) = Pair::new() else { return };
+    let [mut from, mut to] = [0, 1].map(|side| pair.open(side, Take::Everything).expect("up"));
+    assert!(from.gathers());
+    let mut send = |is_tagged: bool| {
+        let mut frame = frame(64, 7);
+        if is_tagged {
+            // VLAN 5 (IEEE 802.1Q).
+            frame.bytes_mut()[12..18].copy_from_slice(&[0x81, 0, 0, 5, 0x88, 0xb5]);
+        }
+        from.put(Packet::new(frame, 64), NOW);
+        from.doorbell(NOW);
+        from.reap(NOW, &mut Vec::new());
+    };
+    let mut arrive = || {
+        assert!(poll_for(&to, PollFlags::IN));
+        let mut ours = 0;
+        while let Some(received) = to.receive(NOW) {
+            // The kernel sends neighbor solicitations of its own.
+            ours += usize::from(received.bytes()[12..14] == [0x88, 0xb5]);
+            to.recycle(received.frame);
+        }
+        (ours, to.tagged())
+    };
+    for number in 1..=3 {
+        send(true);
+        send(false);
+        assert_eq!(arrive(), (1, number));
+    }
+    // Beyond those that count, nobody is woken for them.
+    for _ in 3..1100 {
+        send(true);
+    }
+    send(false);
+    assert_eq!(arrive(), (1, 1024));
+    send(true);
+    send(false);
+    assert_eq!(arrive(), (1, 1024));
 }

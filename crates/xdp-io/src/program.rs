@@ -23,6 +23,11 @@
 //! A solicitation goes to a multicast group of the last 24 bits of the address, which the kernel's own
 //! address may share (its link-local address does, if both derive from the same hardware address).
 //! Hence the target decides, as in ARP.
+//!
+//! Announcements of neighbors that have moved (RFC 5227 §3, RFC 4861 §7.2.6) are for every host on the link, the
+//! kernel of this machine included, and a program at this hook cannot copy a packet. They go to the kernel,
+//! whose connections would break otherwise. A host over AF_XDP finds a neighbor that has moved by asking
+//! again once what it knows is stale.
 
 use std::net::IpAddr;
 

@@ -11,6 +11,7 @@ mod scripts;
 mod shape;
 mod tree;
 mod words;
+mod wrappers;
 
 use tree::Findings;
 
@@ -47,6 +48,11 @@ fn public_functions_document_their_errors() {
 #[test]
 fn functions_and_types_stay_small() {
     Findings::of("sizes", shape::sizes).assert_only_known();
+}
+
+#[test]
+fn devices_around_others_implement_every_method() {
+    Findings::of("wrappers", wrappers::devices).assert_only_known();
 }
 
 #[test]

@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::report::{print_json, say};
 
-/// Reports what works on this machine, and what does not and why. Exits with 1 if something does
-/// not work.
+/// Reports what works on this machine, and what does not and why. Exits with 1 if no command can work
+/// here, or if an interface named by --iface cannot be used.
 #[derive(Args, Debug)]
 pub(super) struct Doctor {
     /// Only this interface; repeatable. Default: all but loopback
@@ -35,27 +35,47 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(&self) -> ExitCode {
         let machine = Machine { root: "/".into() };
-        let mut findings = system::examine(&machine);
-        let named = self.iface.clone();
-        let interfaces = if named.is_empty() {
+        let system = system::examine(&machine);
+        let interfaces = if self.iface.is_empty() {
             machine.interfaces()
         } else {
-            named
+            self.iface.clone()
         };
+        let mut findings = Vec::new();
         for interface in &interfaces {
             findings.extend(interface::examine(&machine, interface));
             if self.bind {
                 findings.extend(interface::bind(interface));
             }
         }
-        for finding in &findings {
+        for finding in system.iter().chain(&findings) {
             finding.print(self.json);
         }
-        ExitCode::from(u8::from(
-            findings.iter().any(|found| found.level == Level::Missing),
-        ))
+        ExitCode::from(u8::from(!can_work(
+            &system,
+            &findings,
+            !self.iface.is_empty(),
+        )))
     }
 }
+
+/// Whether what was asked for can work: a named interface, with a socket for it, or else any command. What
+/// is missing otherwise has an alternative, or concerns a part that nobody asked for.
+fn can_work(system: &[Finding], interfaces: &[Finding], are_named: bool) -> bool {
+    let works = |subjects: &[&str]| {
+        system.iter().any(|found| {
+            found.level != Level::Missing && subjects.contains(&found.subject.as_str())
+        })
+    };
+    if are_named {
+        works(&SOCKETS) && interfaces.iter().all(|found| found.level != Level::Missing)
+    } else {
+        works(&SOCKETS) || works(&["tap", "user namespaces"])
+    }
+}
+
+/// The findings about sockets on an interface.
+const SOCKETS: [&str; 2] = ["packet sockets", "af_xdp"];
 
 /// How a finding affects the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Parser;
 use tautline_netstack::device::{FrameDescriptor, FrameSocket, FrameStream};
@@ -22,6 +21,7 @@ use tokio::time::sleep;
 
 use super::rendezvous::{self, IPV6_MTU};
 use super::tun2socks::signaled;
+use crate::accept::ACCEPT_AGAIN;
 use crate::args::Times;
 use crate::check::Unusable;
 use crate::descriptors;
@@ -44,9 +44,6 @@ Over IPv6 the first is fd00:a00:200:f::f or any address of fd00:a00:200:f::/64, 
 fd00:a00:200::2, the name server fd00:a00:200::3.
 All share the qdisc toward them; HTB with a class for each sandbox: `htb default 1; class add parent 1: classid 1:1 htb rate 40mbit; \
 class add parent 1: classid 1:2 htb rate 10mbit; filter add parent 1: protocol ip u32 match ip dst 10.0.2.16 flowid 1:2`.";
-
-/// Pause after a refused `accept`: the process is out of descriptors, for instance.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Connects sandboxes to the network, without root
 #[derive(Parser, Debug)]

@@ -45,8 +45,8 @@ An interval's line covers that interval, the summary the whole run; each packet 
 the qdisc + growth of the queue.
 Percentiles of sojourn times are upper bounds, at most twice too large.
 TAP interfaces that do not exist are created and removed with the middlebox. Over AF_XDP `netem duplicate` has no effect, because the \
-UMEM has no spare frame for a copy; use --device tap. Over packet sockets (--device packet) frames with a VLAN tag do not pass and are \
-not counted, because the kernel has moved the tag out of them; TAP interfaces carry them.";
+UMEM has no spare frame for a copy; use --device tap. Over packet sockets (--device packet) frames with a VLAN tag do not pass, because \
+the kernel has moved the tag out of them; a note says so when they arrive. TAP interfaces carry them.";
 
 /// Forwards every frame between two interfaces, through a queueing discipline in each direction.
 #[derive(Parser, Clone, Debug)]

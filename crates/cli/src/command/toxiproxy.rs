@@ -14,6 +14,7 @@ use clap::Parser;
 use tautline_rt::system_seed;
 
 use super::tun2socks::signaled;
+use crate::accept::accepted;
 use crate::check::Unusable;
 use crate::failure::Failure;
 use crate::http::{HttpRequest, Reply};
@@ -68,7 +69,10 @@ impl Toxiproxy {
                 return Err(refused(reply.body));
             }
         }
-        let listener = TcpListener::bind(self.listen)?;
+        let listener = TcpListener::bind(self.listen).map_err(|error| {
+            let problem = format!("{error}; name an address of this machine and a free port");
+            Unusable::new("listen", self.listen, problem)
+        })?;
         eprintln!("listening: http://{}; Ctrl-C ends", listener.local_addr()?);
         std::thread::spawn(move || serve(&listener, api));
         runtime.block_on(async {
@@ -81,7 +85,7 @@ impl Toxiproxy {
 /// Serves every connection on a thread of its own.
 fn serve(listener: &TcpListener, api: Api) {
     let api = Arc::new(Mutex::new(api));
-    for (mut stream, number) in listener.incoming().flatten().zip(1_u64..) {
+    for (mut stream, number) in accepted(listener.incoming()).zip(1_u64..) {
         if Arc::strong_count(&api) > CONNECTIONS {
             continue;
         }

@@ -31,7 +31,8 @@ pub struct Tun2SocksArgs {
     /// TUN interface
     #[arg(long)]
     tun: String,
-    /// The proxy: [socks5://|http://][name:password@]address:port
+    /// The proxy: [socks5://|http://][name:password@]address:port, name and password percent-encoded where
+    /// they need it
     #[arg(long)]
     proxy: Proxy,
     /// Qdisc toward the interface, in tc's words

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use super::request::Request;
 use super::{Client, metrics};
+use crate::accept::accepted;
 use crate::http::{HttpRequest, JSON, PLAIN, Reply};
 
 /// Connections at one time; more are closed.
@@ -37,7 +38,7 @@ impl Site {
     /// Serves every connection on a thread of its own.
     pub(super) fn serve(self, listener: &TcpListener) {
         let site = Arc::new(self);
-        for mut stream in listener.incoming().flatten() {
+        for mut stream in accepted(listener.incoming()) {
             if Arc::strong_count(&site) > CONNECTIONS {
                 continue;
             }

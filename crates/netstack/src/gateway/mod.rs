@@ -181,7 +181,7 @@ impl Gateway {
 
     /// Forwards the datagrams that `socket` receives to `to`, an address of a sandbox, and answers from `to`
     /// back. Each client has a port of the gateway's address of that family, within the bounds of
-    /// [`GatewayConfig::limits`]. Ends with the stack.
+    /// [`GatewayConfig::limits`]. Runs until it is dropped, or `socket` fails.
     ///
     /// # Errors
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if no sandbox has the address.

@@ -149,6 +149,8 @@ where
         tokio::select! {
             request = connections.next() => {
                 let (request, new) = (request?, new.clone());
+                // While nobody takes the streams, SYNs wait, which the stack bounds.
+                drop(new.reserve().await);
                 tokio::spawn(async move {
                     let ends = (request.peer_addr(), request.local_addr());
                     if let Ok(stream) = request.accept().await {

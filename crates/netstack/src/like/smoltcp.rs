@@ -198,6 +198,8 @@ async fn serve_tcp(
     };
     loop {
         let (request, new) = (incoming.next().await?, new.clone());
+        // While nobody takes the connections, SYNs wait, which the stack bounds.
+        drop(new.reserve().await);
         tokio::spawn(async move {
             let (local, remote) = (request.peer_addr(), request.local_addr());
             if let Ok(stream) = request.accept().await {

@@ -44,13 +44,16 @@ impl From<HttpProxy> for Proxy {
     }
 }
 
-/// As [`Socks5`], or `http://name:password@192.0.2.1:3128`.
+/// As [`Socks5`], or `http://name:password@192.0.2.1:3128`; there a name has no colon.
 impl FromStr for Proxy {
     type Err = BadProxy;
 
     fn from_str(text: &str) -> Result<Self, BadProxy> {
         match text.strip_prefix("http://") {
-            Some(rest) => rest.parse().map(Socks5::into_http).map(Self::Http),
+            Some(rest) => {
+                let proxy = rest.parse().ok().and_then(Socks5::into_http);
+                proxy.map(Self::Http).ok_or_else(|| BadProxy::new(text))
+            }
             None => text.parse().map(Self::Socks5),
         }
     }

@@ -34,7 +34,7 @@ pub struct Socks5 {
 pub struct BadProxy(String);
 
 impl BadProxy {
-    fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         Self(match text.rsplit_once('@') {
             None => text.to_owned(),
             Some((login, server)) => match login.split_once("://") {
@@ -45,7 +45,8 @@ impl BadProxy {
     }
 }
 
-/// As in `socks5://name:password@192.0.2.1:1080`; all but address and port may be left out.
+/// As in `socks5://name:password@192.0.2.1:1080`; all but address and port may be left out. Name and
+/// password may be percent-encoded (RFC 3986 §2.1), as a colon in a name and `%` before two hex digits must be.
 impl FromStr for Socks5 {
     type Err = BadProxy;
 
@@ -62,10 +63,24 @@ impl FromStr for Socks5 {
             None => Ok(proxy),
             Some(login) => {
                 let (name, password) = login.split_once(':').ok_or_else(bad)?;
-                Ok(proxy.login(name, password))
+                let [name, password] = [name, password].map(decoded);
+                Ok(proxy.login(name.ok_or_else(bad)?, password.ok_or_else(bad)?))
             }
         }
     }
+}
+
+/// `text` with its percent-encoded bytes; other percent signs stay. `None` if that is not UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let digit = |at: usize| char::from(*tail.get(at)?).to_digit(16);
+        let encoded = digit(0).zip(digit(1)).filter(|_| *first == b'%');
+        bytes.push(encoded.map_or(*first, |(high, low)| (high << 4 | low) as u8));
+        rest = if encoded.is_some() { &tail[2..] } else { tail };
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// Why a request to a server failed.
@@ -114,12 +129,13 @@ impl Socks5 {
         self
     }
 
-    /// The same server and login for HTTP.
-    pub(super) fn into_http(self) -> HttpProxy {
+    /// The same server and login for HTTP; `None` if there is a colon in the name (RFC 7617 §2).
+    pub(super) fn into_http(self) -> Option<HttpProxy> {
         let proxy = HttpProxy::new(self.server);
         match self.login {
-            Some((name, password)) => proxy.login(&name, &password),
-            None => proxy,
+            Some((name, _)) if name.contains(':') => None,
+            Some((name, password)) => Some(proxy.login(&name, &password)),
+            None => Some(proxy),
         }
     }
 
@@ -288,12 +304,24 @@ mod tests {
             .expect("a server");
         assert_eq!(proxy.server.port(), 1080);
         assert_eq!(proxy.login, Some(("name".into(), "pass@word".into())));
+        for (text, name, password) in [
+            ("user%40x:p%3Aw", "user@x", "p:w"),
+            ("n%c3%a9:%25%2f%20", "n\u{e9}", "%/ "),
+            ("n:100%:50%5:%+1%g0", "n", "100%:50%5:%+1%g0"),
+            ("%3a:", ":", ""),
+        ] {
+            let proxy: Socks5 = format!("socks5://{text}@127.0.0.1:1")
+                .parse()
+                .expect("fine");
+            assert_eq!(proxy.login, Some((name.into(), password.into())), "{text}");
+        }
         for (text, shown) in [
             ("", ""),
             ("127.0.0.1", "127.0.0.1"),
             ("name@127.0.0.1:1", "…@127.0.0.1:1"),
             ("http://127.0.0.1:1", "http://127.0.0.1:1"),
             ("name:secret@host:1", "…@host:1"),
+            ("name:%ff@127.0.0.1:1", "…@127.0.0.1:1"),
             ("socks5://name:secret@host:1", "socks5://…@host:1"),
         ] {
             let refused = text.parse::<Socks5>().expect_err("no server");
@@ -308,6 +336,9 @@ mod tests {
         let expected = HttpProxy::new(server).login("name", "word");
         assert!(matches!(proxy, Proxy::Http(proxy) if proxy == expected));
         assert!(matches!("127.0.0.1:1".parse(), Ok(Proxy::Socks5(_))));
+        let colon = "http://na%3Ame:word@127.0.0.1:3128".parse::<Proxy>();
+        let refused = colon.expect_err("HTTP has no such name");
+        assert_eq!(refused, BadProxy("http://…@127.0.0.1:3128".to_owned()));
     }
 
     #[test]

@@ -2,8 +2,13 @@
 
 use super::*;
 
-/// Runs `code` on `frame` with this packet type and VLAN tag; true if it keeps the packet.
+/// Runs `code` on `frame` with this packet type and VLAN tag; true if it keeps the packet whole.
 fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
+    kept(code, frame, kind, tagged) == KEEP
+}
+
+/// The same; the number of bytes that it keeps.
+fn kept(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> u32 {
     let (mut at, mut a, mut x) = (0, 0u32, 0u32);
     let bytes = |offset: u32, len: usize| {
         let bytes = frame.get(offset as usize..offset as usize + len)?;
@@ -18,7 +23,7 @@ fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
         at += 1;
         let branch = |holds| usize::from(if holds { jt } else { jf });
         let loaded = match u32::from(code) {
-            code if code == BPF_RET | BPF_K => return k != DROP,
+            code if code == BPF_RET | BPF_K => return k,
             code if code == BPF_LDX | BPF_IMM => {
                 x = k;
                 continue;
@@ -52,7 +57,7 @@ fn keeps(code: &[sock_filter], frame: &[u8], kind: u32, tagged: bool) -> bool {
         };
         match loaded {
             Some(loaded) => a = loaded,
-            None => return false,
+            None => return DROP,
         }
     }
 }
@@ -78,7 +83,7 @@ fn addresses(words: &str) -> Vec<IpAddr> {
 #[test]
 fn packets_to_our_addresses_are_kept_and_no_others() {
     let ours = addresses("10.7.0.1 fd07::1 10.7.0.3 fd07::3");
-    let code = program(&Take::Addresses(ours.clone())).expect("few addresses");
+    let code = program(&Take::Addresses(ours.clone()), true).expect("few addresses");
     let keep = |frame: &[u8]| keeps(&code, frame, 0, false);
     let others = addresses("10.7.0.2 fd07::2 fd08::1 10.7.1.1");
     for (address, is_ours) in ours
@@ -108,14 +113,15 @@ fn packets_to_our_addresses_are_kept_and_no_others() {
     }
     let foreign = frame(0x8863, ours[0], IPV4_DESTINATION);
     assert!(!keep(&foreign));
-    let everything = program(&Take::Everything).expect("no addresses");
+    let everything = program(&Take::Everything, true).expect("no addresses");
     assert!(keeps(&everything, &foreign, 3, false) && !keeps(&everything, &foreign, 0, true));
 }
 
 /// A neighbor that has moved is found again at once: redundant routers rely on that.
 #[test]
 fn announcements_of_neighbors_are_kept() {
-    let code = program(&Take::Addresses(addresses("10.7.0.1 fd07::1"))).expect("few addresses");
+    let code =
+        program(&Take::Addresses(addresses("10.7.0.1 fd07::1")), true).expect("few addresses");
     let [neighbor, other] = ["10.7.0.9", "10.7.0.8"].map(|text| text.parse().expect("an address"));
     let mut announced = frame(0x0806, neighbor, ARP_TARGET);
     announced[ARP_SENDER as usize..][..4].copy_from_slice(&[10, 7, 0, 9]);
@@ -135,6 +141,24 @@ fn announcements_of_neighbors_are_kept() {
 }
 
 #[test]
+fn frames_with_a_vlan_tag_are_marked_while_they_count() {
+    let ours = Take::Addresses(addresses("10.7.0.1"));
+    let to_us = frame(0x0800, [10, 7, 0, 1].into(), IPV4_DESTINATION);
+    for (take, kind, expected) in [
+        (&ours, 0, TAGGED as u32),
+        (&ours, 3, DROP),
+        (&Take::Everything, 3, TAGGED as u32),
+    ] {
+        let [counting, silent] =
+            [true, false].map(|counts| program(take, counts).expect("few addresses"));
+        assert_eq!(kept(&counting, &to_us, kind, true), expected);
+        assert_eq!(kept(&silent, &to_us, kind, true), DROP);
+        let untagged = [&counting, &silent].map(|code| keeps(code, &to_us, 0, false));
+        assert_eq!(untagged, [true; 2]);
+    }
+}
+
+#[test]
 fn the_largest_filter_fits_the_kernels_limit() {
     let many = |count: u16| {
         Take::Addresses(
@@ -143,9 +167,9 @@ fn the_largest_filter_fits_the_kernels_limit() {
                 .collect(),
         )
     };
-    assert!(program(&many(64)).is_ok_and(|code| code.len() < 4096));
+    assert!(program(&many(64), true).is_ok_and(|code| code.len() < 4096));
     assert!(matches!(
-        program(&many(65)),
+        program(&many(65), true),
         Err(OpenError::TooManyAddresses {
             count: 65,
             limit: 64

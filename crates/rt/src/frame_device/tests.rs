@@ -3,52 +3,34 @@
 use super::*;
 use std::os::unix::net::UnixDatagram;
 
-/// Every packet holds merged datagrams of 1000 bytes.
-struct Datagrams1000(UnixDatagram);
+/// A socket that takes packets of several segments, and gathers.
+struct Offloading {
+    socket: UnixDatagram,
+    /// Packets of several segments are refused like by a full queue.
+    refuses: bool,
+}
 
-impl AsFd for Datagrams1000 {
+/// The device, and the far end of its socket. Every packet that is read holds merged datagrams of 1000 bytes.
+fn offloading(refuses: bool) -> (FrameDevice<Offloading>, UnixDatagram) {
+    let (socket, far) = UnixDatagram::pair().expect("descriptors");
+    socket.set_nonblocking(true).expect("a socket");
+    let io = Offloading { socket, refuses };
+    (FrameDevice::new(io, 1500), far)
+}
+
+impl AsFd for Offloading {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
-impl FrameIo for Datagrams1000 {
+impl FrameIo for Offloading {
     fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-        self.0.send(frame)
+        self.socket.send(frame)
     }
 
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(frame)
-    }
-
-    fn tso(&self) -> Option<Tso> {
-        Some(Tso::MOST)
-    }
-
-    fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
-        self.read_frame(frame).map(|len| Arrival {
-            len,
-            unit: Unit::Datagrams(1000),
-        })
-    }
-}
-
-/// Gathers, and refuses packets of several segments like a full queue.
-struct Refusing(UnixDatagram);
-
-impl AsFd for Refusing {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl FrameIo for Refusing {
-    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-        self.0.send(frame)
-    }
-
-    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(frame)
+        self.socket.recv(frame)
     }
 
     fn tso(&self) -> Option<Tso> {
@@ -60,10 +42,13 @@ impl FrameIo for Refusing {
     }
 
     fn refuses_segments(&self) -> bool {
-        true
+        self.refuses
     }
 
     fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
+        if !self.refuses {
+            return self.write_frame(packet.bytes());
+        }
         assert_eq!(
             packet.slices().count(),
             2,
@@ -71,13 +56,18 @@ impl FrameIo for Refusing {
         );
         Err(ErrorKind::WouldBlock.into())
     }
+
+    fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+        self.read_frame(frame).map(|len| Arrival {
+            len,
+            unit: Unit::Datagrams(1000),
+        })
+    }
 }
 
 #[test]
 fn a_payload_outside_the_frame_is_cut_too() {
-    let (near, far) = UnixDatagram::pair().expect("descriptors");
-    near.set_nonblocking(true).expect("a socket");
-    let mut device = FrameDevice::new(Refusing(near), 1500);
+    let (mut device, far) = offloading(true);
     let mut frame = HeapFrame::with_len(54 + 3000);
     let bytes = frame.bytes_mut();
     bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -97,36 +87,11 @@ fn a_payload_outside_the_frame_is_cut_too() {
     assert_eq!((device.counters().cut, device.in_flight()), (1, 1));
 }
 
-/// Takes packets of several segments as one.
-struct Whole(UnixDatagram);
-
-impl AsFd for Whole {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl FrameIo for Whole {
-    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-        self.0.send(frame)
-    }
-
-    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(frame)
-    }
-
-    fn tso(&self) -> Option<Tso> {
-        Some(Tso::MOST)
-    }
-}
-
 /// The kernel clears CWR in all segments it cuts but the first: AccECN's count would jump.
 #[test]
 fn a_packet_with_cwr_is_cut_here() {
     for (flags, lengths) in [(0x10, &[3054][..]), (0x90, &[1054; 3])] {
-        let (near, far) = UnixDatagram::pair().expect("descriptors");
-        near.set_nonblocking(true).expect("a socket");
-        let mut device = FrameDevice::new(Whole(near), 1500);
+        let (mut device, far) = offloading(false);
         let mut frame = HeapFrame::with_len(54 + 3000);
         let bytes = frame.bytes_mut();
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
@@ -144,9 +109,7 @@ fn a_packet_with_cwr_is_cut_here() {
 
 #[test]
 fn datagrams_that_came_as_one_arrive_one_by_one_and_malformed_ones_hide_none() {
-    let (near, far) = UnixDatagram::pair().expect("descriptors");
-    near.set_nonblocking(true).expect("a socket");
-    let mut device = FrameDevice::new(Datagrams1000(near), 1500);
+    let (mut device, far) = offloading(true);
     let mut whole = vec![0; 42 + 2500];
     whole[12..15].copy_from_slice(&[8, 0, 0x45]);
     whole[23] = 17;

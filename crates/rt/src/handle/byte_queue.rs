@@ -428,6 +428,11 @@ impl<P: Deref<Target = ByteQueue>> ByteReceiver<P> {
         self.queue.is_half_empty()
     }
 
+    /// Whether the queue holds as many bytes as it may.
+    pub(super) fn is_full(&self) -> bool {
+        self.queue.unread() >= self.queue.most
+    }
+
     /// Whether the sending end was dropped. What it wrote can still be read.
     pub(super) fn is_abandoned(&self) -> bool {
         self.queue.is_abandoned()

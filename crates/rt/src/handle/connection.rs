@@ -32,6 +32,8 @@ pub(super) struct Shared {
     pub(super) abort: AtomicBool,
     /// The host found the receive ring full: the reader notifies it once there is space.
     pub(super) full: AtomicBool,
+    /// A peek found fewer bytes than it asked for and room for more: the host fills the receive ring.
+    pub(super) is_peeked: AtomicBool,
     pub(super) reader: Waiters,
     pub(super) writer: Waiters,
     /// A call has returned the reason of the failure.
@@ -221,6 +223,7 @@ pub(super) fn pair(
         open: AtomicBool::new(false),
         abort: AtomicBool::new(false),
         full: AtomicBool::new(false),
+        is_peeked: AtomicBool::new(false),
         reader: Waiters::default(),
         writer: Waiters::default(),
         reported: AtomicBool::new(false),
@@ -363,7 +366,8 @@ impl HostEnd {
 
     /// Moves received bytes to the application, through `scratch` if they must be copied. A packet
     /// that is not copied enters the ring whole if half of it fits; one no longer than the ring waits for
-    /// that, which is at the latest when half of the ring is free.
+    /// that, which is at the latest when half of the ring is free. A reader that peeks frees nothing: for one
+    /// that wants more, the ring is filled with copies.
     pub(super) fn fetch<Q, D, T, L>(
         &mut self,
         socket: SocketId,
@@ -375,6 +379,7 @@ impl HostEnd {
         T: Tracer,
         L: Limit,
     {
+        let is_peeked = self.shared.is_peeked.swap(false, Ordering::AcqRel);
         let mut moved = false;
         while self.shared.receive_end().is_none() {
             let room = self.room();
@@ -385,7 +390,7 @@ impl HostEnd {
             let mut waits = false;
             let fits = |len: usize| {
                 let half_fits = len.div_ceil(2) <= room;
-                waits = len <= capacity && !half_fits;
+                waits = len <= capacity && !half_fits && !is_peeked;
                 len <= capacity && half_fits
             };
             if let Ok(Some(packet)) = host.tcp(socket).and_then(|mut tcp| tcp.recv_owned(fits)) {

@@ -233,16 +233,24 @@ fn take(
     }
 }
 
-/// Like [`take`], but leaves the bytes in the ring.
+/// Like [`take`], but leaves the bytes in the ring. If that is too few and the host waits for room, the next call
+/// finds more: nobody else would make room while a reader only peeks.
 fn peek(
     ring: &mut ByteReceiver<Received>,
-    socket: &Shared,
+    socket: &SocketRef<Shared>,
     out: &mut [u8],
 ) -> Option<io::Result<usize>> {
     let end = socket.receive_end();
     match ring.peek(out) {
         0 if !out.is_empty() => end.map(|end| socket.report(end).map(|()| 0)),
-        count => Some(Ok(count)),
+        count => {
+            let host_waits = || socket.full.load(Ordering::Acquire);
+            if count < out.len() && !ring.is_full() && host_waits() {
+                socket.is_peeked.store(true, Ordering::Release);
+                socket.notify_host();
+            }
+            Some(Ok(count))
+        }
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Config {
     pub send_ring: NonZeroUsize,
     /// Capacity in bytes of the ring from host to application, per connection. A large packet that needs no
     /// copy enters whole if half of it fits, so that half as much again may be in the ring; it waits while more
-    /// than half of the ring is unread. Default 64 KiB.
+    /// than half of the ring is unread, unless the reader peeks for more. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
     /// Most bytes in the rings of all connections together. Beyond it an empty ring takes 512
     /// bytes, and one that holds bytes nothing. Default 1 GiB.

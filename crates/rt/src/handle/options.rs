@@ -17,6 +17,12 @@ use super::{Failure, TcpStream};
 
 impl SocketRef<Shared> {
     fn set(&self, option: SocketOption) -> io::Result<()> {
+        if !option.is_valid() {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                SocketError::Invalid,
+            ));
+        }
         let socket = self.id().ok_or(Failure::NotOpen)?;
         match option {
             SocketOption::Nodelay(nodelay) => self.settings.change(|own| own.nodelay = nodelay),
@@ -86,7 +92,7 @@ impl TcpStream {
     /// `TCP_KEEPCNT`).
     ///
     /// # Errors
-    /// [`Failure::NotOpen`].
+    /// [`Failure::NotOpen`]; [`ErrorKind::InvalidInput`]: a time of zero, or no probes.
     pub fn set_keepalive(&self, keepalive: Option<Keepalive>) -> io::Result<()> {
         self.socket().set(SocketOption::Keepalive(keepalive))
     }
@@ -114,12 +120,6 @@ impl TcpStream {
     /// # Errors
     /// [`Failure::NotOpen`]; [`ErrorKind::InvalidInput`]: a value outside its range.
     pub fn set_option(&self, option: SocketOption) -> io::Result<()> {
-        if !option.is_valid() {
-            return Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                SocketError::Invalid,
-            ));
-        }
         self.socket().set(option)
     }
 

@@ -208,7 +208,7 @@ impl TcpStream {
     }
 
     /// Waits for data and copies it to `out` without removing it; at most the bytes in the
-    /// [receive ring](super::Config::receive_ring).
+    /// [receive ring](super::Config::receive_ring), which fills up while peeks ask for more than is in it.
     ///
     /// # Errors
     /// Why the connection failed.

@@ -116,6 +116,19 @@ fn packets_reach_the_host_of_their_port_and_arp_reaches_all() {
         }
     }
     assert_eq!(arrive(2, arp_reply()), [1, 1, 1]);
+    let question = |[sender, target]: [u8; 2]| {
+        let mut frame = arp_reply();
+        let bytes = frame.bytes_mut();
+        bytes[21] = 1;
+        (bytes[31], bytes[41]) = (sender, target);
+        frame
+    };
+    assert_eq!(
+        arrive(2, question([9, 9])),
+        [1, 1, 1],
+        "a neighbor has moved"
+    );
+    assert_eq!(arrive(2, question([9, 8])), [0, 0, 1], "answered once");
     assert_eq!(group[1].0.passed(), 2);
 }
 
@@ -263,6 +276,10 @@ impl Device for Fragile {
         self.inner.recycle(frame);
     }
 
+    fn keep(&mut self, received: Received<HeapFrame>) -> Result<KeptPacket, Received<HeapFrame>> {
+        self.inner.keep(received)
+    }
+
     fn is_gone(&mut self) -> bool {
         self.state.is_gone.load(Ordering::Relaxed)
     }
@@ -315,6 +332,23 @@ fn a_device_whose_host_has_ended_is_still_reset_and_closes_once_it_is_gone() {
     assert!(!last.needs_reset(Instant::ZERO));
     assert_eq!(arrive(&mut last), 0);
     assert_eq!(Arc::strong_count(of_the_ended), 1, "it is closed");
+}
+
+#[test]
+fn payloads_are_gathered_and_packets_kept_as_by_the_device_of_the_queue() {
+    let state = Arc::default();
+    let (mut near, mut devices) = cables();
+    let (inner, frames) = devices.remove(0);
+    let device = (Fragile { inner, state }, frames);
+    let mut group = steered(vec![device]).expect("descriptors");
+    let device = &mut group[0].0;
+    assert!(device.gathers());
+    send(&mut near[0], 5001);
+    let received = device.receive(Instant::ZERO).expect("it was sent");
+    let Ok(kept) = device.keep(received) else {
+        panic!("the device below keeps packets");
+    };
+    assert_eq!((*kept.bytes).as_ref().len(), 60);
 }
 
 #[test]

@@ -584,6 +584,13 @@ fn an_option_outside_its_range_is_refused() {
         stream
             .set_option(SocketOption::MaxSegment(88))
             .expect("88 is enough");
+        let never = Keepalive {
+            probes: 0,
+            ..Keepalive::default()
+        };
+        let refused = stream.set_keepalive(Some(never)).expect_err("no probes");
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert_eq!(stream.keepalive().expect("open"), None);
     });
 }
 

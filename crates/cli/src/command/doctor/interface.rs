@@ -52,9 +52,28 @@ pub(super) fn examine(machine: &Machine, name: &str) -> Vec<Finding> {
             format!("`ethtool -L {name} combined 1` leads all to one"),
         ));
     }
+    findings.extend(vlans(machine, &subject, &directory));
     findings.push(offloads(&subject, name, &driver));
     findings.extend(programs(&subject, name));
     findings
+}
+
+/// Frames with a VLAN tag reach the kernel's interface of that VLAN only.
+fn vlans(machine: &Machine, subject: &str, directory: &str) -> Option<Finding> {
+    let uppers = machine.list(directory);
+    let vlans = uppers.iter().filter_map(|link| {
+        let upper = link.strip_prefix("upper_")?;
+        let event = machine.read(&format!("sys/class/net/{upper}/uevent"))?;
+        event.contains("DEVTYPE=vlan").then_some(upper)
+    });
+    let vlans: Vec<_> = vlans.collect();
+    (!vlans.is_empty()).then(|| {
+        Finding::note(
+            subject,
+            "it carries VLANs: --device packet drops frames with a tag",
+            format!("for one of them --iface {}", vlans.join(" or ")),
+        )
+    })
 }
 
 fn offloads(subject: &str, name: &str, driver: &str) -> Finding {
@@ -107,10 +126,15 @@ fn programs(subject: &str, name: &str) -> Option<Finding> {
     let links: serde_json::Value = serde_json::from_str(&text).ok()?;
     let program = &links[0]["xdp"];
     (!program.is_null()).then(|| {
-        Finding::missing(
+        Finding::note(
             subject,
-            format!("XDP program {} is attached", program["prog"]["id"]),
-            format!("stop its owner, or `ip link set {name} xdp off`; only one program fits"),
+            format!(
+                "XDP program {} is attached, and only one fits",
+                program["prog"]["id"]
+            ),
+            format!(
+                "--device packet works beside it; for AF_XDP stop its owner, or `ip link set {name} xdp off`"
+            ),
         )
     })
 }
@@ -138,11 +162,15 @@ pub(super) fn bind(name: &str) -> Vec<Finding> {
                 &*subject,
                 format!("AF_XDP binds, {mode}: {}", device.mode()),
             ),
-            Err(error) => Finding::note(
-                &*subject,
-                format!("AF_XDP does not bind, {mode}: {error}"),
-                "--device packet works on every interface",
-            ),
+            Err(error) => {
+                let fact = format!("AF_XDP does not bind, {mode}: {error}");
+                let remedy = "--device packet works on every interface";
+                match bind {
+                    // Every driver that binds copies.
+                    Bind::Copy => Finding::missing(&*subject, fact, remedy),
+                    _ => Finding::note(&*subject, fact, remedy),
+                }
+            }
         }
     };
     [(Bind::Copy, "copy"), (Bind::ZeroCopy, "zero copy")]

@@ -67,6 +67,63 @@ fn root_may_do_everything_the_kernel_can() {
     }
 }
 
+/// The machine with these findings, `Ok` or `Missing`.
+fn system(levels: [(&str, bool); 4]) -> Vec<Finding> {
+    levels
+        .map(|(subject, works)| match works {
+            true => Finding::ok(subject, "allowed"),
+            false => Finding::missing(subject, "not allowed", "run as root"),
+        })
+        .into()
+}
+
+/// A default installation without AF_XDP, or without root, works.
+#[test]
+fn the_status_tells_of_what_was_asked_for() {
+    let of = |[packet, tap, xdp, namespaces]: [bool; 4]| {
+        system([
+            ("packet sockets", packet),
+            ("tap", tap),
+            ("af_xdp", xdp),
+            ("user namespaces", namespaces),
+        ])
+    };
+    let user = of([false, false, false, true]);
+    let root = of([true, true, false, false]);
+    let nothing = of([false; 4]);
+    let there = [Finding::ok("interface x0", "MTU 1500")];
+    let absent = [Finding::missing(
+        "interface x1",
+        "does not exist",
+        "`ip link`",
+    )];
+    for interfaces in [&there, &absent] {
+        assert!(can_work(&user, interfaces, false) && can_work(&root, interfaces, false));
+        assert!(!can_work(&nothing, interfaces, false));
+    }
+    assert!(can_work(&root, &there, true));
+    assert!(!can_work(&root, &absent, true));
+    assert!(!can_work(&user, &there, true), "no socket for it");
+}
+
+#[test]
+fn an_interface_with_vlans_names_theirs() {
+    let (_directory, machine) = machine(&[
+        ("sys/class/net/x0/mtu", "1500\n"),
+        ("sys/class/net/x0/upper_x0.5", ""),
+        ("sys/class/net/x0/upper_bond0", ""),
+        (
+            "sys/class/net/x0.5/uevent",
+            "DEVTYPE=vlan\nINTERFACE=x0.5\n",
+        ),
+        ("sys/class/net/bond0/uevent", "DEVTYPE=bond\n"),
+    ]);
+    let findings = interface::examine(&machine, "x0");
+    let note = findings.iter().find(|found| found.fact.contains("VLAN"));
+    let remedy = note.and_then(|note| note.remedy.as_deref());
+    assert_eq!(remedy, Some("for one of them --iface x0.5"));
+}
+
 #[test]
 fn an_interface_is_described_or_said_to_be_absent() {
     let (_directory, machine) = machine(&[

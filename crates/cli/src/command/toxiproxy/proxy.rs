@@ -21,11 +21,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::chain::{Chain, Item};
 use super::refusal::Refusal;
 use super::toxic::{Stream, Toxic};
+use crate::accept::ACCEPT_AGAIN;
 
 /// Most bytes read at once: a piece of data for the toxics.
 const PIECE: usize = 32 << 10;
-/// Pause after a refused `accept`.
-const RETRY: Duration = Duration::from_millis(10);
 
 /// A proxy. Ends its connections when dropped, and blocks until then.
 pub(super) struct Proxy {
@@ -274,8 +273,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, upstream: String) {
                 let (shared, upstream) = (Arc::clone(&shared), upstream.clone());
                 connections.spawn(async move { relay(client, &shared, &upstream).await });
             }
-            // Out of descriptors, for instance.
-            Err(_) => tokio::time::sleep(RETRY).await,
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
         }
     }
 }
