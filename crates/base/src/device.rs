@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::num::NonZeroU16;
 
 use crate::frame::Frame;
@@ -16,6 +17,15 @@ pub struct KeptPacket {
     pub bytes: Box<dyn AsRef<[u8]> + Send>,
     /// Bytes of memory that it holds, which count in the host's limit.
     pub memory: usize,
+}
+
+impl fmt::Debug for KeptPacket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptPacket")
+            .field("len", &(*self.bytes).as_ref().len())
+            .field("memory", &self.memory)
+            .finish()
+    }
 }
 
 /// A network device: AF_XDP socket, TAP, simulated NIC.

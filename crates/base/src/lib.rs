@@ -2,8 +2,12 @@
 //! headers, wakes.
 //!
 //! A third party that writes a device, a queueing discipline or a congestion controller needs this
-//! crate only. It runs on `no_std` + `alloc`; its only dependency is SipHash, its only `unsafe` code
-//! the checksum's vectors. The feature `std` adds [`HashKey`]'s `random` and finds AVX2.
+//! crate only. It runs on `no_std` + `alloc`; its dependencies are SipHash and `bytes`, its only
+//! `unsafe` code the checksum's vectors. The feature `std`, off by default, adds [`HashKey`]'s `random`
+//! and finds AVX2.
+//!
+//! The crates above re-export the items that their own interfaces need, so a program that uses one of
+//! them rarely depends on this crate too.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant, Rate};

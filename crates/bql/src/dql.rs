@@ -211,6 +211,26 @@ impl Dql {
         }
     }
 
+    /// The parameters, for changing one of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tautline_bql::{Dql, dql::Config};
+    ///
+    /// let mut dql = Dql::default();
+    /// dql.reconfigure(Config { hold_time: Duration::from_millis(100), ..dql.config() })?;
+    /// assert_eq!(dql.config().hold_time, Duration::from_millis(100));
+    /// # Ok::<(), tautline_bql::ConfigError>(())
+    /// ```
+    pub fn config(&self) -> Config {
+        Config {
+            limit_min: bytes(self.limit_min),
+            limit_max: bytes(self.limit_max),
+            hold_time: self.hold_time,
+            stall_threshold: Some(self.stall_threshold).filter(|threshold| !threshold.is_zero()),
+        }
+    }
+
     /// Parameters and state, as in sysfs.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {

@@ -6,11 +6,10 @@
 //! packets alone.
 //!
 //! Use [`Dql`] alone in a driver; [`Ring`] under a scheduler of your own; [`Port`] for the whole
-//! transmit path: any [`Qdisc`](tautline_base::Qdisc), limit, ring.
+//! transmit path: any [`Qdisc`], limit, ring.
 //!
 //! ```
-//! use tautline_base::{Bytes, Instant};
-//! use tautline_bql::{Dql, Limit};
+//! use tautline_bql::{Bytes, Dql, Instant, Limit};
 //!
 //! let now = Instant::ZERO;
 //! let mut dql = Dql::default();
@@ -21,13 +20,64 @@
 //! assert_eq!(dql.limit(), Bytes::new(1514)); // so that next time two may be in flight
 //! ```
 //!
+//! # A driver of your own
+//! A driver that has its own descriptors needs [`Dql`] alone, one for each transmit queue. Its methods are
+//! those of the trait [`Limit`]; [`dql::Config`] has the parameters that the kernel shows in
+//! `byte_queue_limits`.
+//!
+//! ```
+//! use std::collections::VecDeque;
+//! use tautline_bql::{Bytes, Dql, Instant, Limit};
+//!
+//! #[derive(Default)]
+//! struct TxQueue {
+//!     descriptors: VecDeque<Bytes>,
+//!     limit: Dql,
+//! }
+//!
+//! impl TxQueue {
+//!     /// False stops the queue until an interrupt opens it (`netdev_tx_sent_queue`).
+//!     fn transmit(&mut self, frame: &[u8], now: Instant) -> bool {
+//!         if self.descriptors.len() == 256 || !self.limit.available(now) {
+//!             return false;
+//!         }
+//!         let len = Bytes::new(frame.len() as u64);
+//!         self.descriptors.push_back(len);
+//!         self.limit.queued(len, now);
+//!         true
+//!     }
+//!
+//!     /// `count` descriptors are done: one batch for the limit (`netdev_tx_completed_queue`).
+//!     fn interrupt(&mut self, count: usize, now: Instant) -> bool {
+//!         let done: Bytes = self.descriptors.drain(..count).sum();
+//!         if done > Bytes::ZERO {
+//!             self.limit.completed(done, now);
+//!         }
+//!         self.limit.available(now) // wakes the queue
+//!     }
+//!
+//!     /// The device was reset: its descriptors are gone (`netdev_tx_reset_queue`).
+//!     fn reset(&mut self) {
+//!         self.descriptors.clear();
+//!         self.limit.reset();
+//!     }
+//! }
+//!
+//! let (mut queue, now) = (TxQueue::default(), Instant::ZERO);
+//! assert!(queue.transmit(&[0; 1514], now)); // a limit of zero lets one through
+//! assert!(!queue.transmit(&[0; 1514], now));
+//! assert!(queue.interrupt(1, now)); // the queue ran dry: the limit grows
+//! assert_eq!(queue.limit.limit(), Bytes::new(1514));
+//! # queue.reset();
+//! ```
+//!
 //! # A ring of your own
-//! [`Ring`] and [`Port`] drive any [`Device`](tautline_base::Device). One that only sends receives nothing:
+//! [`Ring`] and [`Port`] drive any [`Device`]. One that only sends receives nothing:
 //!
 //! ```
 //! use std::collections::VecDeque;
 //! use std::time::Duration;
-//! use tautline_base::{Device, Drops, HeapFrame, Instant, Item, Packet, Rate, Received};
+//! use tautline_bql::{Device, Drops, HeapFrame, Instant, Item, Packet, Rate, Received};
 //! use tautline_bql::{Dql, Limit, Port, Ring};
 //! use tautline_qdisc::{FqCodel, fq_codel::Config};
 //!
@@ -81,7 +131,7 @@
 //! }
 //! // 6250 bytes leave in 500 us: the wire is never idle, and far less than 256 packets wait for it.
 //! assert!((6250..20_000).contains(&port.ring().limit().limit().get()));
-//! # Ok::<(), tautline_base::ConfigError>(())
+//! # Ok::<(), tautline_bql::ConfigError>(())
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
@@ -107,6 +157,10 @@ pub use port::Port;
 pub use push::Push;
 pub use queue::TxStats;
 pub use ring::{Ring, Slot, Stopped};
+pub use tautline_base::{
+    Bytes, ConfigError, Device, Drops, Frame, HeapFrame, Instant, Item, Medium, Packet, Qdisc,
+    Rate, Received,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

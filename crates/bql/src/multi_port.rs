@@ -6,6 +6,7 @@
 //! each dequeued packet goes to its ring at once.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use tautline_base::{Backlog, Device, Drops, Instant, MultiQueue, Packet};
 
@@ -258,5 +259,15 @@ where
             queue.ring.reset(drops);
             queue.clear();
         }
+    }
+}
+
+impl<M: fmt::Debug, D: Device, L> fmt::Debug for MultiPort<M, D, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stats: Vec<_> = self.queues.iter().map(|queue| queue.stats).collect();
+        f.debug_struct("MultiPort")
+            .field("root", &self.root)
+            .field("stats", &stats)
+            .finish_non_exhaustive()
     }
 }

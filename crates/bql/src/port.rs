@@ -1,6 +1,7 @@
 //! [`Port`]: the transmit path of one device: queueing discipline, limit, ring.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use tautline_base::{Backlog, Device, Drops, Instant, Packet, Qdisc};
 
@@ -130,5 +131,15 @@ where
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         self.queue.ring.reset(drops);
         self.queue.clear();
+    }
+}
+
+impl<Q: fmt::Debug, D: Device, L: Limit> fmt::Debug for Port<Q, D, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port")
+            .field("qdisc", &self.qdisc)
+            .field("limit", &self.queue.ring.limit().limit())
+            .field("stats", &self.queue.stats)
+            .finish_non_exhaustive()
     }
 }

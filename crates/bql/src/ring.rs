@@ -5,6 +5,7 @@
 //! packet is dequeued and put back.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use tautline_base::{Bytes, Device, DropReason, Drops, Instant, Item, Packet};
 
@@ -150,5 +151,11 @@ impl<D: Device, L: Limit> Slot<'_, D, L> {
         limit.queued(packet.len(), now);
         device.put(packet, now);
         *put = true;
+    }
+}
+
+impl<D: Device, L> fmt::Debug for Slot<'_, D, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").finish_non_exhaustive()
     }
 }

@@ -90,6 +90,7 @@ enum Phase {
 ///
 /// [`Model::state`] names the phase (`reconnaissance`, `unvalidated`, `validating`, `safe retreat`),
 /// and in the Normal Phase the state of the controller below.
+#[derive(Debug)]
 pub struct CarefulResume {
     inner: Box<dyn Controller>,
     saved: SavedPath,

@@ -3,6 +3,7 @@
 //! The transport reports events as structs ([`Ack`], [`Congestion`], [`Loss`], [`Idle`],
 //! [`Underuse`]). The controller answers with one [`Verdict`], which always includes a pacing rate.
 
+use core::fmt;
 use core::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
@@ -130,6 +131,14 @@ pub trait Controller: Send {
     /// at least two (Linux `tcp_min_tso_segs`).
     fn packet_segments(&self, autosized: u64) -> u64 {
         autosized.max(2)
+    }
+}
+
+impl fmt::Debug for dyn Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.name())
+            .field("verdict", &self.verdict())
+            .finish_non_exhaustive()
     }
 }
 

@@ -124,6 +124,14 @@ impl<F: FnMut(&Row) + Send> Traced<F> {
     }
 }
 
+impl<F> fmt::Debug for Traced<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Traced")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
     fn name(&self) -> &'static str {
         self.inner.name()

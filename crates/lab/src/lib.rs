@@ -5,6 +5,67 @@
 //! Data flows forward. A [`Scenario`] becomes a list of [`Point`]s, each a cell with a seed. Running
 //! a point gives a [`Run`]; its summary and those of the other repetitions become the estimates and
 //! verdicts of a row; reports show rows.
+//!
+//! A program of one's own gets the samples; verdicts, figures and reports are the command line's.
+//!
+//! ```
+//! use tautline_lab::{PlanOptions, Quantity, Scenario, ScenarioDir, plan, run};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path();
+//! std::fs::write(
+//!     directory.join("mine.toml"),
+//!     r#"
+//! id = "mine"
+//! title = "a ping beside an upload over 5 Mbit/s, above pfifo and cake"
+//! run = { duration = "3s", warm_up = "1s", repetitions = 1 }
+//! host = [{ name = "client" }, { name = "server" }]
+//! router = [{ name = "router" }]
+//!
+//! [[link]]
+//! between = ["client", "router"]
+//! rate = "100mbit"
+//!
+//! [[link]]
+//! between = ["router", "server"]
+//! rate = "5mbit"
+//! delay = "10ms"
+//!
+//! [[flow]]
+//! name = "upload"
+//! kind = "tcp"
+//! from = "client"
+//! to = "server"
+//!
+//! [[flow]]
+//! name = "ping"
+//! kind = "ping"
+//! from = "client"
+//! to = "server"
+//! every = "50ms"
+//!
+//! [[axis]]
+//! name = "aqm"
+//! value = [
+//!     { name = "pfifo", set = { "link.router-server.qdisc" = "pfifo limit 200" } },
+//!     { name = "cake", set = { "link.router-server.qdisc" = "cake bandwidth 4800kbit" } },
+//! ]
+//! "#,
+//! )?;
+//! let scenario = Scenario::load(&ScenarioDir::Directory(directory.into()), "mine.toml")?;
+//! let mut means = Vec::new();
+//! for point in plan(&scenario, PlanOptions::default()) {
+//!     let run = run(&point)?;
+//!     let ping = run.get(Quantity::Ping, "ping").ok_or("no ping was answered")?;
+//!     let (count, sum) = run.measured(ping).fold((0, 0.0), |(count, sum), (_, ms)| (count + 1, sum + ms));
+//!     println!("{}: {:.1} ms", point.cell, sum / f64::from(count));
+//!     means.push(sum / f64::from(count));
+//! }
+//! assert!(means[0] > 3.0 * means[1]);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod catalogue;
@@ -33,5 +94,5 @@ pub use recording::{Run, Series};
 pub use run::capture::{CaptureError, record};
 pub use run::{RunError, run};
 pub use scenario::document::Document;
-pub use scenario::{Form, Scenario, ScenarioDir, ScenarioError};
+pub use scenario::{Expected, Form, Scenario, ScenarioDir, ScenarioError, Variation};
 pub use sweep::{Manifest, Shard, manifest, results, table};

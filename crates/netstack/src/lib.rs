@@ -51,8 +51,11 @@ pub use relay::RelayLimits;
 pub use report::Report;
 pub use stack::Netstack;
 pub use start::Hold;
-pub use tautline_base::Bytes;
+pub use tautline_base::{Bytes, Medium, Rate};
 pub use tautline_rt::{ListenAt, StackHandle, TcpListener, TcpRequest, TcpStream, UdpSocket};
-pub use tautline_stack::{Cidr, Keepalive, Limits, Rejection, TcpConfig, UdpConfig};
+pub use tautline_stack::{
+    Algorithm, BadCidr, Cidr, EcnMode, Factory, Keepalive, Limits, MtuProbing, Pacing, Rejection,
+    TcpConfig, TcpInfo, TsqLimit, UdpConfig,
+};
 #[cfg(not(target_family = "wasm"))]
 pub use udp_sessions::{UdpSession, UdpSessions};

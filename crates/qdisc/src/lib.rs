@@ -2,12 +2,11 @@
 //!
 //! A qdisc is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`, `backlog`; one that can
 //! show its next packet without giving it up has a fifth, `peek_len`. It is generic over the packet
-//! (anything that is an [`Item`](tautline_base::Item)), takes the time as an argument, and gives
-//! dropped packets back in [`Drops`].
+//! (anything that is an [`Item`]), takes the time as an argument, and gives dropped packets back in
+//! [`Drops`].
 //!
 //! ```
-//! use tautline_base::{Instant, Packet};
-//! use tautline_qdisc::{Drops, FqCodel, Ledger, Qdisc, Stats, fq_codel::Config};
+//! use tautline_qdisc::{Drops, FqCodel, Instant, Ledger, Packet, Qdisc, Stats, fq_codel::Config};
 //!
 //! let config = Config { limit: 2, ..Config::default() };
 //! let mut qdisc = Stats::new(Ledger::new(FqCodel::new(config)?));
@@ -24,14 +23,13 @@
 //! ```
 //!
 //! # A loop of your own
-//! A router or a VPN implements [`Item`](tautline_base::Item) for its packets, and runs one loop for each
-//! way out: enqueue what has arrived; dequeue while the qdisc gives something and the way out takes it;
-//! settle the drops; wait until [`ready_at`](Qdisc::ready_at), the next arrival, or the way out takes
-//! something again.
+//! A router or a VPN implements [`Item`] for its packets, and runs one loop for each way out: enqueue
+//! what has arrived; dequeue while the qdisc gives something and the way out takes it; settle the drops;
+//! wait until [`ready_at`](Qdisc::ready_at), the next arrival, or the way out takes something again.
 //!
 //! ```
-//! use tautline_base::{Bytes, Instant, Item, Medium, Rate};
-//! use tautline_qdisc::{Cake, Drops, FlowInfo, FlowKey, Qdisc, cake::{Bandwidth, Config}};
+//! use tautline_qdisc::{Bytes, Cake, Drops, FlowInfo, FlowKey, Instant, Item, Medium, Qdisc, Rate};
+//! use tautline_qdisc::cake::{Bandwidth, Config};
 //!
 //! /// An IP packet of a TUN interface.
 //! struct IpPacket {
@@ -162,7 +160,10 @@ pub use red::Red;
 pub use replace::replace;
 pub use sfq::Sfq;
 pub use stats::{Common, FlowStats, QueueStats, Stats};
-pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
+pub use tautline_base::{
+    Backlog, Bytes, ConfigError, DropReason, Drops, Ecn, HashKey, Instant, Item, Medium,
+    MultiQueue, Packet, Qdisc, Rate, Tally,
+};
 pub use tbf::Tbf;
 
 #[cfg(doctest)]

@@ -8,6 +8,113 @@
 //!
 //! [`Host::poll`], read from top to bottom, is the path of one packet; `ARCHITECTURE.md` has the
 //! picture.
+//!
+//! # A device of your own, polled
+//! A [`Device`] sends and receives frames, of Ethernet or IP ([`Medium`]). Under a host it is the end of a
+//! [`Port`]: qdisc, [limit](Limit), [`Ring`]. Here the devices of two hosts are the ends of a cable, and
+//! time is a number; a program takes it from a clock ([`Instant`]) and sleeps until the wake or the
+//! next frame.
+//!
+//! ```
+//! use std::cell::RefCell;
+//! use std::collections::VecDeque;
+//! use std::rc::Rc;
+//! use tautline_qdisc::{FqCodel, fq_codel};
+//! use tautline_stack::{
+//!     Cidr, Device, Dql, Event, Frame, HeapFrame, Host, HostConfig, Instant, Medium, NoTrace, Packet,
+//!     Pool, Port, Received, Recv, Ring, TcpConfig,
+//! };
+//!
+//! type Wire = Rc<RefCell<VecDeque<Vec<u8>>>>;
+//!
+//! /// Sends IP packets into `out`, receives from `incoming`.
+//! struct End {
+//!     out: Wire,
+//!     incoming: Wire,
+//!     sent: Vec<Packet<HeapFrame>>,
+//! }
+//!
+//! impl Device for End {
+//!     type Frame = HeapFrame;
+//!
+//!     fn mtu(&self) -> usize { 1500 }
+//!     fn medium(&self) -> Medium { Medium::Ip }
+//!     fn room(&self) -> usize { 64 - self.sent.len() }
+//!     fn in_flight(&self) -> usize { self.sent.len() }
+//!
+//!     fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+//!         self.out.borrow_mut().push_back(packet.bytes().to_vec());
+//!         self.sent.push(packet); // the device owns it until `reap`
+//!     }
+//!
+//!     fn doorbell(&mut self, _now: Instant) {}
+//!
+//!     fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+//!         done.append(&mut self.sent);
+//!     }
+//!
+//!     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+//!         let packet = self.incoming.borrow_mut().pop_front()?;
+//!         let mut frame = HeapFrame::with_len(packet.len());
+//!         frame.bytes_mut()[..packet.len()].copy_from_slice(&packet);
+//!         Some(Received::new(frame, 0, packet.len() as u32))
+//!     }
+//!
+//!     fn recycle(&mut self, _frame: HeapFrame) {}
+//!
+//!     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+//!         lost.append(&mut self.sent);
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let wires = [Wire::default(), Wire::default()];
+//! let host = |side: usize| -> Result<_, tautline_qdisc::ConfigError> {
+//!     let (out, incoming) = (wires[side].clone(), wires[1 - side].clone());
+//!     let ring = Ring::new(End { out, incoming, sent: Vec::new() }, Dql::default());
+//!     let port = Port::new(FqCodel::new(fq_codel::Config::default())?, ring);
+//!     let seed = side as u64; // in a program: of the system's generator
+//!     let config = HostConfig::over_ip(seed).address(Cidr::new([10, 0, 0, side as u8 + 1], 24));
+//!     Ok(Host::new(config, port, Pool::heap(256, None), NoTrace))
+//! };
+//! let (mut client, mut server) = (host(0)?, host(1)?);
+//! let mut now = Instant::from_secs(1);
+//! server.listen(7, TcpConfig::default())?;
+//! let socket = client.connect(([10, 0, 0, 2], 7), TcpConfig::default(), now)?;
+//! client.send(socket, b"hello")?; // leaves after the handshake
+//! client.shutdown(socket)?;
+//!
+//! let (mut received, mut buffer) = (Vec::new(), [0; 2048]);
+//! let mut is_finished = false;
+//! while !is_finished {
+//!     // Any number of inputs: frames, then what the application does about the events.
+//!     client.receive(now);
+//!     server.receive(now);
+//!     while let Some(event) = server.next_event() {
+//!         let Event::Readable(socket) = event else { continue };
+//!         loop {
+//!             match server.recv(socket, &mut buffer)? {
+//!                 Recv::Data(count) => received.extend_from_slice(&buffer[..count]),
+//!                 Recv::Empty => break, // another event follows
+//!                 Recv::EndOfStream => {
+//!                     server.close(socket, now);
+//!                     is_finished = true;
+//!                     break;
+//!                 }
+//!             }
+//!         }
+//!     }
+//!     // One poll each, then wait.
+//!     let wakes = [client.poll(now), server.poll(now)];
+//!     if wires.iter().all(|wire| wire.borrow().is_empty()) {
+//!         let wake = wakes.into_iter().flatten().min().expect("a connection is open");
+//!         now = now.max(wake.at);
+//!     }
+//! }
+//! assert_eq!(received, b"hello");
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod address;
@@ -58,6 +165,12 @@ pub use socket::{
     SocketError, SocketOption,
 };
 pub use stats::HostStats;
+pub use tautline_base::{
+    Bytes, Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Qdisc, Rate, Reason, Received,
+    SocketId, Wake,
+};
+pub use tautline_bql::{Dql, Limit, Port, Ring};
+pub use tautline_cc::{Algorithm, Factory};
 pub use tcp::ecn::EcnState;
 pub use tcp::info::{Limited, Ss, TcpInfo};
 pub use tcp::send::Reduction;

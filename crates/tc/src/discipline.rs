@@ -3,6 +3,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 use tautline_base::{ConfigError, Drops, Instant, Item, Qdisc};
 use tautline_qdisc::fifo::Bound;
@@ -73,6 +74,15 @@ impl<P: Item + Send + 'static, B: Bound + Options + Clone + Send + 'static> From
 {
     fn from(fifo: Fifo<P, B>) -> Self {
         Box::new(fifo)
+    }
+}
+
+impl<P: Item> fmt::Debug for dyn DynQdisc<P> {
+    /// Its kind and its backlog; [`report`](Inspect::report) has everything.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(self.report().kind)
+            .field("backlog", &self.backlog())
+            .finish_non_exhaustive()
     }
 }
 

@@ -4,9 +4,11 @@
 //! This is the outer seam, for command lines and configuration files. A program that knows which
 //! qdisc it needs constructs the type.
 //!
+//! [`build`] returns a [`DynQdisc`], whose [`Qdisc`] methods need no import. It is generic over the
+//! packet: [`Packet`], or a type of your own that implements [`Item`].
+//!
 //! ```
-//! use tautline_base::{Drops, Instant, Packet, Qdisc};
-//! use tautline_tc::{build, change_tree};
+//! use tautline_tc::{Drops, Instant, Packet, build, change_tree};
 //!
 //! let mut qdisc = build::<Packet<()>>("fq_codel limit 1000 target 5ms")?;
 //! let mut drops = Drops::new();
@@ -35,13 +37,12 @@ mod words;
 
 use alloc::boxed::Box;
 
-use tautline_base::Item;
-
 pub use change::change_tree;
 pub use discipline::{Change, DynQdisc, Inspect, Target};
 pub use kind::Kind;
 pub use report::{ClassShow, QdiscShow, Report, Value};
 pub use rules::{FilterWords, read_filter};
+pub use tautline_base::{Drops, Instant, Item, Packet, Qdisc};
 pub use tautline_qdisc::{Common, units::parse_size};
 pub use tree::{Tree, TreeMq};
 pub use words::{ParseError, Word, Words};
@@ -50,8 +51,9 @@ pub use words::{ParseError, Word, Words};
 /// [`Tree`], command by command.
 ///
 /// ```
-/// use tautline_base::Packet;
-/// let mut qdisc = tautline_tc::build::<Packet<()>>("fq_codel limit 10240 target 5ms")?;
+/// use tautline_tc::{Packet, build};
+///
+/// let qdisc = build::<Packet<()>>("fq_codel limit 10240 target 5ms")?;
 /// assert_eq!(qdisc.report().kind, "fq_codel");
 /// # Ok::<(), tautline_tc::ParseError>(())
 /// ```

@@ -1,5 +1,6 @@
 //! [`Tun`] and [`Nic`]: interfaces with a descriptor.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -95,6 +96,14 @@ impl Tun {
     pub fn with_thread(mut self) -> Self {
         self.has_thread = true;
         self
+    }
+}
+
+impl fmt::Debug for Tun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tun")
+            .field("has_thread", &self.has_thread)
+            .finish_non_exhaustive()
     }
 }
 

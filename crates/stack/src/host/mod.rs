@@ -16,6 +16,8 @@ mod transport;
 mod udp;
 mod walk;
 
+use std::fmt;
+
 use tautline_base::{Device, Instant, Packet, Pool, Qdisc};
 use tautline_bql::{Dql, Limit, Port};
 
@@ -106,5 +108,20 @@ where
     fn advance_clock(&mut self, now: Instant) -> Instant {
         self.now = self.now.max(now);
         self.now
+    }
+}
+
+impl<Q, D: Device, T, L> fmt::Debug for Host<Q, D, T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Transport {
+            sockets,
+            time_waits,
+            ..
+        } = &self.transport;
+        f.debug_struct("Host")
+            .field("addresses", &self.interface.config.addresses)
+            .field("sockets", &(sockets.len() + time_waits.len()))
+            .field("outstanding", &self.interface.pool.outstanding())
+            .finish_non_exhaustive()
     }
 }

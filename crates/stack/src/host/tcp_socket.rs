@@ -1,5 +1,7 @@
 //! [`TcpSocket`]: calls on one connection that few applications make.
 
+use std::fmt;
+
 use tautline_base::{Instant, SocketId};
 
 use super::transport::Transport;
@@ -119,5 +121,13 @@ impl<'a> TcpSocket<'a> {
     pub fn shutdown_receive(&mut self) -> Result<(), SocketError> {
         self.transport
             .with_connection(self.id, Connection::shutdown_receive)
+    }
+}
+
+impl fmt::Debug for TcpSocket<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpSocket")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! [`Udp`]: the calls of applications on datagram sockets.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use tautline_base::{Ecn, SocketId};
@@ -206,5 +207,11 @@ impl Paths<'_> {
         };
         mtu.min(usize::from(u16::MAX))
             .saturating_sub(network + UDP_HEADER)
+    }
+}
+
+impl fmt::Debug for Udp<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Udp").finish_non_exhaustive()
     }
 }
