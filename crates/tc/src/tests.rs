@@ -195,12 +195,12 @@ fn errors_name_the_word_and_the_remedy() {
             "codel: `interval` must be longer than the tick of the control law's clock (1ns, or 1024ns with law linux), not 0ns",
         ),
     ] {
-        let error = build::<Probe>(words).err().expect(words);
+        let error = build::<Probe>(words).expect_err(words);
         assert_eq!(error.to_string(), message);
     }
     let kinds: Vec<_> = Kind::all().map(|kind| kind.name()).collect();
     for word in ["", "bloat"] {
-        let error = build::<Probe>(word).err().expect("no kind").to_string();
+        let error = build::<Probe>(word).expect_err("no kind").to_string();
         assert!(error.lines().all(|line| line.len() <= 100), "{error}");
         assert_eq!(
             error.replace("\n ", ""),
@@ -216,12 +216,11 @@ fn errors_name_the_word_and_the_remedy() {
         ("codel law linus", "; did you mean `linux`?"),
         ("pfifo bloat", "takes: limit PACKETS"),
     ] {
-        let error = build::<Probe>(words).err().expect(words).to_string();
+        let error = build::<Probe>(words).expect_err(words).to_string();
         assert!(error.ends_with(suggestion), "{error}");
     }
     let error = build::<Probe>("fq_codel red")
-        .err()
-        .expect("unknown")
+        .expect_err("unknown")
         .to_string();
     assert!(
         error.contains("quantum SIZE") && error.contains("target TIME"),

@@ -184,7 +184,7 @@ fn values_out_of_range_are_refused() {
             "`fast` is no value for `bandwidth`: give a rate, e.g. 20mbit, 1gbit",
         ),
     ] {
-        let error = build::<Probe>(&format!("cake {words}")).err().expect(words);
+        let error = build::<Probe>(&format!("cake {words}")).expect_err(words);
         assert_eq!(error.to_string(), message);
     }
     let stopped = Config {
@@ -197,10 +197,7 @@ fn values_out_of_range_are_refused() {
             .map(|error| error.parameter),
         Some("bandwidth")
     );
-    let error = build::<Probe>("cake fq")
-        .err()
-        .expect("unknown")
-        .to_string();
+    let error = build::<Probe>("cake fq").expect_err("unknown").to_string();
     assert!(
         error.contains("`fq` is no option of cake") && error.contains("ether-vlan"),
         "{error}"

@@ -28,7 +28,7 @@ fn words_are_those_of_cake_and_for_all_queues() {
         assert_eq!((cake.kind, cake.classes.len()), ("cake", 1), "one tin");
     }
     let refused = "cake_mq autorate-ingress".parse::<Kind>().expect("words");
-    let error = refused.build::<Probe>().err().expect("no common rate");
+    let error = refused.build::<Probe>().expect_err("no common rate");
     assert!(
         error.to_string().contains("cannot each estimate it"),
         "{error}"

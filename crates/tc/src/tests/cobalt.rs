@@ -45,7 +45,7 @@ fn values_out_of_range_are_refused() {
         ("cobalt increment 2", "`increment`"),
         ("cobalt target 1x", "`target`"),
     ] {
-        let error = build::<Probe>(words).err().expect(words).to_string();
+        let error = build::<Probe>(words).expect_err(words).to_string();
         assert!(error.contains(parameter), "{error}");
     }
 }

@@ -19,8 +19,7 @@ fn words_say_how_many_queues() {
     for queues in [0, 4097] {
         let refused = Kind::Mq(Config { queues })
             .build::<Probe>()
-            .err()
-            .expect("refused")
+            .expect_err("refused")
             .to_string();
         assert!(
             refused.contains("`queues` must be from 1 to 4096"),

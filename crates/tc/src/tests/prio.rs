@@ -26,10 +26,7 @@ fn parameters_are_refused_by_name() {
             "`x` is no value for `priomap`: give a whole number, e.g. 64",
         ),
     ] {
-        assert_eq!(
-            build::<Probe>(words).err().expect(words).to_string(),
-            message
-        );
+        assert_eq!(build::<Probe>(words).expect_err(words).to_string(), message);
     }
 }
 

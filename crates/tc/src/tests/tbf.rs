@@ -36,10 +36,7 @@ fn parameters_are_refused_by_name() {
             "tbf: `mtu` must be at least one frame (1514b, or what `frame` says), not 1513b",
         ),
     ] {
-        assert_eq!(
-            build::<Probe>(words).err().expect(words).to_string(),
-            message
-        );
+        assert_eq!(build::<Probe>(words).expect_err(words).to_string(), message);
     }
 }
 

@@ -128,7 +128,7 @@ impl ParseError {
     ///
     /// ```
     /// let text = "fq_codel limit 7 flows 0";
-    /// let error = tautline_tc::build::<tautline_base::Packet<()>>(text).err().expect("no flows");
+    /// let error = tautline_tc::build::<tautline_base::Packet<()>>(text).expect_err("no flows");
     /// assert_eq!(error.pointing_at(text).to_string(), "\
     /// fq_codel limit 7 flows 0
     ///                        ^
