@@ -101,7 +101,9 @@ pub enum PingError {
     #[error("{0} cannot be pinged: it must be another host's unicast address")]
     BadAddress(IpAddr),
     /// No address of ours is of its family, or it is off-link and no route leads there.
-    #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
+    #[error(
+        "no route to {0}: no address of ours is of its family, or it is not on a network of ours and no gateway is configured"
+    )]
     NoRoute(IpAddr),
     /// The request would be longer than the MTU.
     #[error("{0} bytes of data make an echo request longer than the MTU")]
@@ -320,12 +322,21 @@ pub enum ListenError {
     /// Port 0 cannot be listened on; [`ListenAt::every_port`] stands for all.
     #[error("port 0 cannot be listened on: name a port from 1 to 65535")]
     PortZero,
-    /// Another listener has the port, of the same address.
-    #[error("port {0} is in use by another listener of this host")]
+    /// Another listener has the port, of the same address; 0: [every port](ListenAt::every_port).
+    #[error("{} in use by another listener of this host", ports(*.0))]
     InUse(u16),
     /// The address is not one of this host's.
     #[error("{0} is not an address of this host")]
     NotOurs(IpAddr),
+}
+
+/// The subject of [`ListenError::InUse`].
+fn ports(port: u16) -> String {
+    if port == 0 {
+        "every port is".to_owned()
+    } else {
+        format!("port {port} is")
+    }
 }
 
 /// Why `connect` was refused.
@@ -337,7 +348,9 @@ pub enum ConnectError {
     )]
     BadAddress(SocketAddr),
     /// No address of ours is of its family, or it is off-link and no route leads there.
-    #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
+    #[error(
+        "no route to {0}: no address of ours is of its family, or it is not on a network of ours and no gateway is configured"
+    )]
     NoRoute(IpAddr),
     /// The source address is not one of this host's.
     #[error("{0} is not an address of this host")]
@@ -388,5 +401,17 @@ mod tests {
         ] {
             assert_eq!(option.is_valid(), is_valid, "{option:?}");
         }
+    }
+
+    #[test]
+    fn a_listener_on_every_port_is_not_one_on_port_0() {
+        let text = |port| ListenError::InUse(port).to_string();
+        assert_eq!(
+            [text(0), text(80)],
+            [
+                "every port is in use by another listener of this host",
+                "port 80 is in use by another listener of this host"
+            ]
+        );
     }
 }
