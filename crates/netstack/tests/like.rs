@@ -29,6 +29,21 @@ fn link() -> [End; 2] {
     [End(to_right, from_right), End(to_left, from_left)]
 }
 
+/// Carries packets between `stack` and `end`.
+fn join(stack: netstack_smoltcp::Stack, End(sender, mut receiver): End) {
+    let (mut stack_sink, mut stack_stream) = stack.split();
+    tokio::spawn(async move {
+        while let Some(Ok(packet)) = stack_stream.next().await {
+            let _ = sender.send(packet);
+        }
+    });
+    tokio::spawn(async move {
+        while let Some(packet) = receiver.recv().await {
+            stack_sink.send(packet).await.expect("the stack runs");
+        }
+    });
+}
+
 impl AsyncRead for End {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -140,7 +155,7 @@ async fn as_ipstack_documents() {
 
 #[tokio::test]
 async fn as_netstack_smoltcp_documents() {
-    let [near, End(sender, mut receiver)] = link();
+    let [near, far] = link();
     let (stack, runner, udp_socket, tcp_listener) = netstack_smoltcp::StackBuilder::default()
         .stack_buffer_size(512)
         .tcp_buffer_size(4096)
@@ -155,17 +170,7 @@ async fn as_netstack_smoltcp_documents() {
     if let Some(runner) = runner {
         tokio::spawn(runner);
     }
-    let (mut stack_sink, mut stack_stream) = stack.split();
-    tokio::spawn(async move {
-        while let Some(Ok(packet)) = stack_stream.next().await {
-            let _ = sender.send(packet);
-        }
-    });
-    tokio::spawn(async move {
-        while let Some(packet) = receiver.recv().await {
-            stack_sink.send(packet).await.expect("the stack runs");
-        }
-    });
+    join(stack, far);
     tokio::spawn(async move {
         while let Some((stream, local, remote)) = tcp_listener.next().await {
             assert_eq!(
@@ -192,7 +197,7 @@ async fn as_netstack_smoltcp_documents() {
 /// Connections that nobody takes hold no memory: further clients wait for the answer to their SYN.
 #[tokio::test]
 async fn a_full_queue_of_connections_accepts_no_more() {
-    let [near, End(sender, mut receiver)] = link();
+    let [near, far] = link();
     let (stack, runner, _, tcp_listener) = netstack_smoltcp::StackBuilder::default()
         .tcp_buffer_size(2)
         .enable_tcp(true)
@@ -200,17 +205,7 @@ async fn a_full_queue_of_connections_accepts_no_more() {
         .build()
         .expect("enabled");
     tokio::spawn(runner.expect("there is one"));
-    let (mut stack_sink, mut stack_stream) = stack.split();
-    tokio::spawn(async move {
-        while let Some(Ok(packet)) = stack_stream.next().await {
-            let _ = sender.send(packet);
-        }
-    });
-    tokio::spawn(async move {
-        while let Some(packet) = receiver.recv().await {
-            stack_sink.send(packet).await.expect("the stack runs");
-        }
-    });
+    join(stack, far);
     let client = Netstack::builder(Packets::new(near, MTU))
         .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
         .build()

@@ -13,6 +13,14 @@ use crate::controller::{Ack, Controller};
 
 const MSS: Bytes = Bytes::new(1000);
 
+/// ProbeRTT comes when the lowest round trip expires.
+fn one_filter() -> Config {
+    Config {
+        probe_rtt_interval: None,
+        ..Config::default()
+    }
+}
+
 fn segments(count: u64) -> Bytes {
     MSS * count
 }
@@ -64,12 +72,8 @@ fn the_flight_of_probe_rtt_follows_the_round_trip_that_expired() {
         ..Ack::new(Instant::from_secs(at), MSS, Bytes::ZERO)
     };
     // 10 MB/s, half of what is on the way in 40, 20 and 200 ms.
-    let one_filter = Config {
-        probe_rtt_interval: None,
-        ..Config::default()
-    };
     for (config, inflated, lower) in [
-        (one_filter, 200_000, 100_000),
+        (one_filter(), 200_000, 100_000),
         (Config::linux_v3(), 1_000_000, 100_000),
     ] {
         let mut bbr = build(&crate::Config::new(MSS), config);
@@ -115,11 +119,7 @@ fn example_4_the_longterm_bound_rises_by_powers_of_two_a_round() {
 
 #[test]
 fn example_5_probe_rtt_costs_two_percent_and_one_with_one_filter() {
-    let one_filter = Config {
-        probe_rtt_interval: None,
-        ..Config::default()
-    };
-    for (config, cost) in [(Config::default(), 0.02), (one_filter, 0.01)] {
+    for (config, cost) in [(Config::default(), 0.02), (one_filter(), 0.01)] {
         let every = config.probe_rtt_interval.unwrap_or(config.min_rtt_window);
         let lost = (1.0 - config.probe_rtt_cwnd_gain) * config.probe_rtt_duration.as_secs_f64();
         assert!((lost / every.as_secs_f64() - cost).abs() < 1e-9);
