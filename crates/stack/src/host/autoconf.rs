@@ -172,6 +172,8 @@ where
         if let Some(mtu) = link.mtu {
             self.mtu.ipv6 = mtu;
         }
+        self.neighbors
+            .advertise(link.reachable_time, link.retransmission);
         true
     }
 
