@@ -14,6 +14,8 @@ use super::{
 
 /// Type, code, checksum and four bytes that depend on the type.
 pub(crate) const ICMP_HEADER: usize = 8;
+/// Every IPv4 link carries packets of this size (RFC 791).
+const IPV4_MIN_MTU: u32 = 68;
 /// Longest IPv4 packet that carries an error (RFC 1812 §4.3.2.3).
 const IPV4_ERROR: usize = 576;
 
@@ -65,6 +67,16 @@ impl IcmpError {
     pub(crate) fn ports(&self) -> (u16, u16) {
         let [a, b, c, d, ..] = self.head;
         (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+    }
+
+    /// It reports an MTU that no link has: it is forged (RFC 8201 §4, RFC 791). IPv4 routers from before
+    /// RFC 1191 report 0.
+    pub(crate) fn is_impossible(&self) -> bool {
+        match (self.problem, self.source) {
+            (Problem::TooBig { mtu }, IpAddr::V4(_)) => (1..IPV4_MIN_MTU).contains(&mtu),
+            (Problem::TooBig { mtu }, IpAddr::V6(_)) => mtu < IPV6_MIN_MTU as u32,
+            _ => false,
+        }
     }
 
     /// TCP's sequence number.
