@@ -26,7 +26,8 @@ pub struct Config {
     /// CUBIC's window and 0.8 of Reno's, because a queue that marks is short. Off (the RFC is
     /// experimental, and Linux does not implement it).
     pub abe: bool,
-    /// The transport paces. On. Linux's HyStart then expects a train of acknowledgments twice as
+    /// The transport paces. On. Without pacing an acknowledgment opens HyStart++'s window by eight
+    /// segments at most (RFC 9406 §4.3), and Linux's HyStart expects a train of acknowledgments half as
     /// long.
     pub paced: bool,
     /// Clock resolution of [`CubicLinux`](crate::CubicLinux), one jiffy. 1 ms (`CONFIG_HZ=1000`);

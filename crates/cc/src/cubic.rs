@@ -74,7 +74,12 @@ struct Epoch {
 impl Cubic {
     /// A new connection's controller with HyStart++.
     pub fn new(config: &Config) -> Self {
-        Self::with_slow_start(config, HystartPlusPlus::new())
+        let slow_start = if config.paced {
+            HystartPlusPlus::new()
+        } else {
+            HystartPlusPlus::unpaced(config.mss)
+        };
+        Self::with_slow_start(config, slow_start)
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads
 //! into *conservative slow start* (CSS): a quarter of the growth for at most five rounds. If the
-//! RTT falls back below the level that started CSS, the rise was jitter, and slow start resumes. `L`
-//! is infinite, as §4.3 allows for paced senders.
-//!
-//! DIVERGES: `L` is infinite without pacing, too, where §4.3 recommends 8. A receiver that merges
-//! segments acknowledges dozens at once; Linux has no such limit either.
+//! RTT falls back below the level that started CSS, the rise was jitter, and slow start resumes. One
+//! acknowledgment opens the window by `L` segments at most: without bound if the sender paces, by
+//! eight if not (§4.3), since what an acknowledgment releases then leaves as one burst.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
+
+use tautline_base::Bytes;
 
 use crate::controller::{Ack, Verdict};
 use crate::slow_start::{SlowStart, Step};
@@ -19,6 +20,8 @@ const MIN_RTT_DIVISOR: u32 = 8;
 const RTT_SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
+/// `L` of a sender that does not pace, in segments.
+const UNPACED_SEGMENTS: u32 = 8;
 
 /// HyStart++ for one connection.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +33,8 @@ pub struct HystartPlusPlus {
     this_round: Option<Duration>,
     /// RTT samples in this round.
     samples: u32,
+    /// Most bytes of one acknowledgment that open the window; `None` without bound.
+    limit: Option<NonZeroU32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +49,23 @@ enum Phase {
 }
 
 impl HystartPlusPlus {
-    /// The state at the start of a connection.
+    /// The state at the start of a connection whose sender paces.
     pub const fn new() -> Self {
         Self {
             phase: Phase::SlowStart,
             last_round: None,
             this_round: None,
             samples: 0,
+            limit: None,
+        }
+    }
+
+    /// The same for a sender of segments of `mss` bytes that does not pace.
+    pub fn unpaced(mss: Bytes) -> Self {
+        let mss = u32::try_from(mss.get()).unwrap_or(u32::MAX);
+        Self {
+            limit: NonZeroU32::new(mss.saturating_mul(UNPACED_SEGMENTS)),
+            ..Self::new()
         }
     }
 
@@ -112,9 +127,13 @@ impl SlowStart for HystartPlusPlus {
         if let Some(rtt) = ack.rtt {
             self.add_sample(rtt);
         }
+        let limit = self
+            .limit
+            .map_or(Bytes::MAX, |limit| Bytes::new(limit.get().into()));
+        let acked = ack.acked.min(limit);
         match self.phase {
-            Phase::SlowStart => Step::Grow(ack.acked),
-            Phase::Conservative { .. } => Step::Grow(ack.acked / CSS_GROWTH_DIVISOR),
+            Phase::SlowStart => Step::Grow(acked),
+            Phase::Conservative { .. } => Step::Grow(acked / CSS_GROWTH_DIVISOR),
             Phase::Left => Step::Leave,
         }
     }
@@ -129,7 +148,7 @@ fn rtt_threshold(last_round: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::pacing::{PacingRatios, WindowPacing};
-    use tautline_base::{Bytes, Instant};
+    use tautline_base::Instant;
 
     fn ack(rtt: Option<Duration>, round_start: bool) -> Ack {
         Ack {
@@ -209,6 +228,28 @@ mod tests {
         round(&mut hystart, 60, 10);
         assert!(hystart.is_conservative());
         assert_eq!(round(&mut hystart, 59, 8), Step::Grow(Bytes::new(1000)));
+    }
+
+    /// RFC 9406 §4.3: `L` is 8 without pacing, in both phases.
+    #[test]
+    fn without_pacing_an_acknowledgment_opens_the_window_by_eight_segments_at_most() {
+        let grown = |hystart: &mut HystartPlusPlus, segments| {
+            let ack = Ack::new(Instant::ZERO, Bytes::new(segments * 1000), Bytes::ZERO);
+            match answer(hystart, &ack) {
+                Step::Grow(bytes) => bytes.get(),
+                step => panic!("{step:?}"),
+            }
+        };
+        let mut paced = HystartPlusPlus::new();
+        let mut unpaced = HystartPlusPlus::unpaced(Bytes::new(1000));
+        for (segments, bytes) in [(1, 1000), (8, 8000), (9, 8000), (44, 8000)] {
+            assert_eq!(grown(&mut unpaced, segments), bytes);
+            assert_eq!(grown(&mut paced, segments), segments * 1000);
+        }
+        round(&mut unpaced, 50, 10);
+        round(&mut unpaced, 60, 10);
+        assert!(unpaced.is_conservative());
+        assert_eq!(grown(&mut unpaced, 44), 2000);
     }
 
     #[test]

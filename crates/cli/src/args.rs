@@ -50,7 +50,8 @@ pub struct StackArgs {
     pub iface: String,
     /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; repeatable. Must not be an
     /// address of the kernel. `dhcp`: an IPv4 address and its router from a DHCP server, under a client
-    /// identifier that is not the kernel's
+    /// identifier that is not the kernel's, unless another host has it, which takes three seconds to find
+    /// out
     #[arg(long, alias = "address", required = true)]
     pub ip: Vec<OwnAddress>,
     /// The lease behind `--ip dhcp`, once there is one.

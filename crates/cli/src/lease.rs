@@ -1,5 +1,6 @@
 //! `--ip dhcp`: an address from a DHCP server, obtained before the device is opened and renewed
-//! while it is used.
+//! while it is used. Before it is used, the link is asked whether another host has it (RFC 2131 §2.2),
+//! and told who has it now.
 //!
 //! The first lease comes through a packet socket, for a host without an address receives nothing:
 //! answers are broadcast, which XDP programs of ours leave to the kernel. Renewals are datagrams of
@@ -14,7 +15,7 @@ use tautline_rt::packet_device::{Config, PacketDevice, Take};
 use tautline_rt::wait::Waiter;
 use tautline_rt::{Clock, EventFd, Next, system_seed};
 use tautline_stack::dhcp::{
-    Action, CLIENT_PORT, Client, Lost, MOST_LEN, Message, SERVER_PORT, message_in,
+    Action, CLIENT_PORT, Client, Lease, Lost, MOST_LEN, Message, SERVER_PORT, message_in,
 };
 use tautline_stack::{Event, UdpConfig, UdpRecv};
 
@@ -23,8 +24,11 @@ use crate::failure::Failure;
 use crate::held_lease::HeldLease;
 use crate::session::SessionHost;
 
-/// Longest wait for the first lease: four messages.
+/// Longest wait for the first lease: four messages, or an address that another host has, a pause and
+/// another address.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Probes for another host with the address, a second each (RFC 5227 §1.1, `PROBE_NUM`).
+const PROBES: u8 = 3;
 
 impl StackArgs {
     /// Whether the options ask for a lease that was not obtained.
@@ -50,34 +54,32 @@ impl StackArgs {
 
 /// Asks the servers on the link of `interface`.
 fn obtain(interface: &str) -> Result<HeldLease, Failure> {
-    let mut device = PacketDevice::open(&Config {
-        take: Take::Addresses(vec![Ipv4Addr::BROADCAST.into()]),
+    let device = PacketDevice::open(&Config {
+        take: heard(None),
         ..Config::new(interface)
     })?;
     let (clock, waiter, event_fd) = (Clock::start(), Waiter::new(), EventFd::new()?);
     let (mac, end) = (device.mac(), clock.now() + LEASE_TIMEOUT);
-    let mut client = Client::new(mac, system_seed()?, clock.now());
-    let mut done = Vec::new();
+    let client = Client::new(mac, system_seed()?, clock.now()).probing(PROBES);
+    let mut search = Search {
+        client,
+        device,
+        mac,
+    };
+    let mut probed = None;
     loop {
         let now = clock.now();
-        while let Some(action) = client.poll(now) {
-            match action {
-                Action::Send(message) => {
-                    send(&mut device, &message.to_frame(mac), now);
-                    device.reap(now, &mut done);
-                    done.clear();
-                }
-                Action::Bound(lease) => {
-                    return Ok(HeldLease {
-                        lease,
-                        clock,
-                        since: client.since().unwrap_or(now),
-                        mac,
-                    });
-                }
-                // No lease was granted yet that could be lost.
-                Action::Lost(_) => {}
-            }
+        if let Some(lease) = search.advance(now) {
+            return Ok(HeldLease {
+                lease,
+                clock,
+                since: search.client.since().unwrap_or(now),
+                mac,
+            });
+        }
+        if probed != search.client.probed() {
+            probed = search.client.probed();
+            search.device.take(&heard(probed))?;
         }
         if now >= end {
             return Err(Failure::NoLease {
@@ -85,28 +87,74 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
                 timeout: LEASE_TIMEOUT,
             });
         }
-        let until = client.deadline().map_or(end, |at| at.min(end));
+        let until = search.client.deadline().map_or(end, |at| at.min(end));
+        let device = &search.device;
         let ready = waiter.wait(&[device.as_fd()], event_fd.as_fd(), Some(until - now))?;
         if ready.failed {
             let why = device.failure().map(|failure| failure.to_string());
             return Err(Failure::Device(why.unwrap_or_default()));
         }
-        while let Some(received) = device.receive(clock.now()) {
-            if let Some(message) = message_in(received.bytes(), received.offload) {
-                client.receive(message, clock.now());
-            }
-            device.recycle(received.frame);
-        }
+        search.receive(clock.now());
     }
 }
 
-/// Sends `frame`. One that the kernel does not take now is repeated by the client's timer.
-fn send(device: &mut PacketDevice, frame: &[u8], now: Instant) {
-    if device.room() > 0 {
-        let mut packet = HeapFrame::with_len(frame.len());
-        packet.bytes_mut()[..frame.len()].copy_from_slice(frame);
-        device.put(Packet::new(packet, frame.len() as u32), now);
-        device.doorbell(now);
+/// Packets for a client: broadcast answers of servers, ARP replies to its probes, whose sender has no
+/// address yet, and probes of others for the address `probed`.
+fn heard(probed: Option<Ipv4Addr>) -> Take {
+    let replies = [Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
+    Take::Addresses(replies.into_iter().chain(probed).map(Into::into).collect())
+}
+
+/// A client, and the device with the hardware address `mac` by which it speaks.
+struct Search<D> {
+    client: Client,
+    device: D,
+    mac: [u8; 6],
+}
+
+impl<D: Device<Frame = HeapFrame>> Search<D> {
+    /// Sends what is due. Returns the lease once the client has one.
+    fn advance(&mut self, now: Instant) -> Option<Lease> {
+        while let Some(action) = self.client.poll(now) {
+            match action {
+                Action::Send(message) => self.send(&message.to_frame(self.mac), now),
+                Action::Bound(lease) => {
+                    if let Some(announcement) = self.client.announcement() {
+                        self.send(&announcement, now);
+                    }
+                    return Some(lease);
+                }
+                // No lease was granted yet that could be lost.
+                Action::Lost(_) => {}
+            }
+        }
+        if let Some(probe) = self.client.probe() {
+            self.send(&probe, now);
+        }
+        None
+    }
+
+    /// Sends `frame`. A message that the kernel does not take now is repeated by the client's timer.
+    fn send(&mut self, frame: &[u8], now: Instant) {
+        let device = &mut self.device;
+        if device.room() > 0 {
+            let mut packet = HeapFrame::with_len(frame.len());
+            packet.bytes_mut()[..frame.len()].copy_from_slice(frame);
+            device.put(Packet::new(packet, frame.len() as u32), now);
+            device.doorbell(now);
+            device.reap(now, &mut Vec::new());
+        }
+    }
+
+    /// Takes what has arrived.
+    fn receive(&mut self, now: Instant) {
+        while let Some(received) = self.device.receive(now) {
+            match message_in(received.bytes(), received.offload) {
+                Some(message) => self.client.receive(message, now),
+                None => self.client.hear(received.bytes(), now),
+            }
+            self.device.recycle(received.frame);
+        }
     }
 }
 
@@ -204,5 +252,118 @@ impl Renewal {
         };
         let to = SocketAddr::from((message.to, SERVER_PORT));
         let _ = udp.send_to(socket, &message.payload, Some(to));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_testkit::frame::{ARP, arp, ethernet};
+    use tautline_testkit::{Ip, MemoryDevice};
+
+    use super::*;
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 9];
+    const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 1);
+    const DISCOVER: u8 = 1;
+    const OFFER: u8 = 2;
+    const REQUEST: u8 = 3;
+    const DECLINE: u8 = 4;
+    const ACK: u8 = 5;
+    /// Offset of a DHCP message in its frame, and of its options (RFC 2131 §2).
+    const MESSAGE: usize = 14 + 20 + 8;
+    const OPTIONS: usize = 240;
+
+    fn search() -> Search<MemoryDevice> {
+        Search {
+            client: Client::new(MAC, 1, Instant::ZERO).probing(PROBES),
+            device: MemoryDevice::default(),
+            mac: MAC,
+        }
+    }
+
+    /// The frames that the client sends at `now`: the types of its messages, and `None` for ARP.
+    fn sent(search: &mut Search<MemoryDevice>, now: Instant) -> (Option<Lease>, Vec<Option<u8>>) {
+        let lease = search.advance(now);
+        let kind =
+            |frame: &Vec<u8>| (frame[12..14] == [8, 0]).then(|| frame[MESSAGE + OPTIONS + 2]);
+        let kinds = search.device.sent.iter().map(kind).collect();
+        (lease, kinds)
+    }
+
+    /// The server's answer of type `kind` to the latest message: `address` for ten minutes.
+    fn answer(search: &mut Search<MemoryDevice>, kind: u8, address: Ipv4Addr) {
+        let asked = search.device.sent.pop_back().expect("a message");
+        search.device.sent.clear();
+        let mut message = asked[MESSAGE..][..OPTIONS].to_vec();
+        message[0] = 2;
+        message[16..20].copy_from_slice(&address.octets());
+        message.extend([53, 1, kind, 54, 4]);
+        message.extend(SERVER.octets());
+        message.extend([51, 4, 0, 0, 2, 88, 1, 4, 255, 255, 255, 0, 255]);
+        let len = (8 + message.len()) as u16;
+        let udp = [&[0, 67, 0, 68][..], &len.to_be_bytes(), &[0; 2], &message].concat();
+        let ip = Ip::new(SERVER, Ipv4Addr::BROADCAST, 17);
+        let frame = ip.frame([0xff; 6], OTHER, &udp);
+        search.device.arrived.push_back(frame);
+        search.receive(Instant::ZERO);
+    }
+
+    /// Up to the first probe for `address`.
+    fn granted(search: &mut Search<MemoryDevice>, address: Ipv4Addr, now: Instant) {
+        assert_eq!(sent(search, now).1, [Some(DISCOVER)]);
+        answer(search, OFFER, address);
+        assert_eq!(sent(search, now).1, [Some(REQUEST)]);
+        answer(search, ACK, address);
+        assert_eq!(sent(search, now), (None, vec![None]));
+        assert_eq!(search.client.probed(), Some(address));
+        search.device.sent.clear();
+    }
+
+    #[test]
+    fn an_address_that_nobody_has_is_used_after_three_probes() {
+        let (mut search, address) = (search(), Ipv4Addr::new(10, 7, 0, 5));
+        granted(&mut search, address, Instant::ZERO);
+        for second in 1..3 {
+            assert_eq!(
+                sent(&mut search, Instant::from_secs(second)),
+                (None, vec![None])
+            );
+            search.device.sent.clear();
+        }
+        let (lease, _) = sent(&mut search, Instant::from_secs(3));
+        assert_eq!(lease.map(|lease| lease.address), Some(address));
+        let message = arp(1, (MAC, address), ([0; 6], address));
+        let announcement = ethernet([0xff; 6], MAC, ARP, &message);
+        assert_eq!(search.device.sent, [announcement]);
+    }
+
+    #[test]
+    fn an_address_that_another_host_has_is_declined_and_another_one_asked_for() {
+        let [taken, free] = [5, 6].map(|last| Ipv4Addr::new(10, 7, 0, last));
+        let reply = arp(2, (OTHER, taken), (MAC, Ipv4Addr::UNSPECIFIED));
+        let probe = arp(1, (OTHER, Ipv4Addr::UNSPECIFIED), ([0; 6], taken));
+        for contradiction in [reply, probe] {
+            let mut search = search();
+            granted(&mut search, taken, Instant::ZERO);
+            let frame = ethernet(MAC, OTHER, ARP, &contradiction);
+            search.device.arrived.push_back(frame);
+            search.receive(Instant::ZERO);
+            assert_eq!(
+                sent(&mut search, Instant::ZERO),
+                (None, vec![Some(DECLINE)])
+            );
+            search.device.sent.clear();
+            assert_eq!(sent(&mut search, Instant::from_secs(9)), (None, vec![]));
+            granted(&mut search, free, Instant::from_secs(10));
+        }
+    }
+
+    /// The filter of the socket lets both contradictions through.
+    #[test]
+    fn replies_to_probes_and_probes_of_others_are_heard() {
+        let address = Ipv4Addr::new(10, 7, 0, 5);
+        let addresses = [Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED, address].map(Into::into);
+        assert_eq!(heard(Some(address)), Take::Addresses(addresses.to_vec()));
     }
 }

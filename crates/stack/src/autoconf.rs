@@ -52,6 +52,9 @@ pub(crate) enum Message {
 pub(crate) struct LinkParameters {
     pub(crate) hop_limit: Option<u8>,
     pub(crate) mtu: Option<usize>,
+    /// Times of neighbors, of the latest advertisement; zero if it does not say.
+    pub(crate) reachable_time: Duration,
+    pub(crate) retransmission: Duration,
 }
 
 /// Changes that concern sockets.
@@ -211,6 +214,8 @@ impl Autoconf {
         if message.hop_limit >= HOP_LIMIT {
             self.link.hop_limit = Some(message.hop_limit);
         }
+        self.link.reachable_time = message.reachable_time;
+        self.link.retransmission = message.retransmission;
         for option in message.options() {
             match option {
                 RouterOption::Source(_) => {}

@@ -272,6 +272,14 @@ impl Client {
         }
     }
 
+    /// The address that the client [probes](Self::probing) for now.
+    pub fn probed(&self) -> Option<Ipv4Addr> {
+        match &self.state {
+            State::Probing(probing) => Some(probing.lease.address),
+            _ => None,
+        }
+    }
+
     /// The Ethernet frame of the probe that is due after a [`poll`](Self::poll), if the client
     /// [probes](Self::probing).
     pub fn probe(&mut self) -> Option<Vec<u8>> {
@@ -279,6 +287,13 @@ impl Client {
             State::Probing(probing) => probing.take(self.mac),
             _ => None,
         }
+    }
+
+    /// The Ethernet frame that announces the address of the lease in use: neighbors that remember the
+    /// host which had it before replace what they remember (RFC 2131 §4.4.1, RFC 5227 §2.3).
+    pub fn announcement(&self) -> Option<Vec<u8>> {
+        let address = self.lease()?.address;
+        probing::request(self.mac, address, address)
     }
 
     /// Takes an Ethernet frame from the link: if it shows that another host has the address that the

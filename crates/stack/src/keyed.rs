@@ -34,6 +34,7 @@ enum Use {
     Autoconf,
     Peer,
     DatagramPort,
+    ReachableTime,
 }
 
 impl Key {
@@ -112,6 +113,11 @@ impl Key {
     /// Chance for delays and nonces of automatic configuration.
     pub(crate) fn autoconf(&self, count: u64) -> u64 {
         self.hash(Use::Autoconf, count)
+    }
+
+    /// Chance for the reachable time of neighbors.
+    pub(crate) fn reachable_time(&self, count: u64) -> u64 {
+        self.hash(Use::ReachableTime, count)
     }
 
     /// Chance for a budget that others must not measure.

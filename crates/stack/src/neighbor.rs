@@ -8,23 +8,22 @@
 //! [`ATTEMPTS`] requests without an answer, nor any other sign of the neighbor, the entry is
 //! resolved anew, and the router that it may be gives way to another one (§7.3.3).
 
+mod times;
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
 
+use self::times::Times;
 use crate::keyed::Key;
 use crate::wire::Mac;
 
 /// Most addresses kept.
 const CAPACITY: usize = 512;
-/// Time between requests.
-const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Requests before resolution fails.
 const ATTEMPTS: u32 = 3;
-/// Time for which an answer is trusted without a new request.
-const FRESH: Duration = Duration::from_secs(60);
 
 /// The cache.
 #[derive(Debug)]
@@ -37,6 +36,7 @@ pub(crate) struct NeighborCache {
     /// The neighbor of the latest lookup, if its entry is fresh: most hosts send nearly all packets
     /// to one. Cleared by any change.
     last: Option<FreshNeighbor>,
+    times: Times,
 }
 
 /// A known neighbor that is fresh until `until`.
@@ -109,6 +109,15 @@ impl NeighborCache {
             pending: 0,
             crowded: BTreeSet::new(),
             last: None,
+            times: Times::new(key),
+        }
+    }
+
+    /// A router advertises how long IPv6 neighbors count as reachable, and the time between requests for
+    /// one; zero says nothing (RFC 4861 §6.3.4).
+    pub(crate) fn advertise(&mut self, reachable: Duration, retransmission: Duration) {
+        if self.times.advertise(reachable, retransmission) {
+            self.last = None;
         }
     }
 
@@ -131,6 +140,10 @@ impl NeighborCache {
         (heard, now): (Instant, Instant),
     ) -> Lookup {
         self.last = None;
+        let (fresh, interval) = (
+            self.times.fresh(address, now),
+            self.times.interval(&address),
+        );
         match self.entries.get_mut(&address) {
             Some(Entry::Resolved {
                 mac,
@@ -139,8 +152,8 @@ impl NeighborCache {
                 unanswered,
                 doubted,
             }) => {
-                let is_fresh = !*doubted && now - *since <= FRESH;
-                let ask = !is_fresh && asked.is_none_or(|at| now - at >= REQUEST_INTERVAL);
+                let is_fresh = !*doubted && now - *since <= fresh;
+                let ask = !is_fresh && asked.is_none_or(|at| now - at >= interval);
                 if asked.is_some_and(|at| heard > at) {
                     *unanswered = 0;
                 }
@@ -155,7 +168,7 @@ impl NeighborCache {
                     self.last = Some(FreshNeighbor {
                         address,
                         mac,
-                        until: *since + FRESH,
+                        until: *since + fresh,
                     });
                 }
                 Lookup {
@@ -275,11 +288,11 @@ impl NeighborCache {
         if self.pending == 0 {
             return None;
         }
-        let asked = |entry: &Entry| match entry {
-            Entry::Incomplete { at, .. } => Some(*at + REQUEST_INTERVAL),
+        let again = |(address, entry): (&IpAddr, &Entry)| match entry {
+            Entry::Incomplete { at, .. } => Some(*at + self.times.interval(address)),
             Entry::Resolved { .. } => None,
         };
-        self.entries.values().filter_map(asked).min()
+        self.entries.iter().filter_map(again).min()
     }
 
     /// Handles the deadlines up to `now`.
@@ -288,7 +301,7 @@ impl NeighborCache {
         if self.next_deadline().is_none_or(|at| at > now) {
             return Timeouts::default();
         }
-        let pending = &mut self.pending;
+        let (pending, times) = (&mut self.pending, &self.times);
         self.entries.retain(|address, entry| {
             let Entry::Incomplete {
                 attempts,
@@ -298,7 +311,7 @@ impl NeighborCache {
             else {
                 return true;
             };
-            if *at + REQUEST_INTERVAL > now {
+            if *at + times.interval(address) > now {
                 return true;
             }
             if *attempts >= ATTEMPTS {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use tautline_base::Instant;
 
+use crate::link_mtu::LinkMtu;
 use crate::socket::{Event, PathError};
 use crate::wire::icmp::{ICMP_HEADER, IcmpError};
 use crate::wire::ip_header_len;
@@ -150,10 +151,11 @@ impl Pings {
         Some(self.remove(index)?.failed(PathError::HostUnreachable))
     }
 
-    /// Fails a request that waits and no longer `fits` the link.
-    pub(crate) fn on_link_mtu(&mut self, fits: impl Fn(&Ping) -> bool) -> Option<Event> {
-        let ping = self.take_waiting(|ping| !fits(ping))?;
-        Some(ping.failed(PathError::TooBig))
+    /// Fails a request that waits and is longer than the link carries now.
+    pub(crate) fn on_link_mtu(&mut self, mtu: LinkMtu) -> Option<Event> {
+        let ping = self.take_waiting(|ping| ping.packet_len() > mtu.of(ping.to))?;
+        let mtu = u16::try_from(mtu.of(ping.to)).ok();
+        Some(ping.failed(PathError::TooBig { mtu }))
     }
 
     /// Fails a request that waits for the hardware address of `next_hop`.

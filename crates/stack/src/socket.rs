@@ -84,14 +84,28 @@ pub enum PathError {
     #[error("a filter forbids the packets")]
     Prohibited,
     /// The packet was longer than a link on the way carries.
-    #[error("the packets are too long for a link on the way")]
-    TooBig,
+    #[error("the packets are too long for a link on the way: {}", advice(*.mtu))]
+    TooBig {
+        /// Bytes that the link carries in a packet, headers included; `None` if the router does not
+        /// say.
+        mtu: Option<u16>,
+    },
     /// The packet passed too many routers.
     #[error("the packets pass too many routers")]
     TimeExceeded,
     /// A header was not understood.
     #[error("a header is not understood")]
     Parameter,
+}
+
+/// Tells the sender of packets that a link of this MTU does not carry how to go on.
+fn advice(mtu: Option<u16>) -> String {
+    match mtu {
+        Some(mtu) => format!(
+            "send less at a time, so that a packet has at most {mtu} bytes with its headers (28 over IPv4, 48 over IPv6)"
+        ),
+        None => "send less at a time".into(),
+    }
 }
 
 /// Why `ping` was refused.

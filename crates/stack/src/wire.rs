@@ -32,7 +32,7 @@ pub(crate) use tautline_base::headers::{
 pub(crate) use arp::{ARP_LEN, write_arp};
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use fast_open::FastOpenCookie;
-pub(crate) use ip::{ECN_BITS, write_ip};
+pub(crate) use ip::{ECN_BITS, ParameterProblem, write_ip};
 pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
 pub(crate) use template::Template;
 
@@ -105,6 +105,12 @@ pub(crate) enum Parsed<'a> {
     Transport {
         ends: Ends,
         protocol: u8,
+        packet: &'a [u8],
+    },
+    /// An IPv6 packet with a header that stops it; `packet` begins with its IP header.
+    Refused {
+        ends: Ends,
+        problem: ParameterProblem,
         packet: &'a [u8],
     },
     /// Part of a packet.
@@ -220,7 +226,14 @@ fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed>
                 body,
             } => (protocol, fragmented, body),
             ip::Walk::Fragment => return Ok(Parsed::Fragment),
-            ip::Walk::Unknown => return Ok(Parsed::Other),
+            ip::Walk::Refused(None) => return Ok(Parsed::Other),
+            ip::Walk::Refused(Some(problem)) => {
+                return Ok(Parsed::Refused {
+                    ends,
+                    problem,
+                    packet: whole,
+                });
+            }
         };
     match IpProtocol::from(protocol) {
         IpProtocol::Icmpv6 => {

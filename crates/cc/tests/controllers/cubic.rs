@@ -321,6 +321,23 @@ fn hystart_leaves_before_the_loss_and_plain_slow_start_does_not() {
     assert!(hystart < 500.0, "{hystart}");
 }
 
+/// RFC 9406 §4.3: `L` is 8 for a sender that does not pace.
+#[test]
+fn without_pacing_a_large_acknowledgment_opens_the_window_by_eight_segments() {
+    for (paced, opened) in [(true, 44.0), (false, 8.0)] {
+        let config = tautline_cc::Config {
+            paced,
+            ..config(50)
+        };
+        let mut cubic = Cubic::new(&config);
+        cubic.on_ack(&Ack {
+            cwnd_limited: true,
+            ..Ack::new(Instant::ZERO, config.mss * 44, Bytes::ZERO)
+        });
+        assert_eq!(segments(&cubic), 50.0 + opened, "{paced}");
+    }
+}
+
 #[test]
 fn hystart_minds_only_the_first_slow_start() {
     let mut flow = Flow::new(Cubic::new(&config(100)), 50 * MS);

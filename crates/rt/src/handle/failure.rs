@@ -93,7 +93,7 @@ impl Failure {
             Self::Send(SendError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Send(SendError::Path(why)) | Self::Path(why) => match why {
                 PathError::PortUnreachable => ErrorKind::ConnectionRefused,
-                PathError::TooBig => ErrorKind::InvalidInput,
+                PathError::TooBig { .. } => ErrorKind::InvalidInput,
                 _ => ErrorKind::HostUnreachable,
             },
         }

@@ -1,7 +1,5 @@
 //! Default routers, prefixes on the link and the link's MTU, as routers advertise them (RFC 4861
 //! §6.3.4 to §6.3.6).
-//!
-//! Reachable and retransmission time are not taken over: the neighbor cache has constants.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -62,20 +62,7 @@ impl Probing {
         if !std::mem::take(&mut self.is_due) {
             return None;
         }
-        let addresses = Addresses {
-            medium: Medium::Ethernet,
-            source_mac: EthernetAddress(mac),
-            destination_mac: Mac::BROADCAST,
-            source: Ipv4Addr::UNSPECIFIED.into(),
-            destination: self.lease.address.into(),
-            hop_limit: 0,
-            flow_label: 0,
-            tos: 0,
-            vlan: None,
-        };
-        let mut frame = vec![0; wire::ETHERNET_HEADER + wire::ARP_LEN];
-        wire::write_arp(&mut frame, &addresses, true)?;
-        Some(frame)
+        request(mac, Ipv4Addr::UNSPECIFIED, self.lease.address)
     }
 
     /// Whether `frame` shows that another host than the one at `mac` has the address, or is about to take
@@ -95,4 +82,22 @@ impl Probing {
             _ => false,
         }
     }
+}
+
+/// The Ethernet frame of an ARP request for `target` from the host at `mac` with the address `sender`.
+pub(super) fn request(mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> Option<Vec<u8>> {
+    let addresses = Addresses {
+        medium: Medium::Ethernet,
+        source_mac: EthernetAddress(mac),
+        destination_mac: Mac::BROADCAST,
+        source: sender.into(),
+        destination: target.into(),
+        hop_limit: 0,
+        flow_label: 0,
+        tos: 0,
+        vlan: None,
+    };
+    let mut frame = vec![0; wire::ETHERNET_HEADER + wire::ARP_LEN];
+    wire::write_arp(&mut frame, &addresses, true)?;
+    Some(frame)
 }

@@ -368,7 +368,10 @@ fn an_address_is_used_once_no_host_has_answered_a_probe() {
     let message = arp(1, (MAC, Ipv4Addr::UNSPECIFIED), ([0; 6], OWN));
     let probe = ethernet([0xff; 6], MAC, ARP, &message);
     for second in 0..2 {
-        assert_eq!(client.poll(at(second)), None);
+        assert_eq!(
+            (client.poll(at(second)), client.announcement()),
+            (None, None)
+        );
         assert_eq!(
             (client.probe(), client.probe()),
             (Some(probe.clone()), None)
@@ -380,6 +383,9 @@ fn an_address_is_used_once_no_host_has_answered_a_probe() {
     }
     assert!(matches!(client.poll(at(2)), Some(Action::Bound(lease)) if lease.address == OWN));
     assert_eq!((client.poll(at(2)), client.probe()), (None, None));
+    let message = arp(1, (MAC, OWN), ([0; 6], OWN));
+    let announcement = ethernet([0xff; 6], MAC, ARP, &message);
+    assert_eq!(client.announcement(), Some(announcement));
     // It counts from its request all the same.
     assert_eq!(
         (client.since(), client.deadline()),

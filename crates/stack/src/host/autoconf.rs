@@ -10,7 +10,6 @@ use super::interface::{ALL_NODES, Interface};
 use super::transport::{DropStage, addresses};
 use crate::autoconf::{Changes, Configuration, Message};
 use crate::neighbor::Claim;
-use crate::pings::Ping;
 use crate::trace::Tracer;
 use crate::wire::router::{Advertisement, RouterOption};
 use crate::wire::{Addresses, Ends, MAX_HOP_LIMIT, mld, ndisc, router};
@@ -55,8 +54,7 @@ pub(super) fn on_router<Q, D, T, L>(
     }
     let mtu = host.interface.mtu;
     host.transport.mtu = mtu;
-    let fits = |ping: &Ping| ping.packet_len() <= mtu.of(ping.to);
-    while let Some(event) = host.interface.pings.on_link_mtu(fits) {
+    while let Some(event) = host.interface.pings.on_link_mtu(mtu) {
         host.transport.events.push_back(event);
     }
     for option in message.options() {
@@ -172,6 +170,8 @@ where
         if let Some(mtu) = link.mtu {
             self.mtu.ipv6 = mtu;
         }
+        self.neighbors
+            .advertise(link.reachable_time, link.retransmission);
         true
     }
 

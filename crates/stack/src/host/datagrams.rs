@@ -71,10 +71,13 @@ where
         let has_way = label.broadcast || next_hop.is_some();
         let len = ip_header_len(label.to.ip()) + UDP_HEADER + front.len() + back.len();
         // Its source or its route may have ended while it waited, and the MTU may have fallen.
+        let mtu = self.interface.mtu.of(label.to.ip());
         let refused = if !has_way || !addressing.is_own(label.from.ip()) {
             Some(PathError::HostUnreachable)
         } else {
-            (len > self.interface.mtu.of(label.to.ip())).then_some(PathError::TooBig)
+            (len > mtu).then_some(PathError::TooBig {
+                mtu: u16::try_from(mtu).ok(),
+            })
         };
         if let Some(why) = refused {
             socket.discard(why);

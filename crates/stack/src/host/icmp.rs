@@ -120,7 +120,9 @@ where
             // host on the path knows.
             Message::Error(error) => {
                 let is_plausible = match error.protocol {
+                    // It judges a reported MTU by the length of its segment, too.
                     TCP => self.transport.on_tcp_error(&error),
+                    _ if error.is_impossible() => false,
                     UDP => self.transport.on_udp_error(&error),
                     ICMP | ICMPV6 => {
                         let failed = self.interface.pings.on_error(&error);
@@ -144,7 +146,9 @@ impl From<Problem> for PathError {
             Problem::HostUnreachable => Self::HostUnreachable,
             Problem::PortUnreachable => Self::PortUnreachable,
             Problem::Prohibited => Self::Prohibited,
-            Problem::TooBig { .. } => Self::TooBig,
+            Problem::TooBig { mtu } => Self::TooBig {
+                mtu: u16::try_from(mtu).ok().filter(|mtu| *mtu > 0),
+            },
             Problem::TimeExceeded => Self::TimeExceeded,
             Problem::Parameter => Self::Parameter,
         }

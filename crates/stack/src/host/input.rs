@@ -129,6 +129,13 @@ where
                 protocol,
                 packet,
             } => self.interface.refuse(frame, &ends, protocol, packet, now),
+            Parsed::Refused {
+                ends,
+                problem,
+                packet,
+            } => self
+                .interface
+                .refuse_header(frame, &ends, problem, packet, now),
             Parsed::Fragment => self.interface.stats.fragments += 1,
             Parsed::Other => self.interface.stats.not_for_us += 1,
         }

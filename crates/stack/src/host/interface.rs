@@ -25,7 +25,7 @@ use crate::tcp::send::Plan;
 use crate::tcp::{Connection, Train, Tuple};
 use crate::trace::{PacketEvent, Tracer, What, sequence_number};
 use crate::udp::socket::UdpSocket;
-use crate::wire::icmp::{self, ICMP_HEADER, Refusal};
+use crate::wire::icmp;
 use crate::wire::udp;
 use crate::wire::{
     self, Addresses, ECN_BITS, EcnFlags, Ends, Flags, MAX_HOP_LIMIT, Mac, Payload, SACK_BLOCKS,
@@ -57,7 +57,7 @@ pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) tracer: T,
     pub(super) neighbors: NeighborCache,
     pub(super) pings: Pings,
-    icmp_limit: ReplyLimit,
+    pub(super) icmp_limit: ReplyLimit,
     reset_limit: ReplyLimit,
     /// Dropped packets that are not settled yet.
     pub(super) drops: Drops<Packet<D::Frame>>,
@@ -520,54 +520,6 @@ where
             };
             self.send_echo(now, &addresses, false, [&ping.label(), &ping.data]);
             self.pings.sent(ping, now);
-        }
-    }
-
-    /// Answers a packet for a port without a socket, or of an unknown protocol, by an ICMP error,
-    /// within limits.
-    pub(super) fn refuse(
-        &mut self,
-        frame: &[u8],
-        ends: &Ends,
-        protocol: u8,
-        packet: &[u8],
-        now: Instant,
-    ) {
-        if !self.is_for_us(frame, ends) {
-            return;
-        }
-        self.stats.no_socket += 1;
-        let refusal = match protocol {
-            udp::PROTOCOL => Refusal::Port,
-            _ => Refusal::Protocol,
-        };
-        self.send_refusal(frame, ends, refusal, packet, now);
-    }
-
-    /// Sends an ICMP error about `packet`, which arrived in `frame`, within limits.
-    pub(super) fn send_refusal(
-        &mut self,
-        frame: &[u8],
-        ends: &Ends,
-        refusal: Refusal,
-        packet: &[u8],
-        now: Instant,
-    ) {
-        let source_mac = self.sender_of(frame);
-        if !source_mac.is_unicast() {
-            return;
-        }
-        if !self.icmp_limit.admits(now) {
-            self.stats.icmp_limited += 1;
-            return;
-        }
-        if self.has_frames_to_spare() {
-            let addresses = self.addresses_to(ends.destination, ends.source, source_mac);
-            let room = self.mtu.of(ends.source) - ip_header_len(ends.source) - ICMP_HEADER;
-            let quoted = &packet[..packet.len().min(room)];
-            self.send_control(now, |frame| {
-                icmp::write_refusal(frame, &addresses, refusal, quoted)
-            });
         }
     }
 

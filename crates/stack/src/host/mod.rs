@@ -9,6 +9,7 @@ mod input;
 mod interface;
 mod listening;
 mod neighbors;
+mod refusals;
 mod replace;
 mod requests;
 mod tcp_socket;

@@ -171,18 +171,13 @@ impl HeaderBuilder<'_> {
     }
 
     /// The number of a segment without data: the next one, or the end of the peer's window if the peer
-    /// has taken that back, since it ignores what lies beyond (Linux `tcp_acceptable_seq`). Neither
-    /// the rounding of a scaled window nor our FIN, which a closed window does not stop, is a sign of that.
+    /// has taken that back, since it ignores what lies beyond (Linux `tcp_acceptable_seq`). The rounding
+    /// of a scaled window is no sign of that.
     fn bare_offset(&self) -> u64 {
         let (flight, stream) = (&self.send.flight, &self.send.stream);
         let (edge, nxt) = (stream.window.edge().max(flight.una()), flight.nxt());
         let rounding = (1 << self.negotiated.map_or(0, |agreed| agreed.peer_scale)) - 1;
-        let fin = u64::from(stream.fin().is_some_and(|fin| fin < nxt));
-        if nxt <= edge + rounding + fin {
-            nxt
-        } else {
-            edge
-        }
+        if nxt <= edge + rounding { nxt } else { edge }
     }
 
     fn flags(&self, plan: &Plan, syn: bool) -> Flags {

@@ -6,7 +6,7 @@ use smoltcp::wire::{IpProtocol, checksum};
 use tautline_base::Ecn;
 
 use super::icmp_checksum::{fill_checksum, sum_v6};
-use super::ip::{Walk, next_header_at, walk};
+use super::ip::{ParameterProblem, Walk, upper_at, walk};
 use super::{
     Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, mld, ndisc, network,
     router, write_ip,
@@ -14,6 +14,8 @@ use super::{
 
 /// Type, code, checksum and four bytes that depend on the type.
 pub(crate) const ICMP_HEADER: usize = 8;
+/// Every IPv4 link carries packets of this size (RFC 791).
+const IPV4_MIN_MTU: u32 = 68;
 /// Longest IPv4 packet that carries an error (RFC 1812 §4.3.2.3).
 const IPV4_ERROR: usize = 576;
 
@@ -23,6 +25,9 @@ const ECHO_REQUEST: [u8; 2] = [8, 128];
 const UNREACHABLE: [u8; 2] = [3, 1];
 const PARAMETER_PROBLEM: [u8; 2] = [12, 4];
 const TOO_BIG_V6: u8 = 2;
+/// ICMPv6: the first type that is no error, and the redirect, which is not answered either.
+const FIRST_INFORMATION: u8 = 128;
+const REDIRECT: u8 = 137;
 /// IPv4: fragmentation needed and DF set.
 const FRAGMENTATION_NEEDED: u8 = 4;
 
@@ -62,6 +67,16 @@ impl IcmpError {
     pub(crate) fn ports(&self) -> (u16, u16) {
         let [a, b, c, d, ..] = self.head;
         (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+    }
+
+    /// It reports an MTU that no link has: it is forged (RFC 8201 §4, RFC 791). IPv4 routers from before
+    /// RFC 1191 report 0.
+    pub(crate) fn is_impossible(&self) -> bool {
+        match (self.problem, self.source) {
+            (Problem::TooBig { mtu }, IpAddr::V4(_)) => (1..IPV4_MIN_MTU).contains(&mtu),
+            (Problem::TooBig { mtu }, IpAddr::V6(_)) => mtu < IPV6_MIN_MTU as u32,
+            _ => false,
+        }
     }
 
     /// TCP's sequence number.
@@ -192,6 +207,15 @@ fn quoted_v6(problem: Problem, packet: &[u8]) -> Option<IcmpError> {
     })
 }
 
+/// Whether an IPv6 packet is an error, or may be one, since its type is missing: no error answers it
+/// (RFC 4443 §2.4 e).
+pub(crate) fn is_error(packet: &[u8]) -> bool {
+    let (field, header) = upper_at(packet);
+    let is_icmp = packet.get(field).copied() == Some(IpProtocol::Icmpv6.into());
+    let kind = packet.get(header).copied();
+    is_icmp && kind.is_none_or(|kind| kind < FIRST_INFORMATION || kind == REDIRECT)
+}
+
 /// An error we send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -203,6 +227,8 @@ pub(crate) enum Refusal {
     Host,
     /// A filter forbids it.
     Prohibited,
+    /// A header of an IPv6 packet is not understood.
+    Header(ParameterProblem),
 }
 
 /// Writes an echo request or the reply to one: `rest` is identifier, number and data. `None` if it
@@ -233,7 +259,15 @@ pub(crate) fn write_refusal(
         (Refusal::Prohibited, true) => (UNREACHABLE, 13, 0),
         (Refusal::Prohibited, false) => (UNREACHABLE, 1, 0),
         (Refusal::Protocol, true) => (UNREACHABLE, 2, 0),
-        (Refusal::Protocol, false) => (PARAMETER_PROBLEM, 1, next_header_at(packet) as u32),
+        (Refusal::Protocol, false) => {
+            let (field, _) = upper_at(packet);
+            (
+                PARAMETER_PROBLEM,
+                ParameterProblem::NEXT_HEADER,
+                field as u32,
+            )
+        }
+        (Refusal::Header(problem), _) => (PARAMETER_PROBLEM, problem.code, problem.pointer),
     };
     let longest = if v4 {
         IPV4_ERROR - IPV4_HEADER

@@ -2,7 +2,8 @@
 //!
 //! Fragments are refused: no supported protocol needs them, and reassembly invites exhaustion of
 //! buffers (CVE-2018-5391). An atomic fragment (RFC 6946) counts as a whole packet. Extension
-//! headers are skipped as far as they require no action.
+//! headers are skipped as far as they require no action; the others stop the packet, and
+//! [`ParameterProblem`] says what its sender is told.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,11 +14,19 @@ use super::{Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, as_ipv6, ip_he
 
 /// Most extension headers skipped. More in one packet are an attack on the parser (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
+/// Offset of the next header field in an IPv6 header.
+const NEXT_HEADER: usize = 6;
 /// Extension headers, by the number that announces them.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
+/// The bits of an option's type that say what to do if it is unknown (RFC 8200 §4.2): skip it, drop
+/// the packet, or drop it and tell the sender, even of a multicast packet or not.
+const ACTION: u8 = 0b1100_0000;
+const SKIP: u8 = 0b0000_0000;
+const DROP: u8 = 0b0100_0000;
+const ANSWER_ALWAYS: u8 = 0b1000_0000;
 /// IPv4 options that route a packet, or its answer, through routers of the sender's choice (RFC 791
 /// §3.1).
 const LOOSE_SOURCE_ROUTE: u8 = 131;
@@ -100,6 +109,25 @@ pub(super) fn source_routed(mut options: &[u8]) -> bool {
     }
 }
 
+/// A field of an IPv6 packet by which its destination cannot go on (RFC 4443 §3.4, RFC 8883 §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ParameterProblem {
+    pub(crate) code: u8,
+    /// Offset of the field in the packet.
+    pub(crate) pointer: u32,
+    /// The sender of a multicast packet is told, too.
+    pub(crate) answers_multicast: bool,
+}
+
+impl ParameterProblem {
+    /// Codes: an erroneous field, an unknown next header, an unknown option, more extension headers
+    /// than this host goes past.
+    pub(super) const FIELD: u8 = 0;
+    pub(super) const NEXT_HEADER: u8 = 1;
+    pub(super) const OPTION: u8 = 2;
+    pub(super) const TOO_MANY_HEADERS: u8 = 8;
+}
+
 /// End of a walk over extension headers.
 pub(super) enum Walk<'a> {
     /// At the payload.
@@ -110,28 +138,47 @@ pub(super) enum Walk<'a> {
     },
     /// At a part of a packet.
     Fragment,
-    /// At an unknown header that must be understood.
-    Unknown,
+    /// At a header that must be understood, and is not: the packet is dropped, and its sender told if
+    /// there is a problem to tell.
+    Refused(Option<ParameterProblem>),
 }
 
-/// Skips extension headers, beginning with a header of kind `next` at the start of `body`.
-pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed> {
-    let mut fragmented = false;
-    for position in 0..=MAX_EXTENSIONS {
+impl Walk<'_> {
+    /// At the field at offset `pointer`, which the sender of a unicast packet is told.
+    fn refused(code: u8, pointer: usize) -> Self {
+        Self::Refused(Some(ParameterProblem {
+            code,
+            pointer: pointer as u32,
+            answers_multicast: false,
+        }))
+    }
+}
+
+/// Skips the extension headers of an IPv6 packet, in any order and number up to a limit (RFC 8200
+/// §4.1), beginning with one of kind `next` at the start of `payload`.
+pub(super) fn walk(mut next: u8, payload: &[u8]) -> Result<Walk<'_>, Malformed> {
+    let (mut body, mut field, mut fragmented) = (payload, NEXT_HEADER, false);
+    let mut skipped = 0;
+    loop {
+        let at = IPV6_HEADER + payload.len() - body.len();
         match next {
             // Hop-by-hop options come first or not at all (RFC 8200 §4.1).
-            HOP_BY_HOP if position > 0 => return Ok(Walk::Unknown),
+            HOP_BY_HOP if skipped > 0 => {
+                return Ok(Walk::refused(ParameterProblem::NEXT_HEADER, field));
+            }
+            HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING | FRAGMENT if skipped == MAX_EXTENSIONS => {
+                return Ok(Walk::refused(ParameterProblem::TOO_MANY_HEADERS, at));
+            }
             HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING => {
                 let len = (usize::from(*body.get(1).ok_or(Malformed::Header)?) + 1) * 8;
                 let (header, rest) = body.split_at_checked(len).ok_or(Malformed::Header)?;
-                // A routing header with segments left is not for us (RFC 8200 §4.4).
-                let understood = if next == ROUTING {
-                    header[3] == 0
+                let refused = if next == ROUTING {
+                    refused_route(header, at)
                 } else {
-                    may_be_skipped(&header[2..])
+                    refused_option(&header[2..], at + 2)
                 };
-                if !understood {
-                    return Ok(Walk::Unknown);
+                if let Some(refused) = refused {
+                    return Ok(refused);
                 }
                 (next, body) = (header[0], rest);
             }
@@ -152,14 +199,15 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
                 });
             }
         }
+        field = at;
+        skipped += 1;
     }
-    Ok(Walk::Unknown)
 }
 
-/// Offset of the field that names the first header of `packet` which is no extension header, or one
-/// that is not whole: the next header of the one before (RFC 4443 §3.4).
-pub(super) fn next_header_at(packet: &[u8]) -> usize {
-    let (mut field, mut header) = (6, IPV6_HEADER);
+/// Offsets of the first header of `packet` that is no extension header, or not whole, and of the field
+/// that names it: the next header of the one before. The field comes first.
+pub(super) fn upper_at(packet: &[u8]) -> (usize, usize) {
+    let (mut field, mut header) = (NEXT_HEADER, IPV6_HEADER);
     while let Some(next) = packet.get(field)
         && let Some([_, units, ..]) = packet.get(header..)
     {
@@ -170,21 +218,39 @@ pub(super) fn next_header_at(packet: &[u8]) -> usize {
         };
         (field, header) = (header, header + len);
     }
-    field
+    (field, header)
 }
 
-/// Whether every option is padding or marked as skippable if unknown (RFC 8200 §4.2).
-fn may_be_skipped(mut options: &[u8]) -> bool {
+/// The end of the walk at a routing header at offset `at`, if it has segments left: this host knows no
+/// type of it (RFC 8200 §4.4; RFC 5095 §3 for type 0).
+fn refused_route(header: &[u8], at: usize) -> Option<Walk<'static>> {
+    let segments_left = header[3];
+    (segments_left > 0).then(|| Walk::refused(ParameterProblem::FIELD, at + 2))
+}
+
+/// The end of the walk at the first of the options from offset `at` on that must not be skipped. This
+/// host knows only padding (RFC 8200 §4.2).
+fn refused_option(options: &[u8], at: usize) -> Option<Walk<'static>> {
+    let mut left = options;
     loop {
-        match *options {
-            [] => return true,
-            [0, ..] => options = &options[1..],
-            [kind, len, ..] if kind & 0b1100_0000 == 0 => match options.get(2 + usize::from(len)..)
-            {
-                Some(rest) => options = rest,
-                None => return false,
-            },
-            _ => return false,
+        left = match *left {
+            [] => return None,
+            [0, ..] => &left[1..],
+            [kind, len, ..] if kind & ACTION == SKIP => {
+                match left.get(2 + usize::from(len)..) {
+                    Some(rest) => rest,
+                    // It is longer than its header.
+                    None => return Some(Walk::Refused(None)),
+                }
+            }
+            [kind, _, ..] if kind & ACTION != DROP => {
+                return Some(Walk::Refused(Some(ParameterProblem {
+                    code: ParameterProblem::OPTION,
+                    pointer: (at + options.len() - left.len()) as u32,
+                    answers_multicast: kind & ACTION == ANSWER_ALWAYS,
+                })));
+            }
+            _ => return Some(Walk::Refused(None)),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! supported.
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use smoltcp::wire::{EthernetAddress, IpProtocol};
 use tautline_base::Ecn;
@@ -36,6 +37,10 @@ pub(crate) struct Advertisement<'a> {
     pub(crate) hop_limit: u8,
     /// Seconds for which the router is a default router; 0: not at all.
     pub(crate) lifetime: u16,
+    /// How long neighbors count as reachable, and the time between requests for one; zero if the router
+    /// does not say.
+    pub(crate) reachable_time: Duration,
+    pub(crate) retransmission: Duration,
     options: &'a [u8],
 }
 
@@ -94,6 +99,8 @@ pub(super) fn parse<'a>(ends: &Ends, message: &'a [u8]) -> Result<Advertisement<
     Ok(Advertisement {
         hop_limit: fixed[4],
         lifetime: u16::from_be_bytes([fixed[6], fixed[7]]),
+        reachable_time: Duration::from_millis(word(fixed, 8).into()),
+        retransmission: Duration::from_millis(word(fixed, 12).into()),
         options,
     })
 }

@@ -101,6 +101,8 @@ struct Advertisement {
     code: u8,
     cur_hop_limit: u8,
     lifetime: u16,
+    /// Reachable and retransmission time, in milliseconds.
+    times: [u32; 2],
     options: Vec<u8>,
 }
 
@@ -113,6 +115,7 @@ impl Advertisement {
             code: 0,
             cur_hop_limit: 64,
             lifetime: 1800,
+            times: [0, 0],
             options: Vec::new(),
         }
     }
@@ -147,7 +150,8 @@ impl Advertisement {
             lifetime[0],
             lifetime[1],
         ];
-        let message = [&fixed[..], &[0; 8], &self.options].concat();
+        let times = self.times.map(u32::to_be_bytes).concat();
+        let message = [&fixed[..], &times, &self.options].concat();
         let ip = Ip {
             hop_limit: self.hop_limit,
             ..Ip::new(self.from, v6(ALL_NODES), 58)

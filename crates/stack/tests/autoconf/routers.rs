@@ -7,13 +7,14 @@ use tautline_base::Bytes;
 use tautline_stack::{Event, HostConfig, LinkLocal, TcpConfig, UdpConfig};
 use tautline_testkit::{ACK, Ip, SYN, Segment, TCP};
 
-use crate::pair::{PORT, Pair};
+use crate::pair::{PORT, Pair, address_v6};
 use crate::{
-    AUTONOMOUS, Advertisement, HOST, HOUR, ON_LINK, ROUTER, ROUTER_MAC, SETTLED, automatic, bare,
-    global, ip, listening, messages, v6, watch,
+    AUTONOMOUS, Advertisement, HOST, HOUR, ON_LINK, PEER, ROUTER, ROUTER_MAC, SETTLED, automatic,
+    bare, global, ip, listening, messages, v6, watch,
 };
 
 const ROUTER_SOLICITATION: u8 = 133;
+const NEIGHBOR_SOLICITATION: u8 = 135;
 const FAR: &str = "2001:db8:ffff::1";
 
 /// Whether the host has a way to hosts that are not on the link.
@@ -92,6 +93,51 @@ fn a_prefix_on_the_link_needs_no_router() {
     assert_eq!(solicited(&mut pair), [v6("2001:db8:5::9")]);
     pair.run_for(Duration::from_secs(110));
     assert_eq!(solicited(&mut pair), [v6(ROUTER)]);
+}
+
+/// RFC 4861 §6.3.4: `RetransTimer`. A time that would cut the host off has no effect.
+#[test]
+fn neighbors_are_asked_for_again_when_the_router_says() {
+    for (millis, expected) in [(0, 2), (300, 3), (60_000, 2)] {
+        let mut pair = Pair::configured(4, automatic);
+        let sent = watch(&mut pair);
+        pair.run_for(SETTLED);
+        let advertisement = Advertisement {
+            times: [0, millis],
+            ..Advertisement::new()
+        };
+        pair.inject(HOST, &advertisement.frame());
+        sent.take();
+        let nobody = pair.hosts[HOST].ping(ip("fd07::99"), (1, 1), &[], pair.now);
+        nobody.expect("on the link");
+        pair.run_for(Duration::from_millis(1900));
+        let requests = messages(&sent.take(), NEIGHBOR_SOLICITATION);
+        assert_eq!(requests.len(), expected, "{millis} ms");
+    }
+}
+
+/// RFC 4861 §6.3.2 and §6.3.4: `ReachableTime` is random around 30 s, or around what routers say.
+#[test]
+fn neighbors_are_trusted_for_as_long_as_the_router_says() {
+    for (millis, expected) in [(0, 3..=7), (3_600_000, 0..=0), (10_000, 7..=20)] {
+        let mut pair = Pair::configured(4, automatic);
+        let sent = watch(&mut pair);
+        pair.run_for(SETTLED);
+        let advertisement = Advertisement {
+            times: [millis, 0],
+            ..Advertisement::new()
+        };
+        pair.inject(HOST, &advertisement.frame());
+        let mut asked = 0;
+        for second in 0..120 {
+            let ping = pair.hosts[HOST].ping(address_v6(PEER), (1, second), &[], pair.now);
+            ping.expect("on the link");
+            pair.run_for(Duration::from_secs(1));
+            let requests = messages(&sent.take(), NEIGHBOR_SOLICITATION);
+            asked += if second == 0 { 0 } else { requests.len() };
+        }
+        assert!(expected.contains(&asked), "{asked} at {millis} ms");
+    }
 }
 
 /// The link's MTU bounds segments, and the hop limit is that of packets, of IPv6 alone.

@@ -131,7 +131,8 @@ fn an_answer_that_overrides_nothing_confirms_what_is_known() {
     }
     let is_question = |frame: &Vec<u8>| frame[20] == 58 && frame[54] == SOLICITATION;
     let questions = sent.take().into_iter().filter(is_question).count();
-    assert!((2..=5).contains(&questions), "{questions} in 200 s");
+    // After the first, one every 15 to 45 s, as long as an answer is trusted.
+    assert!((5..=14).contains(&questions), "{questions} in 200 s");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod pair;
 
 mod arp;
+mod extension_headers;
 mod families;
 mod frames;
 mod listening;

@@ -2,12 +2,12 @@
 //! 4821).
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_base::{Bytes, SocketId};
-use tautline_stack::{MtuProbing, TcpConfig, TcpInfo};
+use tautline_stack::{Event, MtuProbing, PathError, TcpConfig, TcpInfo, UdpConfig, UdpRecv};
 
 use crate::connect_to;
 use crate::frames::{packet_len, payload_len, too_big};
@@ -236,4 +236,60 @@ fn a_path_that_widens_is_noticed_after_ten_minutes() {
         "{:?}",
         path.info()
     );
+}
+
+#[test]
+fn the_text_of_the_error_says_how_much_may_be_sent() {
+    let text = |mtu| PathError::TooBig { mtu }.to_string();
+    assert!(text(Some(1300)).contains("at most 1300 bytes"));
+    assert!(text(None).ends_with("send less at a time"));
+}
+
+/// Datagrams and echo requests are not cut to what the path carries: their sender has to be told how
+/// much that is.
+#[test]
+fn what_was_too_long_fails_with_the_mtu_that_the_router_names() {
+    for (to, router) in both() {
+        // An IPv4 router that names no MTU, and MTUs that no link has.
+        let least = if to.is_ipv4() { 67 } else { 1279 };
+        let unknown = if to.is_ipv4() { 0 } else { 1280 };
+        let named = (unknown > 0).then_some(1280);
+        for (says, believed) in [
+            (1300, Some(Some(1300))),
+            (unknown, Some(named)),
+            (least, None),
+        ] {
+            let mut pair = Pair::new(7);
+            let lost: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+            let keep = lost.clone();
+            pair.filter = Box::new(move |_, frame| {
+                let passes = packet_len(frame) <= 1300;
+                if !passes {
+                    keep.borrow_mut().push(frame.to_vec());
+                }
+                passes
+            });
+            let any: SocketAddr = "[::]:0".parse().expect("an address");
+            let mut udp = pair.hosts[0].udp();
+            let socket = udp.bind(any, UdpConfig::default()).expect("free");
+            let remote = SocketAddr::new(to, 9);
+            udp.connect(socket, remote).expect("a good address");
+            udp.send_to(socket, &[0; 1400], None).expect("taken");
+            let ping = pair.hosts[0].ping(to, (1, 1), &[0; 1400], pair.now);
+            ping.expect("a good address");
+            pair.run_for(Duration::from_millis(40));
+            for frame in lost.take() {
+                pair.inject(0, &too_big(&frame, router, says));
+            }
+            let error = believed.map(|mtu| PathError::TooBig { mtu });
+            let received = pair.hosts[0].udp().recv_from(socket, &mut [0; 10]);
+            assert_eq!(received, Ok(error.map_or(UdpRecv::Empty, UdpRecv::Failed)));
+            pair.run_for(Duration::from_millis(1));
+            let failed = pair.events[0].iter().find_map(|event| match event {
+                Event::PingFailed { why, .. } => Some(*why),
+                _ => None,
+            });
+            assert_eq!(failed, error);
+        }
+    }
 }

@@ -176,7 +176,8 @@ impl SendHalf {
     fn hold_back(&self, plan: &Plan, full: u64) -> Result<(), Blocked> {
         let end = plan.range.end - u64::from(plan.fin);
         let len = end - plan.range.start;
-        if len >= full || plan.fin || self.stream.ends_record(end) {
+        let is_last = self.stream.fin() == Some(end);
+        if len >= full || is_last || self.stream.ends_record(end) {
             Ok(())
         } else if end < self.stream.buffer.end() {
             let overridden = self.window_probe_due();
@@ -424,7 +425,7 @@ mod tests {
             prop_assert!(half.flight.segments.is_empty());
             if half.next_data(None, &context) == Err(Blocked::PeerWindow) {
                 let window = half.stream.window.edge().saturating_sub(nxt);
-                let unsent = half.stream.buffer.end() - nxt;
+                let unsent = half.stream.buffer.end() + u64::from(finishes) - nxt;
                 prop_assert!(window < half.flight.mss() && window < unsent, "{window} of {unsent}");
             }
         }

@@ -128,12 +128,15 @@ impl Stream {
         Bytes::new(self.buffer.end().saturating_sub(nxt.max(1)))
     }
 
-    /// The `size` bytes of the stream from `nxt`, as far as the peer's window allows.
+    /// The `size` bytes of the stream from `nxt`, and the FIN behind them, as far as the peer's window
+    /// allows: a peer whose window is closed drops a FIN as it drops data (RFC 9293 §3.10.7.4), and a
+    /// FIN in flight would then wait for its timer when the window has long opened (Linux
+    /// `tcp_snd_wnd_test` counts it, too).
     pub(super) fn segment(&self, nxt: u64, size: u64) -> Plan {
         let end = (nxt + size)
             .min(self.record_end())
             .min(self.window.edge.max(nxt));
-        let fin = self.fin() == Some(end) && !self.fin_waits;
+        let fin = self.fin() == Some(end) && !self.fin_waits && end < self.window.edge;
         Plan {
             fin,
             ..Plan::new(Kind::New, nxt..end + u64::from(fin))
