@@ -41,6 +41,7 @@ const QDISCS: &[&str] = &[
     "netem delay 1s slot 10ms 20ms packets 2",
     "netem delay 1s; tbf rate 1mbit burst 70kb limit 4mb",
     "prio; qdisc parent 1:1 tbf rate 1mbit burst 70kb limit 4mb; qdisc parent 1:2 netem delay 20ms",
+    "ets strict 1 quanta 1000 1000; qdisc parent 1:1 fq maxrate 1mbit; qdisc parent 1:3 netem delay 20ms",
     "drr; class classid 1:1 drr; class classid 1:2 drr; filter prio 1 handle 1 fw flowid 1:1; filter prio 2 matchall flowid 1:2;
      qdisc parent 1:1 netem rate 1mbit; qdisc parent 1:2 tbf rate 1mbit burst 70kb limit 4mb",
     "htb default 2; class classid 1:1 htb rate 1mbit; class parent 1:1 classid 1:2 htb rate 1kbit ceil 1mbit",

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
-    Bfifo, Cake, CakeMq, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats,
-    Tbf, bfifo, htb, mq, pfifo, pfifo_fast,
+    Bfifo, Cake, CakeMq, ClassId, Drr, DualPi2, Ets, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red,
+    Stats, Tbf, bfifo, htb, mq, pfifo, pfifo_fast,
 };
 
 use super::{Class, ClassConfig, Node, TreeMq};
@@ -98,6 +98,14 @@ impl<'a> Builder<'a> {
                 let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
                 prio.set_filters(node.filters.clone());
                 Ok(seated(prio, node))
+            }
+            Kind::Ets(config) => {
+                let bands: Result<Vec<_>, _> = (1..=config.bands().into())
+                    .map(|band| self.child(node, band, fifo))
+                    .collect();
+                let mut ets = Ets::new(node.handle, config, bands?).map_err(refused)?;
+                ets.set_filters(node.filters.clone());
+                Ok(seated(ets, node))
             }
             Kind::Mq(config) => {
                 let queues = self.queues(node, &config)?;
