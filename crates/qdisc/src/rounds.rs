@@ -16,18 +16,18 @@ use crate::parked::Parked;
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     /// One for each child, in the same order.
-    turns: Vec<Turn>,
+    shares: Vec<Share>,
     /// Children that have packets, by position, the one in turn first.
     active: VecDeque<usize>,
 }
 
 #[derive(Debug)]
-struct Turn {
+struct Share {
     /// At least 1.
     quantum: Bytes,
     deficit: Bytes,
     active: bool,
-    /// Length of its head, if that did not fit when it was last its turn.
+    /// Length of its head, if that did not fit when it was last its share.
     too_long: Option<Bytes>,
 }
 
@@ -44,9 +44,9 @@ enum Round<P> {
 impl Rounds {
     /// A child was added at `at`. It has no turn yet.
     pub(crate) fn insert(&mut self, at: usize, quantum: Bytes) {
-        self.turns.insert(
+        self.shares.insert(
             at,
-            Turn {
+            Share {
                 quantum,
                 deficit: Bytes::ZERO,
                 active: false,
@@ -57,12 +57,12 @@ impl Rounds {
             .iter_mut()
             .filter(|other| **other >= at)
             .for_each(|other| *other += 1);
-        self.active.reserve(self.turns.len() - self.active.len());
+        self.active.reserve(self.shares.len() - self.active.len());
     }
 
     /// The child at `at` was removed.
     pub(crate) fn remove(&mut self, at: usize) {
-        self.turns.remove(at);
+        self.shares.remove(at);
         self.active.retain(|other| *other != at);
         self.active
             .iter_mut()
@@ -72,29 +72,29 @@ impl Rounds {
 
     /// Gives the child at `at` another quantum, at least 1. Its deficit stays.
     pub(crate) fn set_quantum(&mut self, at: usize, quantum: Bytes) {
-        self.turns[at].quantum = quantum;
+        self.shares[at].quantum = quantum;
     }
 
     /// The child at `at` has packets: its turn comes last if it had none.
     #[inline]
     pub(crate) fn activate(&mut self, at: usize) {
-        let turn = &mut self.turns[at];
-        if !turn.active {
-            turn.active = true;
-            turn.deficit = turn.quantum;
+        let share = &mut self.shares[at];
+        if !share.active {
+            share.active = true;
+            share.deficit = share.quantum;
             self.active.push_back(at);
         }
     }
 
     /// The child at `at` no longer takes turns.
     pub(crate) fn deactivate(&mut self, at: usize) {
-        self.turns[at].active = false;
+        self.shares[at].active = false;
         self.active.retain(|other| *other != at);
     }
 
-    /// Bytes that the child at `at` may still send in this turn.
+    /// Bytes that the child at `at` may still send in this share.
     pub(crate) fn deficit(&self, at: usize) -> Bytes {
-        self.turns[at].deficit
+        self.shares[at].deficit
     }
 
     /// The next packet; `None` if no active child gives one away.
@@ -125,17 +125,17 @@ impl Rounds {
     /// Gives the children whose heads are too long the quanta of the rounds that would pass before
     /// the first of them fits.
     fn skip_rounds(&mut self) {
-        let Self { turns, active } = self;
+        let Self { shares, active } = self;
         let rounds = active.iter().filter_map(|&at| {
-            let turn = &turns[at];
-            let lacks = turn.too_long?.saturating_sub(turn.deficit);
-            Some(lacks.get().div_ceil(turn.quantum.get()))
+            let share = &shares[at];
+            let lacks = share.too_long?.saturating_sub(share.deficit);
+            Some(lacks.get().div_ceil(share.quantum.get()))
         });
         let rounds = rounds.min().unwrap_or(0);
         for &at in active.iter() {
-            let turn = &mut turns[at];
-            if turn.too_long.is_some() {
-                turn.deficit += turn.quantum * rounds;
+            let share = &mut shares[at];
+            if share.too_long.is_some() {
+                share.deficit += share.quantum * rounds;
             }
         }
     }
@@ -152,29 +152,29 @@ impl Rounds {
             let Some(&at) = self.active.front() else {
                 break;
             };
-            let turn = &mut self.turns[at];
+            let share = &mut self.shares[at];
             // An empty packet counts as a byte, or a child of them would have its turn forever.
             let head = children
                 .peek_len(at, now, drops)
                 .map(|len| len.max(Bytes::new(1)));
-            turn.too_long = head.filter(|len| *len > turn.deficit);
+            share.too_long = head.filter(|len| *len > share.deficit);
             match head {
-                Some(len) if len <= turn.deficit => {
-                    turn.deficit -= len;
+                Some(len) if len <= share.deficit => {
+                    share.deficit -= len;
                     let packet = children.dequeue(at, now, drops);
                     if children.held(at).is_empty() {
-                        turn.active = false;
+                        share.active = false;
                         self.active.pop_front();
                     }
                     return packet.map_or(Round::Closed, Round::Packet);
                 }
                 Some(_) => {
-                    turn.deficit += turn.quantum;
+                    share.deficit += share.quantum;
                     grown = true;
                     self.active.rotate_left(1);
                 }
                 None if children.held(at).is_empty() => {
-                    turn.active = false;
+                    share.active = false;
                     self.active.pop_front();
                 }
                 None => self.active.rotate_left(1),

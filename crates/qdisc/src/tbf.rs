@@ -177,7 +177,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     /// they fit, and have filled since at the new rate. DIVERGES: Linux fills the buckets, so that
     /// each change grants a burst; a rate that is changed often would be exceeded by as much.
     ///
-    /// What waits stays. A packet that no longer fits the bucket is split when its turn comes, or dropped if a
+    /// Queued packets stay. A packet that no longer fits the bucket is split when its turn comes, or dropped if a
     /// segment does not fit either. DIVERGES: in Linux it blocks the queue.
     ///
     /// # Errors

@@ -170,9 +170,8 @@ fn extremes_do_not_overflow() {
 }
 
 proptest! {
-    /// Whatever the lengths and however late the sender: over any interval no more leaves than the
-    /// rate, the burst, and the packet at its end allow, and no packet waits longer than those before
-    /// it take at the rate.
+    /// Over any interval no more leaves than the rate, the burst, and the packet at its end allow,
+    /// whatever the lengths and lateness; no packet waits longer than the one before it takes.
     #[test]
     fn the_rate_is_kept_over_any_interval(
         packets in vec((1..65_536u64, prop_oneof![Just(0), 0..5_000_000u64, 0..2_000_000_000u64]), 1..60),

@@ -53,7 +53,7 @@ fn list<T>(
     Ok(values)
 }
 
-/// `name` and its values, unless there are none.
+/// `name` and its values, if it has any.
 fn numbers(name: &'static str, values: impl Iterator<Item = u64>) -> Option<(&'static str, Value)> {
     let values: Vec<u64> = values.collect();
     (!values.is_empty()).then_some((name, Value::List(values)))
