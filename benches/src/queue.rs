@@ -62,6 +62,10 @@ pub const CASES: &[(&str, &str)] = &[
     ("tbf", "tbf rate 100gbit burst 1mb limit 100mb"),
     ("prio", "prio; qdisc parent 1:2 pfifo limit 10000"),
     (
+        "ets",
+        "ets strict 1 quanta 1514 1514; qdisc parent 1:3 pfifo limit 10000",
+    ),
+    (
         "drr",
         "drr; class parent 1: classid 1:1 drr; filter parent 1: protocol all prio 1 matchall flowid 1:1; qdisc parent 1:1 pfifo limit 10000",
     ),

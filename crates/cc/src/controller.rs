@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 
+use crate::pacer::Pace;
 use crate::sampler::RateSample;
 
 /// A congestion-control algorithm: a value chosen at run time, one per connection.
@@ -365,4 +366,14 @@ pub struct Verdict {
     pub pacing_rate: Rate,
     /// Most bytes that may leave back to back when the pacer is late.
     pub burst: Bytes,
+}
+
+impl Verdict {
+    /// Rate and burst, for a [`Pacer`](crate::Pacer).
+    pub fn pace(&self) -> Pace {
+        Pace {
+            rate: self.pacing_rate,
+            burst: self.burst,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! [`Algorithm`] names the controllers of this crate; [`Factory`] makes them, or one of your own,
 //! for each connection. [`Sampler`] measures the delivery rate, [`pacing`] turns windows into rates,
-//! [`Traced`] writes every event of a controller as CSV. Sequence numbers, timers and
+//! [`Pacer`] rates into times of departure, [`Traced`] writes every event of a controller as CSV. Sequence numbers, timers and
 //! retransmissions belong to the transport.
 //!
 //! ```
@@ -18,16 +18,15 @@
 //!
 //! # A sender of your own
 //! The transport keeps a [`SentRate`] for each packet and the bytes in flight. It asks for the verdict
-//! before each packet: [`cwnd`](Verdict::cwnd) bounds the bytes in flight, and a packet may leave
-//! `len / pacing_rate` after the one before it, or up to a [`burst`](Verdict::burst) earlier if the sender
-//! was late. [`Controller`] lists the other events: spurious losses, timeouts, idle times.
+//! before each packet: [`cwnd`](Verdict::cwnd) bounds the bytes in flight, and a [`Pacer`] says when the
+//! packet may leave. [`Controller`] lists the other events: spurious losses, timeouts, idle times.
 //!
 //! ```
 //! use std::collections::VecDeque;
 //! use std::time::Duration;
 //! use tautline_cc::{
 //!     Ack, Algorithm, Bytes, Config, Congestion, CongestionState, Controller, Instant, NewestDelivered,
-//!     Rate, Sampler, SentRate, Signal,
+//!     Pacer, Rate, Sampler, SentRate, Signal,
 //! };
 //!
 //! const DATAGRAM: Bytes = Bytes::new(1200);
@@ -38,7 +37,7 @@
 //!     sent: VecDeque<(u64, SentRate)>, // packet numbers in flight, oldest first
 //!     next_number: u64,
 //!     in_flight: Bytes,
-//!     next_departure: Instant,
+//!     pacer: Pacer,
 //!     srtt: Duration,
 //!     min_rtt: Duration,
 //!     round_ends: u64,    // the first packet of the next round trip
@@ -49,7 +48,7 @@
 //!     /// When the next datagram may leave; `None`: not before an acknowledgment.
 //!     fn departure(&self) -> Option<Instant> {
 //!         let fits = self.in_flight + DATAGRAM <= self.controller.verdict().cwnd;
-//!         fits.then_some(self.next_departure)
+//!         fits.then_some(self.pacer.next())
 //!     }
 //!
 //!     fn on_sent(&mut self, now: Instant) -> u64 {
@@ -58,8 +57,7 @@
 //!         self.in_flight += DATAGRAM;
 //!         self.sent.push_back((number, self.sampler.on_send(now, self.in_flight, first)));
 //!         self.next_number += 1;
-//!         let earliest = now - verdict.burst / verdict.pacing_rate;
-//!         self.next_departure = self.next_departure.max(earliest) + DATAGRAM / verdict.pacing_rate;
+//!         self.pacer.departed(now, DATAGRAM, 1, verdict.pace());
 //!         number
 //!     }
 //!
@@ -104,7 +102,7 @@
 //!             cwnd_limited: true, // false while the application has nothing to send
 //!             round_start,
 //!             state: if is_recovering { CongestionState::Recovery } else { CongestionState::Open },
-//!             next_departure: self.next_departure,
+//!             next_departure: self.pacer.next(),
 //!             ..Ack::new(now, DATAGRAM, in_flight)
 //!         });
 //!     }
@@ -119,7 +117,7 @@
 //!         sent: VecDeque::new(),
 //!         next_number: 0,
 //!         in_flight: Bytes::ZERO,
-//!         next_departure: Instant::ZERO,
+//!         pacer: Pacer::default(),
 //!         srtt: Duration::ZERO,
 //!         min_rtt: Duration::MAX,
 //!         round_ends: 0,
@@ -166,6 +164,7 @@ mod episode;
 pub mod hystart;
 pub mod hystart_classic;
 mod mark_share;
+pub mod pacer;
 pub mod pacing;
 mod packets;
 pub mod prague;
@@ -192,6 +191,7 @@ pub use controller::{
 pub use cubic::Cubic;
 pub use cubic_linux::CubicLinux;
 pub use dctcp::Dctcp;
+pub use pacer::{CatchUp, Pace, Pacer, PacerConfig};
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use prague::Prague;
 pub use reno::Reno;

@@ -13,7 +13,6 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -24,6 +23,7 @@ use crate::class::ClassId;
 use crate::classful::Classful;
 use crate::filter::{Filters, Verdict};
 use crate::parked::Parked;
+use crate::rounds::Rounds;
 use crate::stats::Common;
 
 pub use params::{ClassConfig, Config};
@@ -56,20 +56,10 @@ pub struct Drr<P, Q> {
     filters: Filters,
     children: Children<P, Parked<P, Q>>,
     /// Beside the children, in the same order.
-    classes: Vec<Class>,
-    /// Classes that have packets, by position, the one in turn first.
-    active: VecDeque<usize>,
+    configs: Vec<ClassConfig>,
+    rounds: Rounds,
     /// Set when all children held their packets back: none yields one before this time.
     closed_until: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Class {
-    config: ClassConfig,
-    deficit: Bytes,
-    active: bool,
-    /// Length of its head, if that did not fit when it was last its turn.
-    too_long: Option<Bytes>,
 }
 
 impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
@@ -79,8 +69,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         Self {
             filters,
             children,
-            classes: Vec::new(),
-            active: VecDeque::new(),
+            configs: Vec::new(),
+            rounds: Rounds::default(),
             closed_until: None,
         }
     }
@@ -97,20 +87,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     ) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.insert(class, Parked::new(child))?;
-        self.classes.insert(
-            at,
-            Class {
-                config,
-                deficit: Bytes::ZERO,
-                active: false,
-                too_long: None,
-            },
-        );
-        self.active
-            .iter_mut()
-            .filter(|other| **other >= at)
-            .for_each(|other| *other += 1);
-        self.active.reserve(self.classes.len() - self.active.len());
+        self.rounds.insert(at, config.quantum);
+        self.configs.insert(at, config);
         Ok(())
     }
 
@@ -126,7 +104,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     ) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.known(class, "classid")?;
-        self.classes[at].config = config;
+        self.rounds.set_quantum(at, config.quantum);
+        self.configs[at] = config;
         Ok(())
     }
 
@@ -141,12 +120,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     ) -> Result<(), ConfigError> {
         let at = self.children.known(class, "classid")?;
         self.children.remove(at, drops);
-        self.classes.remove(at);
-        self.active.retain(|other| *other != at);
-        self.active
-            .iter_mut()
-            .filter(|other| **other > at)
-            .for_each(|other| *other -= 1);
+        self.configs.remove(at);
+        self.rounds.remove(at);
         Ok(())
     }
 
@@ -174,8 +149,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
 
     /// The parameters of `class` and its deficit in bytes.
     pub fn class(&self, class: ClassId) -> Option<(&ClassConfig, Bytes)> {
-        let class = &self.classes[self.children.find(class)?];
-        Some((&class.config, class.deficit))
+        let at = self.children.find(class)?;
+        Some((&self.configs[at], self.rounds.deficit(at)))
     }
 
     /// Sets the rules that choose a class.
@@ -186,97 +161,11 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     /// Queues `packet` in the class at `at`, whose turn comes last if it had none.
     fn enqueue_to(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {
         self.children.enqueue(at, packet, now, drops);
-        let class = &mut self.classes[at];
-        if !class.active && !self.children.held(at).is_empty() {
-            class.active = true;
-            class.deficit = class.config.quantum;
-            self.active.push_back(at);
+        if !self.children.held(at).is_empty() {
+            self.rounds.activate(at);
         }
         self.closed_until = None;
     }
-
-    /// Gives the classes whose heads are too long the quanta of the rounds that would pass before
-    /// the first of them fits.
-    fn skip_rounds(&mut self) {
-        let Self {
-            classes, active, ..
-        } = self;
-        let rounds = active.iter().filter_map(|&at| {
-            let Class {
-                config,
-                deficit,
-                too_long,
-                ..
-            } = &classes[at];
-            Some(
-                (*too_long)?
-                    .saturating_sub(*deficit)
-                    .get()
-                    .div_ceil(config.quantum.get()),
-            )
-        });
-        let rounds = rounds.min().unwrap_or(0);
-        for &at in active.iter() {
-            let Class {
-                config,
-                deficit,
-                too_long,
-                ..
-            } = &mut classes[at];
-            if too_long.is_some() {
-                *deficit += config.quantum * rounds;
-            }
-        }
-    }
-
-    /// One turn of each active class at most; `None` if no head fits or none is given.
-    fn one_round(&mut self, now: Instant, drops: &mut Drops<P>) -> Round<P> {
-        let mut grown = false;
-        for _ in 0..self.active.len() {
-            let Some(&at) = self.active.front() else {
-                break;
-            };
-            let class = &mut self.classes[at];
-            // An empty packet counts as a byte, or a class of them would have its turn forever.
-            let head = self
-                .children
-                .peek_len(at, now, drops)
-                .map(|len| len.max(Bytes::new(1)));
-            class.too_long = head.filter(|len| *len > class.deficit);
-            match head {
-                Some(len) if len <= class.deficit => {
-                    class.deficit -= len;
-                    let packet = self.children.dequeue(at, now, drops);
-                    if self.children.held(at).is_empty() {
-                        class.active = false;
-                        self.active.pop_front();
-                    }
-                    return packet.map_or(Round::Closed, Round::Packet);
-                }
-                Some(_) => {
-                    class.deficit += class.config.quantum;
-                    grown = true;
-                    self.active.rotate_left(1);
-                }
-                None if self.children.held(at).is_empty() => {
-                    class.active = false;
-                    self.active.pop_front();
-                }
-                None => self.active.rotate_left(1),
-            }
-        }
-        if grown { Round::TooLong } else { Round::Closed }
-    }
-}
-
-/// The result of a round.
-enum Round<P> {
-    /// A packet to send.
-    Packet(P),
-    /// Heads that did not fit; the deficits grew.
-    TooLong,
-    /// Nothing: no class gave its packets away.
-    Closed,
 }
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
@@ -293,18 +182,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         self.closed_until = None;
-        loop {
-            match self.one_round(now, drops) {
-                Round::Packet(packet) => return Some(packet),
-                Round::TooLong => self.skip_rounds(),
-                Round::Closed => break,
-            }
+        if let Some(packet) = self.rounds.dequeue(&mut self.children, now, drops) {
+            return Some(packet);
         }
-        let opens = self
-            .active
-            .iter()
-            .filter_map(|&at| self.children.child(at).ready_at())
-            .min();
+        let opens = self.rounds.opens(&self.children);
         self.closed_until = opens.map(|opens| opens.max(now + Duration::from_nanos(1)));
         None
     }

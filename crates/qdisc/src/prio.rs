@@ -13,10 +13,11 @@ use alloc::vec::Vec;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
+use crate::bands::band_of;
 use crate::children::Children;
 use crate::class::ClassId;
 use crate::classful::Classful;
-use crate::filter::{Filters, Verdict};
+use crate::filter::Filters;
 use crate::parked::Parked;
 use crate::pfifo_fast::PRIOMAP;
 use crate::stats::Common;
@@ -157,33 +158,12 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         self.bands.replace(band, Parked::new(child), drops);
         Ok(())
     }
-
-    /// The band of `packet`; `None` if a filter drops it. A class that is no band means the band of
-    /// priority 0.
-    fn classify(&mut self, packet: &mut P, now: Instant) -> Option<usize> {
-        match self.filters.classify(packet, now) {
-            Verdict::Drop => None,
-            Verdict::Continue => {
-                Some(self.config.priomap[usize::from(packet.priority() & 15)].into())
-            }
-            Verdict::Class(class) => {
-                let band = class.minor.wrapping_sub(1);
-                Some(
-                    if band < self.config.bands.into() {
-                        band
-                    } else {
-                        self.config.priomap[0].into()
-                    }
-                    .into(),
-                )
-            }
-        }
-    }
 }
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        match self.classify(&mut packet, now) {
+        let bands = (self.config.bands, &self.config.priomap);
+        match band_of(&mut self.filters, &mut packet, bands, now) {
             Some(band) => self.bands.enqueue(band, packet, now, drops),
             None => drops.push(packet, DropReason::Filter),
         }

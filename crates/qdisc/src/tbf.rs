@@ -55,6 +55,13 @@ impl Bucket {
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
+    /// Holds as many bytes at the rate `to` as `old` does at `from`, as far as they fit.
+    fn keep(&mut self, old: &Self, from: Rate, to: Rate) {
+        let [from, to] = [from, to].map(|rate| u128::from(rate.as_bytes_per_sec()));
+        let tokens = u128::from(old.tokens.unsigned_abs()) * from / to;
+        self.tokens = i64::try_from(tokens).unwrap_or(i64::MAX).min(self.depth);
+    }
+
     /// Fills for `elapsed`, then pays for `len`.
     fn pay(&mut self, len: Bytes, elapsed: i64) {
         self.tokens = ((self.tokens + elapsed).min(self.depth) - self.cost.nanos(len)).max(0);
@@ -87,6 +94,8 @@ pub struct Tbf<P, Q> {
     peak: Option<Bucket>,
     /// When the buckets were last filled.
     filled: Instant,
+    /// Time of the last attempt to take a packet.
+    seen: Instant,
     child: Parked<P, Q>,
     /// The rest of a packet that was cut after it had been queued; it leaves before the next.
     pieces: VecDeque<P>,
@@ -119,13 +128,14 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     pub fn new(config: Config, child: Q) -> Result<Self, ConfigError> {
         config.check()?;
         let (lasting, peak) = buckets(&config);
-        let (child, filled) = (Parked::new(child), Instant::ZERO);
+        let (child, filled, seen) = (Parked::new(child), Instant::ZERO, Instant::ZERO);
         Ok(Self {
             handle: 0,
             config,
             lasting,
             peak,
             filled,
+            seen,
             child,
             pieces: VecDeque::new(),
             cut: Backlog::default(),
@@ -163,8 +173,11 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         )
     }
 
-    /// Replaces the parameters. The buckets keep what they hold, as far as it fits. What waits
-    /// stays. A packet that no longer fits the bucket is split when its turn comes, or dropped if a
+    /// Replaces the parameters. The buckets keep the bytes they held at the last departure, as far as
+    /// they fit, and have filled since at the new rate. DIVERGES: Linux fills the buckets, so that
+    /// each change grants a burst; a rate that is changed often would be exceeded by as much.
+    ///
+    /// Queued packets stay. A packet that no longer fits the bucket is split when its turn comes, or dropped if a
     /// segment does not fit either. DIVERGES: in Linux it blocks the queue.
     ///
     /// # Errors
@@ -172,9 +185,12 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
         let (mut lasting, mut peak) = buckets(&config);
-        lasting.tokens = lasting.depth.min(self.lasting.tokens);
-        if let (Some(new), Some(old)) = (&mut peak, &self.peak) {
-            new.tokens = new.depth.min(old.tokens);
+        lasting.keep(&self.lasting, self.config.rate, config.rate);
+        if let (Some((new, to)), Some((old, from))) = (
+            peak.as_mut().zip(config.peak),
+            self.peak.as_ref().zip(self.config.peak),
+        ) {
+            new.keep(old, from.rate, to.rate);
         }
         (self.config, self.lasting, self.peak) = (config, lasting, peak);
         self.opens = None;
@@ -314,8 +330,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        // A clock that stepped back fills the buckets from where it is now.
-        self.filled = self.filled.min(now);
+        // If the clock stepped back, what had flowed into the buckets before stays in them.
+        self.filled = self.filled - (self.seen - now);
+        self.seen = now;
         self.opens = None;
         loop {
             let len = self.peek(now, drops)?;

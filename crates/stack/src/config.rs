@@ -8,13 +8,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_cc::{Algorithm, Factory};
+use tautline_cc::{Algorithm, Factory, PacerConfig};
 
 pub use self::ack_compression::AckCompression;
 pub use self::autoconfiguration::{Autoconfiguration, Identifiers};
 pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
 use crate::address::{Cidr, Route};
-use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;
 use crate::wire::MAX_WINDOW_SCALE;
 

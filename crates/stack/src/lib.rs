@@ -132,7 +132,6 @@ mod keyed;
 pub mod limits;
 mod link_mtu;
 mod neighbor;
-mod pacer;
 mod pings;
 mod proven;
 mod queues;
@@ -159,7 +158,6 @@ pub use config::{
 pub use host::{Host, Replaced, Stuck, TcpSocket, Udp};
 pub use kept_bytes::KeptBytes;
 pub use limits::Limits;
-pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{
     CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv, Rejection,
     SocketError, SocketOption,
@@ -170,7 +168,7 @@ pub use tautline_base::{
     SocketId, Wake,
 };
 pub use tautline_bql::{Dql, Limit, Port, Ring};
-pub use tautline_cc::{Algorithm, Factory};
+pub use tautline_cc::{Algorithm, CatchUp, Factory, PacerConfig};
 pub use tcp::ecn::EcnState;
 pub use tcp::info::{Limited, Ss, TcpInfo};
 pub use tcp::send::Reduction;

@@ -8,10 +8,10 @@ use core::str::FromStr;
 use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
-    Bfifo, Blue, Cake, CakeMq, ClassId, Cobalt, Codel, Drr, DualPi2, Fifo, Fq, FqCodel, FqPie, Htb,
-    Mq, Netem, Pfifo, PfifoFast, PfifoHeadDrop, Pie, Prio, Red, Sfq, Stats, Tbf, bfifo, blue, cake,
-    cake_mq, cobalt, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, htb, mq, netem, pfifo,
-    pfifo_fast, pfifo_head_drop, pie, prio, red, sfq, tbf,
+    Bfifo, Blue, Cake, CakeMq, ClassId, Cobalt, Codel, Drr, DualPi2, Ets, Fifo, Fq, FqCodel, FqPie,
+    Htb, Mq, Netem, Pfifo, PfifoFast, PfifoHeadDrop, Pie, Prio, Red, Sfq, Stats, Tbf, bfifo, blue,
+    cake, cake_mq, cobalt, codel, drr, dualpi2, ets, fifo, fq, fq_codel, fq_pie, htb, mq, netem,
+    pfifo, pfifo_fast, pfifo_head_drop, pie, prio, red, sfq, tbf,
 };
 
 use crate::discipline::{Change, DynQdisc, Inspect};
@@ -114,6 +114,12 @@ kinds! {
         let bands = (0..config.bands).map(fifo).collect();
         Prio::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config, bands)
     };
+    /// Bands in strict priority, then bands that share by their quanta, each a FIFO.
+    Ets(ets::Config), |config: ets::Config| {
+        let fifo = |_| Pfifo::new(pfifo::Config::default()).into();
+        let bands = (0..config.bands()).map(fifo).collect();
+        Ets::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config, bands)
+    };
     /// Deficit round robin among classes; initially without classes.
     Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
     /// Hierarchical token bucket; initially without classes.
@@ -196,6 +202,7 @@ impl Kind {
     pub(crate) fn own_classes(&self) -> RangeInclusive<u16> {
         match self {
             Self::Prio(config) => 1..=config.bands.into(),
+            Self::Ets(config) => 1..=config.bands().into(),
             Self::Mq(config) => 1..=config.queues,
             _ => 1..=self.lone_class().unwrap_or(0),
         }
@@ -205,7 +212,12 @@ impl Kind {
     pub(crate) fn has_filters(&self) -> bool {
         matches!(
             self,
-            Self::Htb(_) | Self::Prio(_) | Self::Drr(_) | Self::Cake(_) | Self::DualPi2(_)
+            Self::Htb(_)
+                | Self::Prio(_)
+                | Self::Ets(_)
+                | Self::Drr(_)
+                | Self::Cake(_)
+                | Self::DualPi2(_)
         )
     }
 }

@@ -6,6 +6,7 @@ mod cake_mq;
 mod cobalt;
 mod drr;
 mod dualpi2;
+mod ets;
 mod fifo;
 mod filter;
 mod fq;
@@ -254,6 +255,11 @@ fn kind_and_options_are_reported() {
     for mut kind in Kind::all() {
         if kind.name() == "tbf" {
             kind = "tbf rate 1mbit burst 2kb limit 9kb mpu 64 overhead 4 linklayer atm"
+                .parse()
+                .expect("valid");
+        }
+        if kind.name() == "ets" {
+            kind = "ets bands 2 strict 1 quanta 9 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1"
                 .parse()
                 .expect("valid");
         }

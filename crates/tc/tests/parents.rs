@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Item, Rate};
 use tautline_qdisc::filter::Filters;
 use tautline_qdisc::{
-    Backlog, ClassId, Drops, Drr, Htb, Pfifo, Prio, Qdisc, Tbf, drr, htb, pfifo, prio, tbf,
+    Backlog, ClassId, Drops, Drr, Ets, Htb, Pfifo, Prio, Qdisc, Tbf, drr, ets, htb, pfifo, prio,
+    tbf,
 };
 use tautline_tc::{DynQdisc, Report, Target, Words, build, read_filter};
 
@@ -17,7 +18,7 @@ use tautline_testkit::Probe;
 type Boxed = Box<dyn DynQdisc<Probe>>;
 
 /// Leaves that drop: at their limits, at dequeue, from other flows; that reorder; that hold back.
-const LEAVES: [&str; 15] = [
+const LEAVES: [&str; 16] = [
     "pfifo limit 3",
     "bfifo limit 4000",
     "pfifo_head_drop limit 3",
@@ -32,6 +33,7 @@ const LEAVES: [&str; 15] = [
     "fq limit 6 flow_limit 3 maxrate 1mbit",
     "tbf rate 1mbit burst 2000 limit 6000",
     "prio",
+    "ets strict 1 quanta 700 1",
     "htb default 7 direct_qlen 3",
 ];
 
@@ -76,6 +78,16 @@ fn parent(which: usize, leaf: &str) -> Boxed {
             }
             drr.set_filters(filters);
             Box::new(drr)
+        }
+        3 => {
+            let config = ets::Config {
+                strict: 1,
+                quanta: [1, 500].map(Bytes::new).to_vec(),
+                ..ets::Config::default()
+            };
+            let mut ets = Ets::new(1, config, vec![leaf(), fifo(), leaf()]).expect("valid");
+            ets.set_filters(filters);
+            Box::new(ets)
         }
         _ => {
             let mut htb = Htb::new(
@@ -247,7 +259,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_parents_account_is_exact(which in 0..4usize, events in vec(event(), 0..200)) {
+    fn a_parents_account_is_exact(which in 0..5usize, events in vec(event(), 0..200)) {
         for leaf in LEAVES {
             live(which, leaf, &events);
         }

@@ -282,6 +282,14 @@ fn kind() -> impl Strategy<Value = Kind> {
         fq_config().prop_map(Kind::FqCodel),
         red_config().prop_map(Kind::Red),
         Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
+        (0..4u8, vec(1..3000u64, 0..4)).prop_map(|(strict, quanta)| {
+            Kind::Ets(tautline_qdisc::ets::Config {
+                bands: Some(8),
+                strict,
+                quanta: quanta.into_iter().map(Bytes::new).collect(),
+                priomap: PRIOMAP.to_vec(),
+            })
+        }),
         limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config {
             direct_qlen,
             ..Default::default()
@@ -605,6 +613,7 @@ fn the_end_of_time_is_survived() {
         "bfifo",
         "pfifo_head_drop",
         "prio",
+        "ets strict 1 quanta 1000",
         "htb",
         "red ecn adaptive",
         "blue",

@@ -62,6 +62,7 @@ fn the_steady_state_allocates_nothing() {
         "fq limit 50 flow_limit 3",
         "fq linux limit 500 maxrate 100mbit",
         "qdisc root handle 1: mq queues 2; qdisc parent 1:1 pfifo limit 100; qdisc parent 1:2 fq_codel limit 100",
+        "qdisc root handle 1: ets strict 1 quanta 1514 3028; qdisc parent 1:2 pfifo limit 100; qdisc parent 1:3 codel limit 100",
         "netem limit 30 delay 10ms 5ms duplicate 10% loss 5% reorder 10% corrupt 10%",
         "netem limit 30 delay 10ms rate 10mbit slot 1ms 10ms packets 5",
     ] {

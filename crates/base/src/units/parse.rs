@@ -6,7 +6,9 @@ use core::time::Duration;
 use super::{Bytes, Rate};
 use crate::config_error::ConfigError;
 
-/// Parses a time: `5ms`, `1.5s`; a number without a unit counts microseconds, as in `tc`.
+/// Parses a time: `5ms`, `1.5s`; a number without a unit counts microseconds, as `get_time` of `tc`
+/// reads it. `tc` reads some options in nanoseconds (`get_time64`): `tautline-tc` puts the unit behind
+/// theirs.
 ///
 /// # Errors
 /// If `text` is not a number with a unit of time, or exceeds 64 bits of nanoseconds.

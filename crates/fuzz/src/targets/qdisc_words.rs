@@ -44,6 +44,7 @@ const KNOWN: &[&str] = &[
     "prio; qdisc parent 1:1 codel; qdisc parent 1:2 netem delay 5ms",
     "netem delay 10ms 5ms loss 5% duplicate 5% reorder 10%",
     "drr; class classid 1:1 drr; class classid 1:2 drr quantum 300; filter parent 1: protocol all prio 1 matchall flowid 1:2",
+    "ets strict 1 quanta 3000 1500 priomap 2 1 1 0; filter parent 1: protocol all prio 1 handle 1 fw flowid 1:2; qdisc parent 1:3 codel",
     "htb default 2; class classid 1:1 htb rate 8mbit; class parent 1:1 classid 1:2 htb rate 1mbit ceil 8mbit; qdisc parent 1:2 sfq",
 ];
 

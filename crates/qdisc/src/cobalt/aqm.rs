@@ -172,6 +172,7 @@ impl Aqm {
         (sojourn, over_target): (u64, bool),
         now: Instant,
     ) -> Verdict {
+        self.bound(state, now);
         let due = state.count > 0 && now >= state.drop_next;
         // Linux detects that the schedule is behind: as of before an episode begins.
         let mut behind = now > state.drop_next;
@@ -214,6 +215,7 @@ impl Aqm {
 
     /// Notes that the queue overflowed. True if this made BLUE begin to drop.
     pub fn queue_full(&mut self, state: &mut State, now: Instant) -> bool {
+        self.bound(state, now);
         let mut begins = false;
         if self.blue_may_move(state, now) {
             begins = state.p_drop == 0;
@@ -228,6 +230,7 @@ impl Aqm {
 
     /// Notes that the queue was found empty. True if this made BLUE cease to drop.
     pub fn queue_empty(&mut self, state: &mut State, now: Instant) -> bool {
+        self.bound(state, now);
         let mut ceases = false;
         if state.p_drop > 0 && self.blue_may_move(state, now) {
             state.p_drop = state.p_drop.saturating_sub(self.decrement);
@@ -239,6 +242,13 @@ impl Aqm {
             self.step(state, state.count - 1);
         }
         ceases
+    }
+
+    /// The next signal is no more than an interval ahead, and BLUE did not move in the future: if it
+    /// seems so, the clock stepped back, and must not silence the queue for as long as it stepped.
+    fn bound(&self, state: &mut State, now: Instant) {
+        state.drop_next = state.drop_next.min(now.after_nanos(self.interval));
+        state.blue_timer = state.blue_timer.min(now);
     }
 
     /// BLUE moves at most once per target time.

@@ -62,6 +62,28 @@ fn signals_come_when_the_law_says() {
     }
 }
 
+/// After a step back of an hour a queue is signaled within an interval, and BLUE moves again.
+#[test]
+fn a_clock_that_steps_back_silences_no_queue() {
+    for start in [Start::Patient, Start::Linux] {
+        let mut aqm = aqm(Params {
+            start,
+            ..Params::default()
+        });
+        let (mut state, hour) = (aqm.fresh(), 3_600_000);
+        judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(hour));
+        assert!(!signal_times(&mut aqm, &mut state, 0, hour + 1, hour + 150).is_empty());
+        let times = signal_times(&mut aqm, &mut state, 0, 1000, 2000);
+        assert!(times[0] <= 1100, "{start}: {times:?}");
+
+        aqm.queue_full(&mut state, ms(hour));
+        let before = state.drop_probability();
+        aqm.queue_full(&mut state, ms(2000));
+        aqm.queue_full(&mut state, ms(2010));
+        assert!(state.drop_probability() > before, "{start}");
+    }
+}
+
 /// Also after a pause: Linux takes its schedule from before the pause and signals the second
 /// packet.
 #[test]

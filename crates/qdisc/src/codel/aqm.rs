@@ -172,8 +172,8 @@ impl Aqm {
 
     /// The next packet of `source` to transmit, after whatever CoDel dropped ahead of it.
     ///
-    /// A clock that steps back makes packets look young: CoDel then waits, it does not drop. A
-    /// clock that leaps makes every due signal of the leap happen at once, as the RFC's algorithm
+    /// A clock that steps back makes the packets look young that are queued: CoDel then waits, it does
+    /// not drop. What arrives after the step is judged as ever, an interval later at most. A clock that leaps makes every due signal of the leap happen at once, as the RFC's algorithm
     /// does; a backlog of one MTU remains.
     pub fn dequeue<P: Item>(
         &mut self,
@@ -227,7 +227,11 @@ impl Aqm {
                 };
                 false
             }
-            Phase::Above { until } => self.params.law.reached(until, now),
+            Phase::Above { until } => {
+                let until = self.bounded(until, now);
+                state.phase = Phase::Above { until };
+                self.params.law.reached(until, now)
+            }
             Phase::Dropping { .. } => true,
         }
     }
@@ -279,6 +283,9 @@ impl Aqm {
         now: u64,
         drops: &mut Drops<P>,
     ) {
+        if let Phase::Dropping { next, .. } = &mut state.phase {
+            *next = self.bounded(*next, now);
+        }
         while let Phase::Dropping { next, entry } = state.phase
             && now >= next.as_nanos()
         {
@@ -325,6 +332,13 @@ impl Aqm {
     #[inline]
     fn delay<P: Item>(&self, packet: &P, now: u64) -> u64 {
         now.saturating_sub(packet.enqueued().as_nanos() & self.clock)
+    }
+
+    /// A signal is due within an interval: one that is later was planned before the clock stepped
+    /// back.
+    #[inline]
+    fn bounded(&self, due: Instant, now: u64) -> Instant {
+        due.min(Instant::from_nanos(now).after_nanos(self.interval))
     }
 
     /// Time of the signal after one at `from`.

@@ -63,6 +63,29 @@ fn signal_times(aqm: &mut Aqm, state: &mut State, tos: u8, from: u64, until: u64
     times
 }
 
+/// After a step back of an hour a queue is signaled within an interval, whether it was to be signaled
+/// first or again.
+#[test]
+fn a_clock_that_steps_back_silences_no_queue() {
+    let hour = 3_600_000;
+    for law in LAWS {
+        for until in [1, 300] {
+            let (mut aqm, mut state) = (
+                Aqm::new(Params {
+                    law,
+                    ..Params::default()
+                })
+                .expect("valid"),
+                State::default(),
+            );
+            let before = signal_times(&mut aqm, &mut state, 0, hour, hour + until);
+            assert_eq!(before.is_empty(), until == 1);
+            let times = signal_times(&mut aqm, &mut state, 0, 0, 300);
+            assert!((1..=101).contains(&times[0]), "{law}: {times:?}");
+        }
+    }
+}
+
 /// RFC 8289 §5.5, worked by hand; marks come at the same instants as drops.
 #[test]
 fn signals_come_when_the_law_says() {

@@ -7,6 +7,7 @@ use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};
 use crate::testing::by_mark;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
@@ -75,7 +76,7 @@ fn fill(queue: &mut Ledger<ByMark>, packets: &[(u32, u32)]) {
 }
 
 fn deficit(queue: &Ledger<ByMark>, at: usize) -> u64 {
-    queue.inner().0.classes[at].deficit.get()
+    queue.inner().0.rounds.deficit(at).get()
 }
 
 /// `net/sched/sch_drr.c`, worked by hand: quantum 1514, A of 1514 bytes, B of 500: A BBB A BBB,

@@ -221,6 +221,38 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     assert_eq!(queue.inner().tokens(), (Bytes::ZERO, None));
 }
 
+/// The bytes stay, not the time that they take: 1250 of them at any rate.
+#[test]
+fn a_change_of_rate_neither_adds_nor_takes_bytes() {
+    let config = |mbit, peak_mbit| Config {
+        rate: Rate::mbit(mbit),
+        burst: Bytes::new(12_500),
+        peak: Some(Peak {
+            rate: Rate::mbit(peak_mbit),
+            mtu: Bytes::new(12_500),
+        }),
+        ..Config::default()
+    };
+    let (mut queue, mut drops) = (tbf(config(1, 2)), Drops::new());
+    queue.enqueue(Probe::new(0).sized(11_250), Instant::ZERO, &mut drops);
+    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some());
+    let left = (Bytes::new(1250), Some(Bytes::new(1250)));
+    assert_eq!(queue.inner().tokens(), left);
+    for (rate, peak) in [(1000, 2000), (1, 4), (100, 200), (1, 2)] {
+        queue
+            .inner_mut()
+            .reconfigure(config(rate, peak))
+            .expect("valid");
+        assert_eq!(queue.inner().tokens(), left, "{rate} Mbit/s");
+    }
+    let small = Config {
+        burst: Bytes::new(2000),
+        ..config(1, 2)
+    };
+    queue.inner_mut().reconfigure(small).expect("valid");
+    assert_eq!(queue.inner().tokens(), left);
+}
+
 /// A large packet that was queued before the bucket became smaller leaves as segments, in its place;
 /// segments that a second change makes too long are dropped.
 #[test]

@@ -8,6 +8,7 @@ mod cobalt;
 mod codel;
 mod drr;
 mod dualpi2;
+mod ets;
 mod fifo;
 mod fq;
 mod fq_codel;

@@ -179,6 +179,9 @@ impl<'a> Parameters<'a> {
             "drr" => {
                 self.show("quantum");
             }
+            "ets" => {
+                self.bare("quantum");
+            }
             _ => {}
         }
     }

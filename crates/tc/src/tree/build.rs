@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use tautline_base::{ConfigError, Item, Qdisc};
 
 use tautline_qdisc::{
-    Bfifo, Cake, CakeMq, ClassId, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats,
-    Tbf, bfifo, htb, mq, pfifo, pfifo_fast,
+    Bfifo, Cake, CakeMq, ClassId, Drr, DualPi2, Ets, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red,
+    Stats, Tbf, bfifo, ets, htb, mq, pfifo, pfifo_fast,
 };
 
 use super::{Class, ClassConfig, Node, TreeMq};
@@ -92,13 +92,12 @@ impl<'a> Builder<'a> {
         }
         match kind {
             Kind::Prio(config) => {
-                let bands: Result<Vec<_>, _> = (1..=config.bands.into())
-                    .map(|band| self.child(node, band, fifo))
-                    .collect();
-                let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
+                let bands = self.bands(node, config.bands)?;
+                let mut prio = Prio::new(node.handle, config, bands).map_err(refused)?;
                 prio.set_filters(node.filters.clone());
                 Ok(seated(prio, node))
             }
+            Kind::Ets(config) => self.ets(at, config),
             Kind::Mq(config) => {
                 let queues = self.queues(node, &config)?;
                 Ok(seated(Mq::new(node.handle, queues).map_err(refused)?, node))
@@ -175,6 +174,19 @@ impl<'a> Builder<'a> {
         Ok(seated(htb, node))
     }
 
+    fn ets<P: Item + Send + 'static>(
+        &self,
+        at: usize,
+        config: ets::Config,
+    ) -> Result<Boxed<P>, Refusal> {
+        let node = &self.nodes[at];
+        let bands = self.bands(node, config.bands())?;
+        let mut ets = Ets::new(node.handle, config, bands)
+            .map_err(|error| Refusal::new(node, at, None, error))?;
+        ets.set_filters(node.filters.clone());
+        Ok(seated(ets, node))
+    }
+
     fn drr<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
         let mut drr = Drr::new(node.handle);
@@ -188,6 +200,17 @@ impl<'a> Builder<'a> {
         }
         drr.set_filters(node.filters.clone());
         Ok(seated(drr, node))
+    }
+
+    /// The children of the `bands` of `node`.
+    fn bands<P: Item + Send + 'static>(
+        &self,
+        node: &Node,
+        bands: u8,
+    ) -> Result<Vec<Boxed<P>>, Refusal> {
+        (1..=bands.into())
+            .map(|band| self.child(node, band, fifo))
+            .collect()
     }
 
     /// The child of the class `minor` of `node`: the script's, or the result of `default`.

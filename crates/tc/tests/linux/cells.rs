@@ -520,6 +520,26 @@ pub(crate) const SETUPS: &[Setup] = &[
             "cake bandwidth 12mbit besteffort flows no-split-gso overhead 24 mpu 96",
         )
     },
+    Setup {
+        below: by_dscp!(
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:2 handle 12: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 60",
+        ),
+        ..exact("ets-filters", "ets strict 1 quanta 1100 2300")
+    },
+    Setup {
+        below: &[
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 80",
+            "tc qdisc add dev DEV parent 10:2 handle 12: pfifo limit 80",
+            "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 80",
+            "tc qdisc add dev DEV parent 10:4 handle 14: pfifo limit 80",
+        ],
+        ..exact(
+            "ets-priomap",
+            "ets bands 4 strict 1 quanta 3000 priomap 3 2 3 2 1 2 0 0 1 2 3 1",
+        )
+    },
 ];
 
 impl Setup {

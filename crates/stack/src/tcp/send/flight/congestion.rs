@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
-    Config, Controller, Factory, Idle, Recovery, Sampler, SentRate, Underuse, Verdict,
+    Config, Controller, Factory, Idle, Pace, Pacer, PacerConfig, Recovery, Sampler, SentRate,
+    Underuse, Verdict,
 };
 
 use super::cwnd_validation::WindowUse;
-use crate::pacer::{Pacer, PacerConfig};
 
 /// A controller, and the verdict after the latest event.
 pub(in crate::tcp) struct Congestion {
@@ -79,9 +79,12 @@ impl Congestion {
         (payload, segments): (u64, u32),
         rate: Rate,
     ) {
-        let len = (Bytes::new(payload), segments);
+        let pace = Pace {
+            rate,
+            burst: self.verdict.burst,
+        };
         self.pacer
-            .departed(departure, len, rate, self.verdict.burst);
+            .departed(departure, Bytes::new(payload), segments, pace);
     }
 
     /// The qdisc refuses a segment that was to depart at `at`: that is too far in the future.

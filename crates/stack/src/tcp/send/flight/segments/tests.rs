@@ -5,7 +5,7 @@ use crate::tcp::send::flight::congestion::Congestion;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
     let config = tautline_cc::Config::new(Bytes::new(1000));
-    let pacer = crate::pacer::PacerConfig::default();
+    let pacer = tautline_cc::PacerConfig::default();
     let mut congestion = Congestion::new(&Algorithm::Reno.factory(), &config, pacer);
     std::mem::swap(sampler, &mut congestion.sampler);
     let result = act(&mut Losses {

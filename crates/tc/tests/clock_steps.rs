@@ -1,0 +1,110 @@
+//! A caller's clock that steps back by any amount closes no qdisc: everything queued leaves within the
+//! time it would have needed.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tautline_base::Instant;
+use tautline_qdisc::{Drops, Ledger, Qdisc};
+use tautline_tc::{DynQdisc, Tree};
+use tautline_testkit::Probe;
+
+/// Every kind, shaped where it can be, and shapers below parents. No AQM has a reason to drop: fewer
+/// packets would need less time.
+const QDISCS: &[&str] = &[
+    "fifo",
+    "pfifo",
+    "bfifo",
+    "pfifo_head_drop",
+    "pfifo_fast",
+    "red limit 4mb min 1mb max 3mb avpkt 1000",
+    "blue",
+    "codel target 100s interval 1000s",
+    "cobalt target 100s interval 1000s",
+    "pie target 100s",
+    "dualpi2",
+    "sfq perturb 1",
+    "fq_codel target 100s interval 1000s",
+    "fq_pie target 100s",
+    "fq",
+    "fq linux",
+    "fq maxrate 1mbit",
+    "fq linux maxrate 1mbit",
+    "cake bandwidth 1mbit rtt 1000s",
+    "cake linux bandwidth 1mbit diffserv4 rtt 1000s",
+    "cake_mq queues 2 bandwidth 1mbit rtt 1000s",
+    "tbf rate 1mbit burst 70kb limit 4mb",
+    "tbf rate 1mbit burst 70kb limit 4mb peakrate 2mbit mtu 66000",
+    "netem delay 20ms 5ms",
+    "netem rate 1mbit",
+    "netem delay 1s slot 10ms 20ms packets 2",
+    "netem delay 1s; tbf rate 1mbit burst 70kb limit 4mb",
+    "prio; qdisc parent 1:1 tbf rate 1mbit burst 70kb limit 4mb; qdisc parent 1:2 netem delay 20ms",
+    "ets strict 1 quanta 1000 1000; qdisc parent 1:1 fq maxrate 1mbit; qdisc parent 1:3 netem delay 20ms",
+    "drr; class classid 1:1 drr; class classid 1:2 drr; filter prio 1 handle 1 fw flowid 1:1; filter prio 2 matchall flowid 1:2;
+     qdisc parent 1:1 netem rate 1mbit; qdisc parent 1:2 tbf rate 1mbit burst 70kb limit 4mb",
+    "htb default 2; class classid 1:1 htb rate 1mbit; class parent 1:1 classid 1:2 htb rate 1kbit ceil 1mbit",
+    "mq queues 2; qdisc parent 1:1 netem delay 20ms; qdisc parent 1:2 fq maxrate 1mbit",
+];
+
+/// A packet: flow, length, priority, mark, and by how much later than its arrival it departs.
+type Recipe = (u64, u32, u8, u32, Option<u64>);
+
+const START: Instant = Instant::from_secs(100_000);
+
+fn filled(words: &str, packets: &[Recipe]) -> Ledger<Box<dyn DynQdisc<Probe>>> {
+    let tree: Tree = words.parse().expect(words);
+    let mut queue = Ledger::new(tree.with_hash_key(7).build::<Probe>().expect(words));
+    let mut drops = Drops::new();
+    for (id, &(flow, len, priority, mark, later)) in (0..).zip(packets) {
+        let mut packet = Probe::new(id)
+            .flow(flow)
+            .sized(len)
+            .with_priority(priority)
+            .marked(mark);
+        if let Some(later) = later {
+            packet = packet.departing(START + Duration::from_millis(later));
+        }
+        queue.enqueue(packet, START, &mut drops);
+    }
+    assert!(drops.is_empty(), "{words}");
+    queue
+}
+
+/// Dequeues all, waiting as the qdisc says; the time from `now` to the last packet.
+fn drain(queue: &mut impl Qdisc<Probe>, mut now: Instant) -> Duration {
+    let (start, mut last, mut drops) = (now, now, Drops::new());
+    while !queue.backlog().is_empty() {
+        match queue.dequeue(now, &mut drops) {
+            Some(_) => last = now,
+            None => {
+                let ready = queue.ready_at().expect("packets are queued");
+                now = ready.max(now + Duration::from_nanos(1));
+            }
+        }
+    }
+    assert!(drops.is_empty());
+    last - start
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn a_step_back_closes_no_qdisc(
+        packets in vec((0..4u64, 40..1515u32, 0..16u8, 0..3u32, proptest::option::of(0..900u64)), 1..20),
+        before in 0..300_000_000u64,
+        step in prop_oneof![0..1_000_000_000u64, Just(3_600_000_000_000), 0..=START.as_nanos()],
+    ) {
+        for words in QDISCS {
+            let now = START + Duration::from_nanos(before);
+            let [needed, taken] = [0, step].map(|step| {
+                let (mut queue, mut drops) = (filled(words, &packets), Drops::new());
+                while queue.dequeue(now, &mut drops).is_some() {}
+                drain(&mut queue, now - Duration::from_nanos(step))
+            });
+            prop_assert!(taken <= needed, "{}: {:?}, not {:?}", words, taken, needed);
+        }
+    }
+}
