@@ -3,7 +3,7 @@
 mod namespace;
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use namespace::unshared;
@@ -477,6 +477,43 @@ fn a_running_middlebox_is_shown_and_changed() {
     assert!(!lan.contains("wan"), "{lan}");
 }
 
+/// An interface that is removed under its program is named.
+const REMOVED: &str = r#"
+cd "$1"
+ends() { # PID: within ten seconds, with a failure
+    for turn in $(seq 100); do
+        if ! kill -0 $1 2>/dev/null; then break; fi
+        sleep 0.1
+    done
+    ! wait $1
+}
+"$0" tun2socks --tun tun7 --proxy 127.0.0.1:1 2> tun2socks.log & program=$!
+until ip link show tun7 > /dev/null 2>&1; do sleep 0.05; done
+sleep 0.5
+ip link del tun7
+ends $program
+"$0" iperf3 -s --device tap --iface tap7 --ip 10.7.7.2/24 > iperf3.log 2>&1 & program=$!
+until grep -q 'Ctrl-C' iperf3.log; do sleep 0.05; done
+ip link del tap7
+ends $program
+"#;
+
+#[test]
+fn an_interface_that_is_removed_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", REMOVED, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    for (log, name) in [("tun2socks.log", "tun7"), ("iperf3.log", "tap7")] {
+        let text = std::fs::read_to_string(directory.path().join(log)).expect("written");
+        let expected = format!("interface `{name}` was removed");
+        assert!(text.contains(&expected), "{log}: {text}");
+    }
+}
+
 #[test]
 fn options_of_a_file_are_checked_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -502,8 +539,8 @@ fn options_of_a_file_are_checked_by_name() {
 fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tautline"))
         .arg("doctor")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     drop(child.stdout.take());
