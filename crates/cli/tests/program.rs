@@ -2,6 +2,8 @@
 
 mod namespace;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -475,6 +477,77 @@ fn a_running_middlebox_is_shown_and_changed() {
     let lan = std::fs::read_to_string(directory.path().join("lan")).expect("written");
     assert_eq!(lan.lines().count(), 2, "{lan}");
     assert!(!lan.contains("wan"), "{lan}");
+}
+
+/// Clients on our stack, which end with a signal that leaves them no time for a FIN.
+const VANISH: &str = r#"
+cd "$1"
+ip link set lo up
+for number in 1 2; do
+    ip tuntap add dev tap$number mode tap; ip address add 10.7.$number.1/24 dev tap$number; ip link set tap$number up
+done
+"$0" iperf3 -s > server.log 2>&1 & iperf3=$!
+"$0" netserver > netserver.log 2>&1 & netserver=$!
+trap 'kill -9 $iperf3 $netserver $clients' EXIT
+until ss -Hltn | grep -q :5201 && ss -Hltn | grep -q :12865; do sleep 0.05; done
+"$0" iperf3 -c 10.7.1.1 -n 100G --device tap --iface tap1 --ip 10.7.1.2/24 > iperf3.log 2>&1 & clients=$!
+"$0" netperf -H 10.7.2.1 -l 60 -D 0.2 --device tap --iface tap2 --ip 10.7.2.2/24 > netperf.log 2>&1 & clients="$clients $!"
+until grep -q sec iperf3.log && grep -q INTERIM netperf.log; do sleep 0.05; done
+! "$0" iperf3 -c 127.0.0.1 -n 100K > busy.log 2>&1 || exit 1
+kill -9 $clients
+for turn in $(seq 90); do
+    if "$0" iperf3 -c 127.0.0.1 -n 100K > served.log 2>&1; then break; fi
+    [ $turn != 90 ] || exit 2
+    sleep 0.5
+done
+for turn in $(seq 90); do
+    if ! ss -Htn | grep -q ':12865 '; then break; fi
+    [ $turn != 90 ] || exit 3
+    sleep 0.5
+done
+"#;
+
+#[test]
+fn a_client_that_vanishes_makes_room_for_the_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", VANISH, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["server.log", "iperf3.log", "netperf.log", "served.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
+}
+
+/// A client that is there, but never ends its test.
+#[test]
+fn a_client_that_stops_makes_room_for_the_next() {
+    let server = Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .args(["iperf3", "-s", "-1", "-p", "52019", "-B", "127.0.0.1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut server = server.expect("the program starts");
+    let mut lines = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("listening"))));
+    let connect = || {
+        let mut stream = TcpStream::connect("127.0.0.1:52019").expect("it listens");
+        stream.write_all(&[b'c'; 37]).expect("taken");
+        stream
+    };
+    let mut control = connect();
+    let mut state = [0];
+    control.read_exact(&mut state).expect("it asks");
+    let parameters = br#"{"tcp":true,"time":1,"parallel":1,"len":1000}"#;
+    let length = (parameters.len() as u32).to_be_bytes();
+    control.write_all(&length).expect("taken");
+    control.write_all(parameters).expect("taken");
+    control.read_exact(&mut state).expect("a stream");
+    let _data = connect();
+    let output = server.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("does not end the test"), "{said}");
 }
 
 /// An interface that is removed under its program is named.
