@@ -587,6 +587,37 @@ fn an_interface_that_is_removed_is_named() {
     }
 }
 
+/// A writer and a reader that pause longer than an end may be silent: both hosts go on answering.
+const PIPES: &str = r#"
+cd "$1"
+ip link add va type veth peer name vb
+ip link set va up; ip link set vb up
+mkfifo in out
+"$0" receive --device packet --iface vb --ip 10.7.0.2/24 --listen 5001 --out out --keep 0 --silence 2 > receive.log 2>&1 & receiver=$!
+"$0" send --device packet --iface va --ip 10.7.0.1/24 --to 10.7.0.2:5001 --file in --silence 2 > send.log 2>&1 & sender=$!
+trap 'kill $receiver $sender' EXIT
+(sleep 5; exec cat) < out > received & reader=$!
+(head -c 100K /dev/urandom | tee sent; sleep 5; head -c 24M /dev/urandom | tee -a sent) > in
+wait $sender
+wait $receiver
+wait $reader
+trap - EXIT
+cmp sent received
+"#;
+
+#[test]
+fn slow_pipes_at_both_ends_do_not_silence_a_transfer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", PIPES, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["send.log", "receive.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
+}
+
 #[test]
 fn options_of_a_file_are_checked_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
