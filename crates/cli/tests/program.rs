@@ -654,6 +654,33 @@ fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
 }
 
 #[test]
+fn completions_that_cannot_be_written_are_one_line() {
+    let completions = |out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        command.args(["completions", "bash"]).stdout(out);
+        let output = command.stderr(Stdio::piped()).spawn();
+        output
+            .and_then(std::process::Child::wait_with_output)
+            .expect("it ends")
+    };
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let output = completions(full.expect("a device of Linux").into());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.lines().count()),
+        (Some(1), 1),
+        "{said}"
+    );
+    let (reader, writer) = std::io::pipe().expect("descriptors");
+    drop(reader);
+    let output = completions(writer.into());
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn a_datagram_too_short_for_its_time_and_number_is_refused() {
     let output = tautline(&["iperf3", "-c", "127.0.0.1", "-u", "-l", "11"]);
     let error = String::from_utf8_lossy(&output.stderr);
