@@ -596,8 +596,8 @@ mkfifo in out
 "$0" receive --device packet --iface vb --ip 10.7.0.2/24 --listen 5001 --out out --keep 0 --silence 2 > receive.log 2>&1 & receiver=$!
 "$0" send --device packet --iface va --ip 10.7.0.1/24 --to 10.7.0.2:5001 --file in --silence 2 > send.log 2>&1 & sender=$!
 trap 'kill $receiver $sender' EXIT
-(sleep 5; exec cat) < out > received & reader=$!
-(head -c 100K /dev/urandom | tee sent; sleep 5; head -c 24M /dev/urandom | tee -a sent) > in
+(head -c 8M; sleep 5; exec cat) < out > received & reader=$!
+(head -c 48M /dev/urandom | tee sent; sleep 5; head -c 100K /dev/urandom | tee -a sent) > in
 wait $sender
 wait $receiver
 wait $reader
