@@ -6,7 +6,7 @@
 //! never touch the frame.
 
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 
 use crate::frame::Frame;
 use crate::headers::{ETHERNET_HEADER, Medium};
@@ -295,7 +295,9 @@ pub struct Packet<F> {
     destination_hash: u32,
     /// Bytes on the wire.
     len: u32,
-    segments: u16,
+    /// Bytes on the wire of each segment but the last; 0 for a packet of one segment. With `len` it
+    /// says how many segments there are and how much payload each has, in the room of their number.
+    segment_len: u16,
     tos: u8,
     /// Priority in the lower four bits, then two of [`Deferred`]; the uppermost: [`Medium::Ip`].
     flags: u8,
@@ -327,7 +329,7 @@ impl<F: Frame> Packet<F> {
             source_hash: 0,
             destination_hash: 0,
             len,
-            segments: 1,
+            segment_len: 0,
             tos: 0,
             flags: 0,
         }
@@ -350,17 +352,38 @@ impl<F: Frame> Packet<F> {
     }
 
     /// Makes it a packet of `segments` TCP segments, with their headers once and the payload of all
-    /// in its frame, in equal parts ([`Tso`](crate::Tso)). A frame without TCP or UDP stays one
-    /// segment.
-    pub fn with_segments(mut self, segments: u16) -> Self {
-        if segments > 1
-            && self.segments == 1
+    /// in its frame, in equal parts ([`Tso`](crate::Tso)); of fewer if equal parts make fewer. A frame
+    /// without TCP or UDP stays one segment.
+    pub fn with_segments(self, segments: u16) -> Self {
+        if segments > 1 {
+            self.cut_into(|payload| payload.div_ceil(segments.into()))
+        } else {
+            self
+        }
+    }
+
+    /// Makes it a packet of TCP segments of `size` bytes of payload, the last of what is left, as they
+    /// were merged ([`Offload::segment_size`](crate::Offload)); else as
+    /// [`with_segments`](Self::with_segments).
+    pub fn with_segment_size(self, size: NonZeroU16) -> Self {
+        self.cut_into(|_| size.get().into())
+    }
+
+    /// Makes it a packet of segments of the size that `size_of` returns for its payload.
+    fn cut_into(mut self, size_of: impl FnOnce(usize) -> usize) -> Self {
+        if self.segment_len == 0
             && let Some(header) = self.headers_len()
         {
-            self.len = self
-                .len
-                .saturating_add(u32::from(segments - 1) * header as u32);
-            self.segments = segments;
+            let payload = self.len as usize - header;
+            let size = size_of(payload).max(1);
+            // No IP packet is longer, so no segment of one is.
+            if let Ok(segment_len) = u16::try_from(header + size)
+                && let Ok(segments @ 2..) = u16::try_from(payload.div_ceil(size))
+            {
+                let repeated = u32::from(segments - 1) * header as u32;
+                self.len = self.len.saturating_add(repeated);
+                self.segment_len = segment_len;
+            }
         }
         self
     }
@@ -480,10 +503,16 @@ impl<F: Frame> Packet<F> {
         core::iter::once(inside).chain(outside.iter().map(AsRef::as_ref))
     }
 
-    /// Its TCP segments or datagrams, to be cut; `None` if it holds neither, or fewer bytes of payload than
-    /// [segments](Item::segments).
+    /// Its TCP segments or datagrams, to be cut; `None` if it holds neither, or its headers were
+    /// [damaged](Item::corrupt).
     pub fn segmentation(&self) -> Option<Segmentation<'_>> {
-        let whole = Segmentation::new(self.bytes(), self.network_offset(), self.segments)?;
+        let (bytes, network) = (self.bytes(), self.network_offset());
+        let whole = match self.segment_size() {
+            None => Segmentation::new(bytes, network, 1),
+            // Damaged headers may say otherwise than those that were counted.
+            Some(size) => Segmentation::of_size(bytes, network, size)
+                .filter(|whole| whole.count() == usize::from(self.segments())),
+        }?;
         Some(match self.deferred() {
             Deferred::Payload => whole.with_fragments(self.frame.fragments()),
             _ => whole,
@@ -492,12 +521,19 @@ impl<F: Frame> Packet<F> {
 
     /// Bytes of the frame in use.
     fn used(&self) -> usize {
-        self.len as usize - usize::from(self.segments - 1) * self.repeated()
+        let repeated = usize::from(self.segments() - 1) * self.repeated();
+        (self.len as usize).saturating_sub(repeated)
+    }
+
+    /// Bytes of payload in each segment but the last; `None` for a packet of one segment.
+    fn segment_size(&self) -> Option<usize> {
+        let size = || usize::from(self.segment_len).saturating_sub(self.repeated());
+        (self.segment_len > 0).then(size)
     }
 
     /// Bytes that each segment after the first repeats on the wire.
     fn repeated(&self) -> usize {
-        if self.segments == 1 {
+        if self.segment_len == 0 {
             0
         } else {
             let bytes = self.frame.bytes();
@@ -530,7 +566,7 @@ impl<F: Frame> Packet<F> {
             source_hash,
             destination_hash,
             len,
-            segments,
+            segment_len,
             tos,
             flags,
             ..
@@ -546,7 +582,7 @@ impl<F: Frame> Packet<F> {
             source_hash,
             destination_hash,
             len,
-            segments,
+            segment_len,
             tos,
             flags,
         }
@@ -554,11 +590,11 @@ impl<F: Frame> Packet<F> {
 
     /// Takes the packet apart, for [`Pool::settle`](crate::Pool::settle) only.
     pub(crate) fn dismantle(self) -> (F, Settled) {
+        let segments = self.segments();
         let Self {
             frame,
             owner,
             credit,
-            segments,
             len,
             ..
         } = self;
@@ -631,8 +667,13 @@ impl<F: Frame> Item for Packet<F> {
         self.departure
     }
 
+    #[inline]
     fn segments(&self) -> u16 {
-        self.segments
+        match self.segment_len {
+            0 => 1,
+            // At least a byte of payload in each, of an IP packet.
+            segment_len => self.len.div_ceil(segment_len.into()) as u16,
+        }
     }
 
     fn header_len(&self) -> Bytes {
@@ -655,10 +696,11 @@ impl<F: Frame> Item for Packet<F> {
     /// Each piece gets its share of the credit and its own segment. The last keeps the frame, which
     /// belongs to the pool.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
-        let (count, network) = (self.segments, self.network_offset());
-        let longest = (self.segmentation())
-            .filter(|_| count > 1)
-            .map(|whole| whole.len_of(0));
+        let (count, network) = (self.segments(), self.network_offset());
+        let Some(size) = self.segment_size() else {
+            return Err(self);
+        };
+        let longest = self.segmentation().map(|whole| whole.len_of(0));
         let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
         // All or nothing: allocate every piece first.
         let frames = longest.and_then(|longest| {
@@ -683,7 +725,7 @@ impl<F: Frame> Item for Packet<F> {
                 owner,
                 credit,
                 len: len as u32,
-                segments: 1,
+                segment_len: 0,
                 flags: self.flags & !DEFERRED_BITS,
                 ..self.like(frame)
             });
@@ -695,11 +737,11 @@ impl<F: Frame> Item for Packet<F> {
             .frame
             .bytes_mut()
             .get_mut(..used)
-            .and_then(|whole| Segmentation::keep_last(whole, &fragments, network, count));
+            .and_then(|whole| Segmentation::keep_last(whole, &fragments, network, size));
         self.recycle_fragments(fragments);
         self.flags &= !DEFERRED_BITS;
         self.len = last.unwrap_or(used) as u32;
-        self.segments = 1;
+        self.segment_len = 0;
         self.owner = self.owner.map(|owner| owner.of_segment(count - 1));
         each(self);
         Ok(())

@@ -352,15 +352,15 @@ impl<'a> Segmentation<'a> {
         Some(len)
     }
 
-    /// Reduces `frame`, the whole packet or, with `fragments`, its headers, to the last segment. Returns
-    /// its length.
+    /// Reduces `frame`, the whole packet or, with `fragments`, its headers, to the last segment of those
+    /// of `size` bytes. Returns its length.
     pub(crate) fn keep_last(
         frame: &mut [u8],
         fragments: &[bytes::Bytes],
         network: usize,
-        count: u16,
+        size: usize,
     ) -> Option<usize> {
-        let whole = Segmentation::new(frame, network, count)?;
+        let whole = Segmentation::of_size(frame, network, size)?;
         let (headers, last) = (whole.headers, whole.count - 1);
         let (start, len) = (last * whole.size, whole.len_of(last));
         let last_segment = Segmentation {

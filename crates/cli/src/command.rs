@@ -88,10 +88,7 @@ impl Tautline {
             Command::Lab(lab) => lab.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Extcap(extcap) => exit_code("extcap", extcap.run()),
-            Command::Completions(completions) => {
-                completions.print();
-                ExitCode::SUCCESS
-            }
+            Command::Completions(completions) => exit_code("completions", completions.print()),
             Command::Man(man) => exit_code("man", man.write()),
         }
     }

@@ -13,6 +13,9 @@
 //!
 //! After the answer to `capture` the server writes pcapng until the client hangs up.
 //!
+//! The server has 32 clients at a time, and tells a further one so. A client that has sent no whole line
+//! for a minute, or takes no part of an answer for as long, is disconnected.
+//!
 //! The threads that serve clients touch no packet: they send each request to the thread that forwards,
 //! one for each pair, and wait for its answer.
 
@@ -29,6 +32,7 @@ mod state;
 mod talkers;
 mod transfer;
 
+use std::cell::Cell;
 use std::fs::remove_file;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -37,9 +41,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::umask;
+use tautline_base::Instant;
+use tautline_rt::Clock;
 use tautline_rt::event_fd::EventFd;
 
 use crate::accept::accepted;
@@ -60,6 +67,10 @@ pub use transfer::TransferControl;
 
 /// Longest line that a client may send.
 const LINE: u64 = 64 << 10;
+/// Clients at one time.
+const CLIENTS: usize = 32;
+/// Longest wait for a client's next request, and for the client to take a part of an answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Work for the forwarding thread.
 enum Work {
@@ -139,12 +150,7 @@ impl Control {
         if let Some(path) = socket {
             let listener = bind(path).map_err(Failure::file(path))?;
             let client = client.clone();
-            std::thread::spawn(move || {
-                for stream in accepted(listener.incoming()) {
-                    let client = client.clone();
-                    std::thread::spawn(move || client.converse(&stream));
-                }
-            });
+            std::thread::spawn(move || client.serve(&listener));
         }
         if let Some((address, token)) = http {
             let listener = TcpListener::bind(address).map_err(|error| {
@@ -269,9 +275,51 @@ impl Client {
         })
     }
 
-    fn converse(&self, stream: &UnixStream) -> io::Result<()> {
-        let capture = answer_lines(BufReader::new(stream), stream, |request| self.ask(request))?;
-        capture.map_or(Ok(()), |wanted| self.capture(stream, &wanted))
+    /// Serves every connection on a thread of its own.
+    fn serve(self, listener: &UnixListener) {
+        let client = Arc::new(self);
+        for stream in accepted(listener.incoming()) {
+            if Arc::strong_count(&client) > CLIENTS {
+                let why = format!("{CLIENTS} clients are connected; end one, and try again");
+                // It may have hung up.
+                let _ = write_line(&stream, &Answer::of(Err(why)));
+                continue;
+            }
+            let client = Arc::clone(&client);
+            // Without a thread for it the client is disconnected.
+            let _ = std::thread::Builder::new()
+                .name("control".into())
+                .spawn(move || client.converse(&stream, CLIENT_TIMEOUT));
+        }
+    }
+
+    /// Answers a client whose next request is never later than `limit`.
+    fn converse(&self, stream: &UnixStream, limit: Duration) -> io::Result<()> {
+        stream.set_write_timeout(Some(limit))?;
+        let clock = Clock::start();
+        let until = Cell::new(clock.now() + limit);
+        let lines = BufReader::new(InTime {
+            stream,
+            clock,
+            until: &until,
+        });
+        let capture = answer_lines(lines, stream, |request| {
+            let answer = self.ask(request);
+            until.set(clock.now() + limit);
+            answer
+        });
+        match capture {
+            Ok(Some(wanted)) => {
+                // Its reader may pause as long as it likes: it loses packets, and is told how many.
+                stream.set_write_timeout(None)?;
+                self.capture(stream, &wanted)
+            }
+            Err(error) if is_late(&error) => {
+                let why = format!("no whole request has come for {limit:?}");
+                write_line(stream, &Answer::of(Err(why)))
+            }
+            ended => ended.map(drop),
+        }
     }
 
     fn capture(&self, stream: &UnixStream, wanted: &Wanted) -> io::Result<()> {
@@ -292,6 +340,33 @@ impl Client {
             }
         }
     }
+}
+
+/// Reads of a stream, which fail from `until` on.
+struct InTime<'a> {
+    stream: &'a UnixStream,
+    clock: Clock,
+    until: &'a Cell<Instant>,
+}
+
+impl Read for InTime<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.get() - self.clock.now();
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let mut stream = self.stream;
+        stream.read(buffer)
+    }
+}
+
+/// Whether a read or a write has taken too long.
+fn is_late(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
 }
 
 /// The answer to a request for threads that have ended.

@@ -85,7 +85,7 @@ impl fmt::Display for RingCounts {
 
 impl ProgramDevice for Tap {
     fn failure(&mut self) -> Option<String> {
-        None
+        Self::failure(self).map(|failure| failure.to_string())
     }
 
     fn condition(&self) -> Condition {

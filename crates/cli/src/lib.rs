@@ -18,6 +18,7 @@ pub mod log;
 pub mod net;
 pub mod open;
 pub mod path;
+mod pipe;
 #[cfg(feature = "af-xdp")]
 pub mod queues;
 pub mod receive;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tautline_base::{Bytes, SplitMix64};
 use tautline_rt::{StackHandle, system_seed};
-use tautline_stack::{SocketOption, TcpInfo};
+use tautline_stack::{Keepalive, SocketOption, TcpInfo};
 use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 
@@ -269,6 +269,33 @@ impl TcpStream {
             stream.set_option(option)?;
         }
         Ok(())
+    }
+
+    /// Lets the connection fail once the peer has answered nothing for [`MESSAGE_TIMEOUT`], though it owes
+    /// no message: one that has vanished says no farewell.
+    ///
+    /// # Errors
+    /// If the connection is gone.
+    pub(crate) fn watch_peer(&self) -> io::Result<()> {
+        const PROBES: u32 = 3;
+        let pause = MESSAGE_TIMEOUT / (PROBES + 1);
+        match self {
+            Self::Kernel(stream) => {
+                let socket = SockRef::from(stream);
+                let keepalive = TcpKeepalive::new().with_time(pause).with_interval(pause);
+                socket.set_tcp_keepalive(&keepalive.with_retries(PROBES))?;
+                // Probes wait while data is in flight.
+                socket.set_tcp_user_timeout(Some(MESSAGE_TIMEOUT))
+            }
+            Self::Ours(stream) => {
+                stream.set_keepalive(Some(Keepalive {
+                    idle: pause,
+                    interval: pause,
+                    probes: PROBES,
+                }))?;
+                stream.set_option(SocketOption::UserTimeout(Some(MESSAGE_TIMEOUT)))
+            }
+        }
     }
 
     /// Sends a part of `data`.

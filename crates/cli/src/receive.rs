@@ -9,8 +9,9 @@ use tautline_stack::{CloseReason, Event, Recv, SocketError, TcpConfig, TcpInfo};
 
 use crate::failure::Failure;
 use crate::report::Reporter;
+use crate::send::probing;
 use crate::session::{Outcome, SessionHost};
-use crate::sink::Sink;
+use crate::sink::{Sink, Stored};
 
 /// The receiving application.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Receiving {
     block: Vec<u8>,
     /// Bytes of the block that are filled.
     filled: usize,
+    /// The sink has no room: the peer's data stays in the connection, which closes its window.
+    is_blocked: bool,
     received: u64,
     stage: Stage,
 }
@@ -31,9 +34,10 @@ pub struct Receiving {
 pub struct ReceiveConfig {
     /// Port to listen on.
     pub port: u16,
-    /// The connection.
+    /// The connection. Without keepalive probes it gets some, which make a peer answer that has
+    /// nothing to send.
     pub tcp: TcpConfig,
-    /// Takes the data.
+    /// Takes the data. An output that makes its writer wait was [started](Sink::start).
     pub sink: Sink,
     /// One JSON object per line instead of text.
     pub json: bool,
@@ -56,6 +60,7 @@ enum Stage {
         socket: SocketId,
         info: Box<TcpInfo>,
         time: Duration,
+        progress: Stored,
     },
     /// All is stored; the close is in progress until it is confirmed or the deadline expires.
     Closing {
@@ -89,12 +94,13 @@ impl Receiving {
             max_silence,
         } = config;
         Ok(Self {
-            listener: host.listen(port, tcp)?,
+            listener: host.listen(port, probing(tcp, max_silence))?,
             block: sink.empty_block(),
             sink,
             json,
             max_silence,
             filled: 0,
+            is_blocked: false,
             received: 0,
             stage: Stage::Listening,
         })
@@ -175,13 +181,21 @@ impl Receiving {
         else {
             return Ok(());
         };
+        if self.is_blocked {
+            if !self.sink.make_room().map_err(Failure::Store)? {
+                return Ok(());
+            }
+            self.is_blocked = false;
+        }
         loop {
             if self.filled == self.block.len() {
                 let next = self.sink.empty_block();
-                self.sink
-                    .take(std::mem::replace(&mut self.block, next))
-                    .map_err(Failure::Store)?;
+                let full = std::mem::replace(&mut self.block, next);
                 self.filled = 0;
+                if !self.sink.take(full).map_err(Failure::Store)? {
+                    self.is_blocked = true;
+                    return Ok(());
+                }
             }
             match host.recv(socket, &mut self.block[self.filled..]) {
                 Ok(Recv::Data(count)) => {
@@ -205,6 +219,7 @@ impl Receiving {
                 socket,
                 info: Box::new(info),
                 time,
+                progress: Stored::More,
             };
         }
         Ok(())
@@ -213,10 +228,17 @@ impl Receiving {
     /// Stores a block, and confirms after the last. Between two blocks the host runs and answers
     /// the sender's keepalive probes.
     fn store<F: Frame>(&mut self, host: &mut SessionHost<F>, now: Instant) -> Result<(), Failure> {
-        let Stage::Storing { socket, info, time } = &self.stage else {
+        let Stage::Storing {
+            socket,
+            info,
+            time,
+            progress,
+        } = &mut self.stage
+        else {
             return Ok(());
         };
-        if !self.sink.store_next().map_err(Failure::Store)? {
+        *progress = self.sink.store_next().map_err(Failure::Store)?;
+        if *progress == Stored::All {
             // The sender may already be gone.
             let _ = host.shutdown(*socket);
             self.stage = Stage::Closing {
@@ -258,11 +280,17 @@ impl<F: Frame> Application<SessionHost<F>> for Receiving {
     }
 
     fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
-        if let Err(failure) = self.store(host, now) {
+        let stored = if self.is_blocked {
+            self.read(host, now)
+        } else {
+            self.store(host, now)
+        };
+        if let Err(failure) = stored {
             self.fail(host, failure);
         }
         match &mut self.stage {
             Stage::Listening => Next::Event,
+            Stage::Storing { progress, .. } if *progress == Stored::Blocked => Next::Event,
             Stage::Storing { .. } => Next::At(now),
             Stage::Open {
                 socket,
@@ -273,8 +301,14 @@ impl<F: Frame> Application<SessionHost<F>> for Receiving {
                     reporter.line(host, *socket, |info| info.bytes_received, now);
                 }
                 if now - *heard >= self.max_silence {
-                    self.fail(host, Failure::Silent(self.max_silence));
-                    return Next::Done;
+                    // Without data it still answers probes.
+                    let info = host.info(*socket);
+                    let silent = info.map_or(self.max_silence, |info| info.last_heard);
+                    if silent >= self.max_silence {
+                        self.fail(host, Failure::Silent(self.max_silence));
+                        return Next::Done;
+                    }
+                    *heard = *heard + (now - *heard).saturating_sub(silent);
                 }
                 Next::At(reporter.due().min(*heard + self.max_silence))
             }

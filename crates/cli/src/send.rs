@@ -26,6 +26,8 @@ const LEAST_OWNED: usize = 4 << 10;
 pub struct Sending {
     socket: SocketId,
     source: Source,
+    /// The source has nothing yet; it wakes the loop.
+    awaits_data: bool,
     json: bool,
     info: bool,
     max_silence: Duration,
@@ -43,7 +45,7 @@ pub struct SendConfig {
     /// The connection. Without keepalive probes it gets some, which make a peer answer that has
     /// nothing to acknowledge.
     pub tcp: TcpConfig,
-    /// The data.
+    /// The data. A source that makes its reader wait was [started](Source::start).
     pub source: Source,
     /// One JSON object per line instead of text.
     pub json: bool,
@@ -85,20 +87,17 @@ impl Sending {
         let SendConfig {
             local,
             remote,
-            mut tcp,
+            tcp,
             source,
             json,
             info,
             max_silence,
         } = config;
-        tcp.keepalive.get_or_insert_with(|| Keepalive {
-            idle: max_silence / 4,
-            interval: max_silence / 4,
-            ..Keepalive::default()
-        });
+        let tcp = probing(tcp, max_silence);
         Ok(Self {
             socket: host.connect_from(local, remote, tcp, now)?,
             source,
+            awaits_data: false,
             json,
             info,
             max_silence,
@@ -135,17 +134,23 @@ impl Sending {
         let Self {
             socket,
             source,
+            awaits_data,
             sent,
             stage,
             ..
         } = self;
+        *awaits_data = false;
         let Stage::Open { ended, .. } = stage else {
             return Ok(());
         };
         while !*ended {
-            let mut chunk = source
+            let chunk = source
                 .chunk(now)
                 .map_err(|error| Failure::Os(named("the data to send", error)))?;
+            let Some(mut chunk) = chunk else {
+                *awaits_data = true;
+                break;
+            };
             if chunk.is_empty() {
                 host.shutdown(*socket)?;
                 *ended = true;
@@ -237,7 +242,7 @@ impl Sending {
             }
             self.stage = Stage::Done(Box::new(info), time);
             host.close(self.socket, now);
-        } else if info.last_heard >= self.max_silence {
+        } else if info.last_heard >= self.max_silence && !is_window_closed(&info) {
             return Err(Failure::Silent(self.max_silence));
         }
         Ok(())
@@ -258,7 +263,12 @@ impl<F: Frame> Application<SessionHost<F>> for Sending {
     }
 
     fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
-        if let Err(failure) = self.check(host, now) {
+        let pumped = if self.awaits_data {
+            self.pump(host, now)
+        } else {
+            Ok(())
+        };
+        if let Err(failure) = pumped.and_then(|()| self.check(host, now)) {
             self.fail(host, failure);
         }
         match &self.stage {
@@ -273,6 +283,22 @@ impl<F: Frame> Application<SessionHost<F>> for Sending {
             Stage::Done(..) | Stage::Failed(_) => Next::Done,
         }
     }
+}
+
+/// Whether the peer takes no data now. The host probes its window ever less often, and ends the
+/// connection itself if none of the probes is answered.
+fn is_window_closed(info: &TcpInfo) -> bool {
+    info.peer_window.get() == 0 && info.in_flight.get() == 0 && info.segments_unacked == 0
+}
+
+/// `tcp` with keepalive probes, which a peer answers several times in `silence`.
+pub(crate) fn probing(mut tcp: TcpConfig, silence: Duration) -> TcpConfig {
+    tcp.keepalive.get_or_insert_with(|| Keepalive {
+        idle: silence / 4,
+        interval: silence / 4,
+        ..Keepalive::default()
+    });
+    tcp
 }
 
 fn named(what: &str, error: io::Error) -> io::Error {

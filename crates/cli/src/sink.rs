@@ -7,8 +7,11 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
+use std::task::Waker;
 
 use sha2::{Digest, Sha256};
+
+use crate::pipe::PipeWriter;
 
 /// Size of a block.
 pub const BLOCK: usize = 1 << 20;
@@ -18,10 +21,23 @@ pub const BLOCK: usize = 1 << 20;
 pub struct Sink {
     hasher: Option<Sha256>,
     file: Option<File>,
+    /// Writes in the place of `file`.
+    pipe: Option<PipeWriter>,
     kept: VecDeque<Vec<u8>>,
     /// Blocks that may be kept.
     budget: usize,
     spare: Option<Vec<u8>>,
+}
+
+/// Result of [`Sink::store_next`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// There may be more to store.
+    More,
+    /// The output takes nothing now; the waker is woken when that may have changed.
+    Blocked,
+    /// Everything is stored.
+    All,
 }
 
 impl Sink {
@@ -35,42 +51,65 @@ impl Sink {
         Self {
             hasher: digest.then(Sha256::new),
             file,
+            pipe: None,
             kept: VecDeque::new(),
             budget,
             spare: None,
         }
     }
 
-    /// A block of [`BLOCK`] bytes to be filled.
-    pub fn empty_block(&mut self) -> Vec<u8> {
-        self.spare.take().unwrap_or_else(|| vec![0; BLOCK])
-    }
-
-    /// Takes a filled block.
+    /// Writes an output that may make its writer wait, such as a pipe, on a thread of its own from now
+    /// on; `waker` is woken when it takes more.
     ///
     /// # Errors
-    /// If the file cannot be written.
-    pub fn take(&mut self, block: Vec<u8>) -> io::Result<()> {
-        self.kept.push_back(block);
-        if self.kept.len() > self.budget
-            && let Some(mut oldest) = self.kept.pop_front()
-        {
-            self.store(&oldest)?;
-            oldest.resize(BLOCK, 0);
-            self.spare = Some(oldest);
+    /// If the process has no thread left.
+    pub fn start(&mut self, waker: Waker) -> io::Result<()> {
+        let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
+        if let Some(file) = self.file.take_if(|file| !is_regular(file)) {
+            self.pipe = Some(PipeWriter::start(file, waker)?);
         }
         Ok(())
     }
 
-    /// Hashes and writes the oldest block that was kept. Returns whether there are more.
+    /// A block of [`BLOCK`] bytes to be filled.
+    pub fn empty_block(&mut self) -> Vec<u8> {
+        match self.spare.take() {
+            None => vec![0; BLOCK],
+            Some(mut block) => {
+                block.resize(BLOCK, 0);
+                block
+            }
+        }
+    }
+
+    /// Takes a filled block. Returns whether there is [room](Self::make_room) for another.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn store_next(&mut self) -> io::Result<bool> {
-        let block = self.kept.pop_front();
-        block
-            .map_or(Ok(()), |block| self.store(&block))
-            .map(|()| !self.kept.is_empty())
+    pub fn take(&mut self, block: Vec<u8>) -> io::Result<bool> {
+        self.kept.push_back(block);
+        self.make_room()
+    }
+
+    /// Stores the blocks beyond the budget; false if the output does not take them yet.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn make_room(&mut self) -> io::Result<bool> {
+        while self.kept.len() > self.budget {
+            if self.store_next()? == Stored::Blocked {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hashes and writes the oldest block that was kept.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn store_next(&mut self) -> io::Result<Stored> {
+        self.store_oldest(false)
     }
 
     /// Hashes and writes the remaining buffered data. Returns the digest in hexadecimal, if
@@ -79,17 +118,36 @@ impl Sink {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<Option<String>> {
-        while self.store_next()? {}
+        while self.store_oldest(true)? != Stored::All {}
         Ok(self.hasher.map(hex))
     }
 
-    fn store(&mut self, block: &[u8]) -> io::Result<()> {
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(block);
+    /// Stores the oldest block; with `wait` it waits for an output that does not take it yet.
+    fn store_oldest(&mut self, wait: bool) -> io::Result<Stored> {
+        if let Some(pipe) = &mut self.pipe {
+            let wait = wait && (self.kept.is_empty() || !pipe.has_room());
+            while let Some(block) = pipe.reclaim(wait)? {
+                self.spare = Some(block);
+            }
+            if !pipe.has_room() || self.kept.is_empty() && !pipe.is_idle() {
+                return Ok(Stored::Blocked);
+            }
         }
-        self.file
-            .as_mut()
-            .map_or(Ok(()), |file| file.write_all(block))
+        let Some(block) = self.kept.pop_front() else {
+            return Ok(Stored::All);
+        };
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&block);
+        }
+        if let Some(pipe) = &mut self.pipe {
+            pipe.push(block);
+            return Ok(Stored::More);
+        }
+        if let Some(file) = &mut self.file {
+            file.write_all(&block)?;
+        }
+        self.spare = Some(block);
+        Ok(Stored::More)
     }
 }
 
@@ -123,6 +181,55 @@ mod tests {
         };
         assert_eq!(digest(0), digest(u64::MAX));
         assert_eq!(digest(2 * BLOCK as u64), digest(0));
+    }
+
+    /// A pipe whose reader takes nothing for a while.
+    #[test]
+    fn a_slow_pipe_blocks_nobody_and_gets_everything() {
+        const BLOCKS: usize = 8;
+        let (mut reader, writer) = io::pipe().expect("descriptors");
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut sink = Sink::new(true, Some(file), 0);
+        sink.start(Waker::noop().clone()).expect("a thread");
+        let mut taken = 0;
+        let is_full = (0..BLOCKS).any(|round| {
+            let mut block = sink.empty_block();
+            block.fill(round as u8);
+            taken += 1;
+            !sink.take(block).expect("nobody has closed it")
+        });
+        assert!(is_full && taken < BLOCKS, "full after {taken}");
+        assert!(!sink.make_room().expect("nobody has closed it"));
+        assert_eq!(
+            sink.store_next().expect("nobody has closed it"),
+            Stored::Blocked
+        );
+        let reading = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            io::Read::read_to_end(&mut reader, &mut all).map(|_| all)
+        });
+        let digest = sink.finish().expect("it is read").expect("asked for");
+        let all = reading.join().expect("no panic").expect("readable");
+        assert_eq!(all.len(), taken * BLOCK);
+        let is_ordered = all.chunks(BLOCK).zip(0..).all(|(block, round)| {
+            let is_its_own = |byte: &u8| *byte == round;
+            block.iter().all(is_its_own)
+        });
+        assert!(is_ordered);
+        assert_eq!(digest, hex(Sha256::new_with_prefix(&all)));
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_an_error() {
+        let (reader, writer) = io::pipe().expect("descriptors");
+        drop(reader);
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut sink = Sink::new(false, Some(file), u64::MAX);
+        sink.start(Waker::noop().clone()).expect("a thread");
+        let block = sink.empty_block();
+        assert!(sink.take(block).expect("it is kept"));
+        let error = sink.finish().expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

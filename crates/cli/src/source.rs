@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -11,6 +12,7 @@ use tautline_base::Instant;
 
 use crate::args::TransferArgs;
 use crate::failure::Failure;
+use crate::pipe::PipeReader;
 use crate::sink::{BLOCK, hex};
 
 /// Source of the data.
@@ -18,6 +20,8 @@ use crate::sink::{BLOCK, hex};
 pub enum Source {
     /// A file.
     File(FileSource),
+    /// A pipe, a terminal or a device.
+    Pipe(PipeSource),
     /// The same pseudo-random block over and over.
     Pattern(PatternSource),
 }
@@ -33,18 +37,24 @@ pub struct FileSource {
     /// The part of the block that is not yet sent.
     left: Bytes,
     sent: u64,
-    digest: FileDigest,
+    /// The file is read a second time for its digest: hashing costs as much as sending.
+    digest: bool,
 }
 
-/// How the digest of a file is computed. Hashing costs as much as sending, so it waits for the end
-/// where it can.
+/// A file that may make its reader wait, read on a thread of its own.
 #[derive(Debug)]
-enum FileDigest {
-    None,
-    /// By reading the file a second time.
-    Afterwards,
-    /// On the way: a pipe gives everything once.
-    Meanwhile(Sha256),
+pub struct PipeSource {
+    input: Input,
+    /// The part of the last read that is not yet sent.
+    left: Bytes,
+    /// It gives everything once, so it is hashed on the way.
+    hasher: Option<Sha256>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Opened(File),
+    Started(PipeReader),
 }
 
 /// Generated data.
@@ -82,11 +92,14 @@ impl Source {
                 source: io::ErrorKind::IsADirectory.into(),
             });
         }
-        let digest = match (output.no_digest, metadata.is_file()) {
-            (true, _) => FileDigest::None,
-            (false, true) => FileDigest::Afterwards,
-            (false, false) => FileDigest::Meanwhile(Sha256::new()),
-        };
+        let digest = !output.no_digest;
+        if !metadata.is_file() {
+            return Ok(Self::Pipe(PipeSource {
+                input: Input::Opened(file),
+                left: Bytes::new(),
+                hasher: digest.then(Sha256::new),
+            }));
+        }
         Ok(Self::File(FileSource {
             file,
             block: BytesMut::zeroed(BLOCK),
@@ -107,14 +120,28 @@ impl Source {
         })
     }
 
-    /// The next bytes to send; none at the end.
+    /// Begins to read a source that may make its reader wait; `waker` is woken when there is more.
+    ///
+    /// # Errors
+    /// If the process has no thread or descriptor left.
+    pub fn start(&mut self, waker: Waker) -> io::Result<()> {
+        if let Self::Pipe(source) = self
+            && let Input::Opened(file) = &source.input
+        {
+            source.input = Input::Started(PipeReader::start(file.try_clone()?, waker)?);
+        }
+        Ok(())
+    }
+
+    /// The next bytes to send: no bytes at the end, `None` if nothing has come yet.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn chunk(&mut self, now: Instant) -> io::Result<Bytes> {
+    pub fn chunk(&mut self, now: Instant) -> io::Result<Option<Bytes>> {
         match self {
-            Self::File(source) => source.chunk(),
-            Self::Pattern(source) => Ok(source.chunk(now)),
+            Self::File(source) => source.chunk().map(Some),
+            Self::Pipe(source) => source.chunk(),
+            Self::Pattern(source) => Ok(Some(source.chunk(now))),
         }
     }
 
@@ -125,6 +152,7 @@ impl Source {
                 source.left.advance(count);
                 source.sent += count as u64;
             }
+            Self::Pipe(source) => source.left.advance(count),
             Self::Pattern(source) => source.sent += count as u64,
         }
     }
@@ -136,6 +164,7 @@ impl Source {
     pub fn digest(self) -> io::Result<Option<String>> {
         match self {
             Self::File(source) => source.digest(),
+            Self::Pipe(source) => Ok(source.hasher.map(hex)),
             Self::Pattern(source) => Ok(source.digest()),
         }
     }
@@ -150,9 +179,6 @@ impl FileSource {
             }
             let read = self.file.read(&mut self.block)?;
             self.left = self.block.split_to(read).freeze();
-            if let FileDigest::Meanwhile(hasher) = &mut self.digest {
-                hasher.update(&self.left);
-            }
         }
         Ok(self.left.clone())
     }
@@ -166,11 +192,10 @@ impl FileSource {
     }
 
     fn digest(mut self) -> io::Result<Option<String>> {
-        let mut hasher = match self.digest {
-            FileDigest::None => return Ok(None),
-            FileDigest::Meanwhile(hasher) => return Ok(Some(hex(hasher))),
-            FileDigest::Afterwards => Sha256::new(),
-        };
+        if !self.digest {
+            return Ok(None);
+        }
+        let mut hasher = Sha256::new();
         self.file.rewind()?;
         let mut again = self.file.take(self.sent);
         let mut block = vec![0; BLOCK];
@@ -180,6 +205,23 @@ impl FileSource {
                 count => hasher.update(&block[..count]),
             }
         }
+    }
+}
+
+impl PipeSource {
+    /// Nothing comes before it was started.
+    fn chunk(&mut self) -> io::Result<Option<Bytes>> {
+        if let (true, Input::Started(reader)) = (self.left.is_empty(), &mut self.input) {
+            let Some(read) = reader.next()? else {
+                return Ok(None);
+            };
+            if let Some(hasher) = &mut self.hasher {
+                hasher.update(&read);
+            }
+            self.left = read;
+            return Ok(Some(self.left.clone()));
+        }
+        Ok(Some(self.left.clone()).filter(|left| !left.is_empty()))
     }
 }
 
@@ -226,6 +268,9 @@ fn noise() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::Wake;
 
     use super::*;
 
@@ -239,14 +284,29 @@ mod tests {
 
     fn read_all(mut source: Source) -> (Vec<u8>, String) {
         let mut all = Vec::new();
+        let (wake, woken) = channel();
+        let waker = Waker::from(Arc::new(Woken(wake)));
+        source.start(waker).expect("a thread");
         loop {
-            let chunk = source.chunk(Instant::ZERO).expect("readable");
+            let Some(chunk) = source.chunk(Instant::ZERO).expect("readable") else {
+                woken.recv().expect("its thread runs");
+                continue;
+            };
             if chunk.is_empty() {
                 return (all, source.digest().expect("readable").expect("asked for"));
             }
             let taken = chunk.len().div_ceil(3);
             all.extend(&chunk[..taken]);
             source.advance(taken);
+        }
+    }
+
+    struct Woken(Sender<()>);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            // The end of the test.
+            let _ = self.0.send(());
         }
     }
 
@@ -260,17 +320,19 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tautline-source-{}", std::process::id()));
         std::fs::write(&path, &generated).expect("a temporary file");
         let from_file = read_all(Source::file(&path, &OUTPUT).expect("it is there"));
-        std::fs::remove_file(&path).expect("it is ours");
         assert!(from_file == (generated.clone(), digest.clone()));
 
         // The memory of a block is used again once it was sent.
-        let Source::File(mut source) =
-            Source::file(Path::new("/dev/zero"), &OUTPUT).expect("it is there")
-        else {
+        let file = File::options().write(true).open(&path).expect("ours");
+        file.set_len(8 * BLOCK as u64).expect("room");
+        let source = Source::file(&path, &OUTPUT).expect("it is there");
+        std::fs::remove_file(&path).expect("it is ours");
+        let Source::File(mut source) = source else {
             panic!("a file");
         };
         for _ in 0..8 {
             let chunk = source.chunk().expect("readable");
+            assert_eq!(chunk.len(), BLOCK);
             source.left.advance(chunk.len());
         }
         assert_eq!(source.full.len(), 1);
@@ -278,15 +340,40 @@ mod tests {
         // A pipe is hashed on the way.
         let (reader, mut writer) = io::pipe().expect("descriptors");
         let writing = std::thread::spawn(move || io::Write::write_all(&mut writer, &generated));
-        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        let (piped, on_the_way) =
-            read_all(Source::file(Path::new(&path), &OUTPUT).expect("it is there"));
+        let (piped, on_the_way) = read_all(of_pipe(&reader));
         drop(reader);
         writing
             .join()
             .expect("no panic")
             .expect("it was read to the end");
         assert_eq!((piped.len(), on_the_way), (len, digest));
+    }
+
+    fn of_pipe(reader: &io::PipeReader) -> Source {
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        Source::file(Path::new(&path), &OUTPUT).expect("it is there")
+    }
+
+    /// The loop that drives the host asks it at every turn.
+    #[test]
+    fn a_pipe_without_data_blocks_nobody() {
+        let (reader, mut writer) = io::pipe().expect("descriptors");
+        let mut source = of_pipe(&reader);
+        let (wake, woken) = channel();
+        let waker = Waker::from(Arc::new(Woken(wake)));
+        source.start(waker).expect("a thread");
+        let next = |source: &mut Source| source.chunk(Instant::ZERO).expect("readable");
+        assert_eq!(next(&mut source), None);
+        for data in [&b"slow"[..], b"ly"] {
+            io::Write::write_all(&mut writer, data).expect("room");
+            woken.recv().expect("its thread runs");
+            assert_eq!(next(&mut source).as_deref(), Some(data));
+            source.advance(data.len());
+            assert_eq!(next(&mut source), None);
+        }
+        drop(writer);
+        woken.recv().expect("its thread runs");
+        assert_eq!(next(&mut source).as_deref(), Some(&b""[..]));
     }
 
     #[test]
@@ -297,7 +384,7 @@ mod tests {
                 source
                     .chunk(Instant::from_millis(at))
                     .expect("generated")
-                    .is_empty(),
+                    .is_some_and(|chunk| chunk.is_empty()),
                 ended,
                 "{at}"
             );

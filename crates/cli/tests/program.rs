@@ -2,8 +2,10 @@
 
 mod namespace;
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use namespace::unshared;
@@ -477,6 +479,145 @@ fn a_running_middlebox_is_shown_and_changed() {
     assert!(!lan.contains("wan"), "{lan}");
 }
 
+/// Clients on our stack, which end with a signal that leaves them no time for a FIN.
+const VANISH: &str = r#"
+cd "$1"
+ip link set lo up
+for number in 1 2; do
+    ip tuntap add dev tap$number mode tap; ip address add 10.7.$number.1/24 dev tap$number; ip link set tap$number up
+done
+"$0" iperf3 -s > server.log 2>&1 & iperf3=$!
+"$0" netserver > netserver.log 2>&1 & netserver=$!
+trap 'kill -9 $iperf3 $netserver $clients' EXIT
+until ss -Hltn | grep -q :5201 && ss -Hltn | grep -q :12865; do sleep 0.05; done
+"$0" iperf3 -c 10.7.1.1 -n 100G --device tap --iface tap1 --ip 10.7.1.2/24 > iperf3.log 2>&1 & clients=$!
+"$0" netperf -H 10.7.2.1 -l 60 -D 0.2 --device tap --iface tap2 --ip 10.7.2.2/24 > netperf.log 2>&1 & clients="$clients $!"
+until grep -q sec iperf3.log && grep -q INTERIM netperf.log; do sleep 0.05; done
+! "$0" iperf3 -c 127.0.0.1 -n 100K > busy.log 2>&1 || exit 1
+kill -9 $clients
+for turn in $(seq 90); do
+    if "$0" iperf3 -c 127.0.0.1 -n 100K > served.log 2>&1; then break; fi
+    [ $turn != 90 ] || exit 2
+    sleep 0.5
+done
+for turn in $(seq 90); do
+    if ! ss -Htn | grep -q ':12865 '; then break; fi
+    [ $turn != 90 ] || exit 3
+    sleep 0.5
+done
+"#;
+
+#[test]
+fn a_client_that_vanishes_makes_room_for_the_next() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", VANISH, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["server.log", "iperf3.log", "netperf.log", "served.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
+}
+
+/// A client that is there, but never ends its test.
+#[test]
+fn a_client_that_stops_makes_room_for_the_next() {
+    let server = Command::new(env!("CARGO_BIN_EXE_tautline"))
+        .args(["iperf3", "-s", "-1", "-p", "52019", "-B", "127.0.0.1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut server = server.expect("the program starts");
+    let mut lines = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    assert!(lines.any(|line| line.is_ok_and(|line| line.contains("listening"))));
+    let connect = || {
+        let mut stream = TcpStream::connect("127.0.0.1:52019").expect("it listens");
+        stream.write_all(&[b'c'; 37]).expect("taken");
+        stream
+    };
+    let mut control = connect();
+    let mut state = [0];
+    control.read_exact(&mut state).expect("it asks");
+    let parameters = br#"{"tcp":true,"time":1,"parallel":1,"len":1000}"#;
+    let length = (parameters.len() as u32).to_be_bytes();
+    control.write_all(&length).expect("taken");
+    control.write_all(parameters).expect("taken");
+    control.read_exact(&mut state).expect("a stream");
+    let _data = connect();
+    let output = server.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("does not end the test"), "{said}");
+}
+
+/// An interface that is removed under its program is named.
+const REMOVED: &str = r#"
+cd "$1"
+ends() { # PID: within ten seconds, with a failure
+    for turn in $(seq 100); do
+        if ! kill -0 $1 2>/dev/null; then break; fi
+        sleep 0.1
+    done
+    ! wait $1
+}
+"$0" tun2socks --tun tun7 --proxy 127.0.0.1:1 2> tun2socks.log & program=$!
+until ip link show tun7 > /dev/null 2>&1; do sleep 0.05; done
+sleep 0.5
+ip link del tun7
+ends $program
+"$0" iperf3 -s --device tap --iface tap7 --ip 10.7.7.2/24 > iperf3.log 2>&1 & program=$!
+until grep -q 'Ctrl-C' iperf3.log; do sleep 0.05; done
+ip link del tap7
+ends $program
+"#;
+
+#[test]
+fn an_interface_that_is_removed_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", REMOVED, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    assert!(output.status.success(), "{output:?}");
+    for (log, name) in [("tun2socks.log", "tun7"), ("iperf3.log", "tap7")] {
+        let text = std::fs::read_to_string(directory.path().join(log)).expect("written");
+        let expected = format!("interface `{name}` was removed");
+        assert!(text.contains(&expected), "{log}: {text}");
+    }
+}
+
+/// A writer and a reader that pause longer than an end may be silent: both hosts go on answering.
+const PIPES: &str = r#"
+cd "$1"
+ip link add va type veth peer name vb
+ip link set va up; ip link set vb up
+mkfifo in out
+"$0" receive --device packet --iface vb --ip 10.7.0.2/24 --listen 5001 --out out --keep 0 --silence 2 > receive.log 2>&1 & receiver=$!
+"$0" send --device packet --iface va --ip 10.7.0.1/24 --to 10.7.0.2:5001 --file in --silence 2 > send.log 2>&1 & sender=$!
+trap 'kill $receiver $sender' EXIT
+(head -c 8M; sleep 5; exec cat) < out > received & reader=$!
+(head -c 48M /dev/urandom | tee sent; sleep 5; head -c 100K /dev/urandom | tee -a sent) > in
+wait $sender
+wait $receiver
+wait $reader
+trap - EXIT
+cmp sent received
+"#;
+
+#[test]
+fn slow_pipes_at_both_ends_do_not_silence_a_transfer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", PIPES, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["send.log", "receive.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
+}
+
 #[test]
 fn options_of_a_file_are_checked_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -502,14 +643,41 @@ fn options_of_a_file_are_checked_by_name() {
 fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tautline"))
         .arg("doctor")
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!error.contains("panicked"), "{error}");
+}
+
+#[test]
+fn completions_that_cannot_be_written_are_one_line() {
+    let completions = |out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
+        command.args(["completions", "bash"]).stdout(out);
+        let output = command.stderr(Stdio::piped()).spawn();
+        output
+            .and_then(std::process::Child::wait_with_output)
+            .expect("it ends")
+    };
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let output = completions(full.expect("a device of Linux").into());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        (output.status.code(), said.lines().count()),
+        (Some(1), 1),
+        "{said}"
+    );
+    let (reader, writer) = std::io::pipe().expect("descriptors");
+    drop(reader);
+    let output = completions(writer.into());
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
 }
 
 #[test]

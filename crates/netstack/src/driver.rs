@@ -37,7 +37,8 @@ const BATCH: usize = 64;
 /// Turns before the task lets others run.
 pub(crate) const TURNS: usize = 8;
 
-/// The task or thread of a stack. Dropping it ends the stack.
+/// The task or thread of a stack. Dropping it ends the stack. It waits for a thread, which takes at most
+/// the second that [`HostThread::stop`](tautline_rt::HostThread::stop) gives what is left to deliver.
 pub enum Driver {
     Task(tokio::task::JoinHandle<()>),
     #[cfg(any(target_os = "linux", target_os = "android"))]

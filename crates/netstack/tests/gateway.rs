@@ -570,8 +570,11 @@ async fn a_second_small_message_does_not_wait_for_an_acknowledgment() {
     let (mut server, _) = within(listener.accept()).await.expect("a descriptor");
     server.set_nodelay(true).expect("open");
     let mut waits = Vec::new();
-    // At first a receiver acknowledges at once.
-    for _ in 0..40 {
+    // A second message that waits for an acknowledgment takes 40 ms each time; one that does not does so on
+    // a busy machine only. At first a receiver acknowledges at once.
+    let is_fast = |wait: &Duration| *wait < Duration::from_millis(30);
+    while waits.iter().skip(31).filter(|wait| is_fast(wait)).count() < 5 {
+        assert!(waits.len() < 300, "{waits:?}");
         let began = tokio::time::Instant::now();
         for _ in 0..2 {
             server.write_all(&[7; 10]).await.expect("open");
@@ -582,9 +585,6 @@ async fn a_second_small_message_does_not_wait_for_an_acknowledgment() {
         client.write_all(&[7]).await.expect("open");
         server.read_exact(&mut [0; 1]).await.expect("open");
     }
-    let late = &mut waits[31..];
-    late.sort_unstable();
-    assert!(late[4] < Duration::from_millis(30), "{waits:?}");
 }
 
 #[test]

@@ -210,18 +210,67 @@ async fn a_full_queue_of_connections_accepts_no_more() {
         .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
         .build()
         .expect("ready");
+    let client = std::sync::Arc::new(client);
+    let (connected, mut connections) = unbounded_channel();
+    // At once: none is in the queue yet when the last one asks.
+    for _ in 0..20 {
+        let (client, connected) = (std::sync::Arc::clone(&client), connected.clone());
+        tokio::spawn(async move { connected.send(client.connect(at(DESTINATION)).await) });
+    }
     let mut held = Vec::new();
     for _ in 0..2 {
-        held.push(within(client.connect(at(DESTINATION))).await.expect("room"));
+        let connection = within(connections.recv()).await.expect("some are left");
+        held.push(connection.expect("room"));
     }
-    // The second one is on its way to the queue.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let mut third = std::pin::pin!(client.connect(at(DESTINATION)));
-    let waits = timeout(Duration::from_millis(500), &mut third).await;
-    assert!(waits.is_err(), "it was accepted");
+    let further = timeout(Duration::from_millis(500), connections.recv()).await;
+    assert!(further.is_err(), "a third one was accepted");
     let mut tcp_listener = tcp_listener.expect("enabled");
     let _taken = within(tcp_listener.next()).await;
-    within(third).await.expect("room again");
+    let third = within(connections.recv()).await.expect("some are left");
+    third.expect("room again");
+}
+
+/// Connections that nobody takes fill their queue to its end and no further, and hold no datagram back.
+#[tokio::test]
+async fn ipstacks_full_queue_of_connections_holds_no_datagram_back() {
+    const QUEUE: usize = 1024;
+    let [near, far] = link();
+    let mut config = ipstack::IpStackConfig::default();
+    config.mtu(MTU as u16).expect("enough for IPv6");
+    let mut stack = ipstack::IpStack::new(config, far);
+    let client = Netstack::builder(Packets::new(near, MTU))
+        .address("10.7.0.1/24".parse::<Cidr>().expect("a prefix"))
+        .build()
+        .expect("ready");
+    let client = std::sync::Arc::new(client);
+    let (connected, mut connections) = unbounded_channel();
+    for _ in 0..QUEUE + 30 {
+        let (client, connected) = (std::sync::Arc::clone(&client), connected.clone());
+        tokio::spawn(async move { connected.send(client.connect(at(DESTINATION)).await) });
+    }
+    let mut held = Vec::new();
+    for _ in 0..QUEUE {
+        let connection = within(connections.recv()).await.expect("some are left");
+        held.push(connection.expect("accepted"));
+    }
+    let further = timeout(Duration::from_millis(500), connections.recv()).await;
+    assert!(further.is_err(), "the queue is full");
+    let socket = UdpSocket::bind(client.handle(), at("10.7.0.1:99")).await;
+    let socket = socket.expect("a free port");
+    let sent = socket.send_to(b"data", at(DESTINATION)).await;
+    sent.expect("room");
+    // It arrives. Either queue is first now and then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for _ in 0..100 {
+        if let ipstack::IpStackStream::Udp(mut session) =
+            within(stack.accept()).await.expect("it runs")
+        {
+            let mut data = [0; 4];
+            within(session.read_exact(&mut data)).await.expect("there");
+            return assert_eq!(&data, b"data");
+        }
+    }
+    panic!("the datagram waits behind the connections");
 }
 
 /// A session ends when it has been idle; the sender's next datagram begins another. Senders beyond the

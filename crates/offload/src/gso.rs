@@ -93,7 +93,7 @@ impl<F: Frame> Gso<F> {
         let medium = packet.medium();
         let segmentation = (segments > 1).then(|| packet.segmentation()).flatten();
         let count = if segmentation.is_some() { segments } else { 1 };
-        // A packet that cannot be cut, of fewer bytes than segments, leaves whole.
+        // A packet that cannot be cut, because its headers were damaged, leaves whole.
         *left = (*left).min(count);
         for index in first..count {
             let frame = (device.room() > 0).then(|| self.frames.take()).flatten();

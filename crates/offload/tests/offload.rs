@@ -78,30 +78,25 @@ const FIRST: u32 = u32::MAX - 5000;
 /// A packet of `count` segments of `size` bytes; the last has `last`.
 fn packet(ipv6: bool, count: u16, size: usize, last: usize) -> Packet<HeapFrame> {
     let payload = usize::from(count - 1) * size + last;
-    packet_of(
-        &ethernet(ipv6, &segment(1000, FIRST, payload, ACK | PSH)),
-        count,
-    )
+    let whole = ethernet(ipv6, &segment(1000, FIRST, payload, ACK | PSH));
+    packet_of(&whole).with_segment_size(short(size))
 }
 
-/// A packet of `count` segments with these bytes.
-fn packet_of(bytes: &[u8], count: u16) -> Packet<HeapFrame> {
+fn short(size: usize) -> NonZeroU16 {
+    NonZeroU16::new(size as u16).expect("a segment has payload")
+}
+
+/// A packet with these bytes.
+fn packet_of(bytes: &[u8]) -> Packet<HeapFrame> {
     let mut frame = HeapFrame::with_len(Tso::MOST.frame_len());
     frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-    Packet::new(frame, bytes.len() as u32).with_segments(count)
+    Packet::new(frame, bytes.len() as u32)
 }
 
 /// The frames that single segments with the payload of [`packet`] have: RFC 9293's header for each, and
 /// none of the code under test.
 fn single_frames(ipv6: bool, count: u16, size: usize, last: usize) -> Vec<Vec<u8>> {
     let payload = usize::from(count - 1) * size + last;
-    let size = payload.div_ceil(count.into());
-    // A packet of fewer bytes than segments, or of one segment, leaves whole.
-    let size = if payload.div_ceil(size) == count.into() {
-        size
-    } else {
-        payload
-    };
     let starts = (0..payload).step_by(size);
     let frame = |at: usize| {
         let len = size.min(payload - at);
@@ -128,7 +123,7 @@ fn a_payload_outside_the_frame_is_cut_from_there() {
     payload.push(first.to_vec().into());
     payload.push(second.to_vec().into());
     let gathered = Packet::new(frame, bytes.len() as u32)
-        .with_segments(3)
+        .with_segment_size(short(1000))
         .with_deferred(Deferred::Payload);
     device.put(gathered, NOW);
     let sent: Vec<_> = device.inner().sent.iter().cloned().collect();
@@ -183,11 +178,9 @@ proptest! {
             let whole = ethernet(ipv6, &segment(1000, seq, payload, ACK | PSH));
             seq = seq.wrapping_add(payload as u32);
             let mut whole = whole[link..].to_vec();
-            let packet = packet_of(&whole, 1).with_medium(medium).with_segments(count);
-            let segment_size = match packet.segments() {
-                1 => None,
-                segments => NonZeroU16::new(payload.div_ceil(segments.into()) as u16),
-            };
+            let packet = packet_of(&whole).with_medium(medium).with_segment_size(short(size));
+            prop_assert_eq!(packet.segments(), count);
+            let segment_size = Some(short(size));
             sender.put(packet, NOW);
             let mut frames = std::mem::take(&mut sender.inner_mut().sent);
             let mut done = Vec::new();
@@ -457,19 +450,26 @@ fn flags_of_ecn_that_agree_do_not_keep_segments_apart() {
     }
 }
 
-/// A packet that cannot be cut into as many segments as it says leaves whole, once.
+/// A packet that is no longer one of TCP cannot be cut, and leaves whole, once; one of fewer bytes than
+/// segments has a segment for each byte.
 #[test]
-fn a_packet_of_fewer_bytes_than_segments_leaves_whole() {
+fn a_packet_that_cannot_be_cut_leaves_whole() {
     let whole = ethernet(false, &segment(1, 1, 3, ACK | PSH));
-    let mut device = device(8);
-    let packet = packet_of(&whole, 5);
-    assert_eq!(packet.segments(), 5);
-    device.put(packet, NOW);
-    device.doorbell(NOW);
-    let mut done = Vec::new();
-    device.reap(NOW, &mut done);
-    assert_eq!((done.len(), device.in_flight()), (1, 0));
-    assert_eq!(device.inner_mut().sent, [whole]);
+    for (is_damaged, frames) in [(false, 3), (true, 1)] {
+        let mut device = device(8);
+        let mut packet = packet_of(&whole).with_segments(5);
+        assert_eq!(packet.segments(), 3);
+        assert!(
+            !is_damaged || packet.corrupt(14 * 8),
+            "no IP header of 16 bytes"
+        );
+        device.put(packet, NOW);
+        device.doorbell(NOW);
+        let mut done = Vec::new();
+        device.reap(NOW, &mut done);
+        assert_eq!((done.len(), device.in_flight()), (1, 0));
+        assert_eq!(device.inner_mut().sent.len(), frames);
+    }
 }
 
 /// A flow that never pauses keeps the host from its first packet for 256 frames, not for 64 packets.

@@ -5,6 +5,7 @@
 //! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
 use std::cell::Cell;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use tautline_base::headers::Headers;
@@ -314,11 +315,11 @@ fn copied<F: Frame>(
     Some(Packet::new(frame, u32::try_from(len).unwrap_or(u32::MAX)))
 }
 
-/// A packet of `count` segments with the bytes of `arrived`, and the frame that its device gets back:
-/// another one of `frames` if the packet is in the very frame, else the same.
+/// A packet of segments of `size` bytes with the bytes of `arrived`, and the frame that its device gets
+/// back: another one of `frames` if the packet is in the very frame, else the same.
 fn passed<F: Frame>(
     arrived: tautline_base::Received<F>,
-    count: u16,
+    size: Option<NonZeroU16>,
     (pool, growth): Frames<'_, F>,
     received: &mut Received,
 ) -> (Option<Packet<F>>, F) {
@@ -330,7 +331,13 @@ fn passed<F: Frame>(
     } else {
         Deferred::Nothing
     };
-    let with_segments = |packet: Packet<F>| packet.with_segments(count).with_deferred(deferred);
+    let with_segments = |packet: Packet<F>| {
+        let packet = match size {
+            Some(size) => packet.with_segment_size(size),
+            None => packet,
+        };
+        packet.with_deferred(deferred)
+    };
     let is_whole = arrived.start == 0 && bytes.len() == arrived.len as usize;
     if is_whole
         && arrived.frame.is_portable()
@@ -405,7 +412,8 @@ where
             }
             None => {
                 let frames = (&mut to.pool, &mut to.growth);
-                let (packet, frame) = passed(arrived, count as u16, frames, &mut from.received);
+                let size = arrived.offload.segment_size;
+                let (packet, frame) = passed(arrived, size, frames, &mut from.received);
                 if let Some(packet) = packet {
                     to.enqueue(with_metadata(packet), now);
                 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
-use tautline_base::{HeapFrame, Medium, Offload, Packet, Tso};
+use tautline_base::{Device, HeapFrame, Medium, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
@@ -24,6 +24,8 @@ pub type Tap = FrameDevice<TapIo>;
 /// The descriptor of a TAP or TUN interface.
 pub struct TapIo {
     device: SyncDevice,
+    /// Its name when it was opened.
+    interface: String,
     medium: Medium,
     /// A `virtio` header precedes each packet.
     offloading: bool,
@@ -81,6 +83,12 @@ pub enum TapError {
         /// The largest MTU that fits.
         limit: usize,
     },
+    /// It was removed while it was open.
+    #[error("interface `{interface}` was removed")]
+    Removed {
+        /// The interface.
+        interface: String,
+    },
     /// Any other error of the kernel.
     #[error("cannot open interface `{interface}`: {source}")]
     Os {
@@ -128,6 +136,14 @@ impl Tap {
         Self::attach(interface, Medium::Ip, offloading)
     }
 
+    /// Why the device will never work again.
+    pub fn failure(&mut self) -> Option<TapError> {
+        let is_gone = self.is_gone();
+        is_gone.then(|| TapError::Removed {
+            interface: self.io().interface.clone(),
+        })
+    }
+
     fn attach(interface: &str, medium: Medium, offloading: bool) -> Result<Self, TapError> {
         let layer = match medium {
             Medium::Ethernet => Layer::L2,
@@ -150,6 +166,7 @@ impl Tap {
             mtu if mtu <= limit => {
                 let io = TapIo {
                     device,
+                    interface: interface.to_owned(),
                     medium,
                     offloading,
                 };

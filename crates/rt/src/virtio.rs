@@ -151,6 +151,14 @@ mod tests {
             (NEEDS_CHECKSUM, TCP_IPV6, 74, 1000)
         );
         assert_eq!((csum_start, csum_offset), (54, 16));
+        // The size of segments that were merged, the last of which was short.
+        let mut frame = HeapFrame::with_len(14 + 20 + 20 + 2900);
+        let bytes = frame.bytes_mut();
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        (bytes[23], bytes[46]) = (6, 0x50);
+        let size = NonZeroU16::new(1448).expect("not zero");
+        let merged = header_of(&Packet::new(frame, 2954).with_segment_size(size));
+        assert_eq!((merged.gso_type, merged.gso_size), (TCP_IPV4, 1448));
         let single = header_of(&Packet::new(HeapFrame::new(), 60));
         assert_eq!(
             (single.flags, single.gso_type, single.gso_size),

@@ -157,6 +157,31 @@ fn arrive(side: &mut Side<Merging>, frame: Vec<u8>, segment_size: Option<usize>)
     });
 }
 
+/// A device that cuts packets itself learns the size of the segments that were merged: the last is shorter.
+#[test]
+fn a_large_packet_leaves_a_device_that_cuts_as_its_segments() {
+    for addresses in both_families() {
+        let mut right = side(8, Tso::MOST.frame_len());
+        right.port_mut().ring_mut().device_mut().wire.tso = Some(Tso::MOST);
+        let mut bridge = Bridge::new(side(4, 2048), right, 1);
+        let whole = segment(addresses, 0, PAYLOAD, ACK | PSH);
+        arrive(&mut bridge.left, unfinished(whole, addresses), Some(SIZE));
+        assert!(!bridge.turn(NOW));
+        let sent = &bridge.right.port().ring().device().wire.sent;
+        assert!(*sent == segments(addresses));
+    }
+}
+
+/// The segments of a payload, each with its own headers.
+fn segments(addresses: [IpAddr; 2]) -> Vec<Vec<u8>> {
+    let segments = (0..PAYLOAD).step_by(SIZE);
+    let segments = segments.map(|from| match PAYLOAD - from {
+        rest if rest > SIZE => segment(addresses, from, SIZE, ACK),
+        rest => segment(addresses, from, rest, ACK | PSH),
+    });
+    segments.collect()
+}
+
 #[test]
 fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
     for addresses in both_families() {
@@ -165,14 +190,7 @@ fn a_large_packet_leaves_a_device_of_ordinary_frames_as_its_segments() {
         arrive(&mut bridge.left, unfinished(whole, addresses), Some(SIZE));
         assert!(!bridge.turn(NOW));
         let sent = &bridge.right.port().ring().device().wire.sent;
-        let expected: Vec<_> = (0..PAYLOAD)
-            .step_by(SIZE)
-            .map(|from| match PAYLOAD - from {
-                rest if rest > SIZE => segment(addresses, from, SIZE, ACK),
-                rest => segment(addresses, from, rest, ACK | PSH),
-            })
-            .collect();
-        assert!(*sent == expected);
+        assert!(*sent == segments(addresses));
         // The limit and the qdisc see frames of the wire, and every frame of the pool comes back.
         let _ = bridge.turn(NOW);
         assert_eq!(bridge.right.port().qdisc().stats().enqueued.packets, 5);

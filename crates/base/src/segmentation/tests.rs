@@ -3,7 +3,7 @@ use crate::Medium;
 use crate::{Bytes, Credit, Frame, HeapFrame, Item, Owner, Packet, SegmentId, SocketId};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 
 const HEADERS: usize = 66;
 
@@ -206,7 +206,7 @@ fn segments_that_may_be_fragmented_have_identifications_of_their_own() {
             let len = cut.write(index.into(), &mut out).expect("fits");
             check_id(index, &out[..len]);
         }
-        let len = Segmentation::keep_last(&mut whole, &[], 14, 5).expect("TCP");
+        let len = Segmentation::keep_last(&mut whole, &[], 14, 1000).expect("TCP");
         check_id(4, &whole[..len]);
     }
 }
@@ -342,6 +342,42 @@ fn a_packet_of_several_segments_weighs_what_they_do_on_the_wire() {
     assert_eq!(packet.memory(), Bytes::new(4066), "no more than its frame");
     // What is no TCP stays one packet.
     assert_eq!(Packet::new((), 3000).with_segments(2).segments(), 1);
+}
+
+/// Segments that were merged are cut again where they met.
+#[test]
+fn a_packet_keeps_the_size_of_its_segments() {
+    for (payload, size, lengths) in [
+        (3000, 1448, &[1448, 1448, 104][..]),
+        (2897, 1448, &[1448, 1448, 1]),
+        (2896, 1448, &[1448, 1448]),
+        (5, 2, &[2, 2, 1]),
+        (1448, 1448, &[1448]),
+        (7, 1448, &[7]),
+    ] {
+        let size = NonZeroU16::new(size).expect("not zero");
+        let packet = packet(payload, 1).with_segment_size(size);
+        let count = lengths.len();
+        assert_eq!(
+            (usize::from(packet.segments()), packet.bytes().len()),
+            (count, 66 + payload)
+        );
+        assert_eq!(packet.len().get(), (66 * count + payload) as u64);
+        let whole = packet.segmentation().expect("TCP");
+        let cut: Vec<_> = (0..count).map(|index| whole.len_of(index) - 66).collect();
+        assert_eq!((cut.as_slice(), whole.count()), (lengths, count));
+        let mut split = Vec::new();
+        let pieces = packet.split(&mut |piece| {
+            let (_, _, payload) = check(piece.bytes());
+            split.push(payload.len());
+        });
+        assert_eq!(pieces.is_ok(), count > 1);
+        assert!(count == 1 || split == lengths);
+    }
+    // Equal parts may be fewer than were asked for; each has payload.
+    let packet = packet(5, 4);
+    let whole = packet.segmentation().expect("TCP");
+    assert_eq!((packet.segments(), whole.count(), whole.size()), (3, 3, 2));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! from them.
 
 use std::fs::create_dir_all;
+use std::io::{ErrorKind, Write, stdout};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
@@ -17,9 +18,17 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn print(&self) {
-        let mut command = Tautline::command();
-        clap_complete::generate(self.shell, &mut command, "tautline", &mut std::io::stdout());
+    /// # Errors
+    /// If the script cannot be written.
+    pub(super) fn print(&self) -> Result<(), Failure> {
+        let (mut command, mut script) = (Tautline::command(), Vec::new());
+        // It panics where its output does not take all.
+        clap_complete::generate(self.shell, &mut command, "tautline", &mut script);
+        let mut out = stdout();
+        match out.write_all(&script).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(Failure::file("standard output")),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod streams;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::task::Waker;
 
 use clap::Parser;
 use tautline_base::Frame;
@@ -110,7 +111,7 @@ impl ReceiveArgs {
 
 impl Job for ReceiveArgs {
     fn run<F: Frame + Send + 'static>(self, opened: Opened<F>) -> Result<(), Failure> {
-        let config = ReceiveConfig {
+        let mut config = ReceiveConfig {
             port: self.listen,
             tcp: self.stack.tcp.config(),
             sink: self.sink()?,
@@ -118,6 +119,9 @@ impl Job for ReceiveArgs {
             max_silence: self.transfer.silence,
         };
         let mut session = Session::new(opened, &self.stack)?;
+        config
+            .sink
+            .start(Waker::from(session.event_loop.event_fd()))?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;
         let mut receiving = Receiving::start(&mut session.host, config)?;
         let ends: Vec<_> = self

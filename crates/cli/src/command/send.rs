@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::task::Waker;
 use std::time::Duration;
 
 use clap::{ArgGroup, Parser};
@@ -105,10 +106,11 @@ impl SendArgs {
         &self,
         opened: Opened<F>,
         local: Option<SocketAddr>,
-        source: Source,
+        mut source: Source,
         trace: Option<Trace>,
     ) -> Result<Summary, Failure> {
         let mut session = Session::new(opened, &self.stack)?;
+        source.start(Waker::from(session.event_loop.event_fd()))?;
         session.serve_http(self.transfer.http, &self.stack.iface)?;
         session.announce(&format!("sending to {}", self.to));
         let mut tcp = TcpConfig {

@@ -5,6 +5,9 @@ use std::io;
 use std::task::Poll;
 
 use clap::Parser;
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
 use tautline_netstack::device::Tun;
 use tautline_netstack::tun2socks::{Proxy, Tun2Socks};
 use tautline_netstack::{Bytes, Netstack};
@@ -72,7 +75,7 @@ impl Tun2SocksArgs {
             tun2socks.limits.connect_timeout = self.connect_timeout.0;
             tokio::select! {
                 failed = tun2socks.run(&stack) => {
-                    failed.map_err(|error| Failure::Device(error.to_string()))
+                    failed.map_err(|error| lost(&self.tun, &error))
                 }
                 () = signal => {
                     eprint!("{}", stack.report().await?);
@@ -81,6 +84,17 @@ impl Tun2SocksArgs {
             }
         })
     }
+}
+
+/// The failure of a stack on `interface` that has ended with `error`, which does not know why.
+fn lost(interface: &str, error: &io::Error) -> Failure {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
+    let found = socket.and_then(|socket| name_to_index(socket, interface));
+    Failure::Device(if found == Err(Errno::NODEV) {
+        format!("interface `{interface}` was removed")
+    } else {
+        format!("interface `{interface}`: {error}")
+    })
 }
 
 /// Ready after SIGINT, SIGTERM or SIGHUP.

@@ -20,8 +20,17 @@ pub fn ask(socket: &Path, request: &Request) -> io::Result<Answer> {
 }
 
 pub(super) fn converse(stream: &UnixStream, request: &Request) -> io::Result<Answer> {
-    write_line(stream, request)?;
-    read_answer(&mut BufReader::new(stream))
+    answer_to(stream, request, &mut BufReader::new(stream))
+}
+
+/// Sends `request`, and reads its answer. A server that takes no request may have said why.
+fn answer_to(
+    stream: &UnixStream,
+    request: &Request,
+    answers: &mut impl BufRead,
+) -> io::Result<Answer> {
+    let sent = write_line(stream, request);
+    read_answer(answers).or_else(|error| sent.and(Err(error)))
 }
 
 fn read_answer(from: &mut impl BufRead) -> io::Result<Answer> {
@@ -36,12 +45,12 @@ fn read_answer(from: &mut impl BufRead) -> io::Result<Answer> {
 /// If no server listens there, it refuses, or `out` cannot be written.
 pub fn capture(socket: &Path, wanted: &Wanted, out: &mut File) -> Result<(), Failure> {
     let stream = UnixStream::connect(socket).map_err(Failure::file(socket))?;
-    write_line(&stream, &Request::Capture(wanted.clone()))?;
-    let mut packets = BufReader::new(stream);
-    if let Some(why) = read_answer(&mut packets)?.error {
+    let request = Request::Capture(wanted.clone());
+    let mut packets = BufReader::new(&stream);
+    if let Some(why) = answer_to(&stream, &request, &mut packets)?.error {
         return Err(Failure::Refused(why));
     }
-    while !packets.buffer().is_empty() || !is_closed(packets.get_ref(), out)? {
+    while !packets.buffer().is_empty() || !is_closed(&stream, out)? {
         let bytes = packets.fill_buf()?;
         if bytes.is_empty() {
             return Ok(());

@@ -134,6 +134,67 @@ fn requests_are_answered_and_the_socket_is_its_owners() {
     assert!(!path.exists());
 }
 
+/// Those that are connected go on; one of them that ends makes room.
+#[test]
+fn one_client_too_many_is_told_so() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("control");
+    let endpoints = Endpoints {
+        socket: Some(&path),
+        http: None,
+    };
+    let middlebox = serving(Control::listen(endpoints, None).expect("free"));
+    let connected = || UnixStream::connect(&path).expect("it listens");
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| connected()).collect();
+    for _ in 0..3 {
+        let refused = ask(&path, &Request::Show).expect("answered");
+        let why = refused.error.expect("refused");
+        assert!(why.contains("32 clients"), "{why}");
+    }
+    let last = clients.last().expect("32");
+    let shown = client::converse(last, &Request::Show).expect("answered");
+    assert_eq!(shown.ports, [port()]);
+    clients.pop();
+    let served = (0..1000).any(|_| {
+        std::thread::yield_now();
+        ask(&path, &replace()).expect("answered").error.is_none()
+    });
+    assert!(served, "room for another");
+    middlebox.join().expect("no panic");
+}
+
+/// Whether it says nothing, or half a line byte by byte.
+#[test]
+fn a_client_that_sends_no_request_is_disconnected() {
+    for words in ["", "{\"com"] {
+        let (client, _middlebox) = client();
+        let (server, mut silent) = UnixStream::pair().expect("sockets");
+        let limit = Duration::from_millis(300);
+        let clock = Clock::start();
+        let serving = std::thread::spawn(move || client.converse(&server, limit));
+        let mut answer = Vec::new();
+        silent.set_read_timeout(Some(limit / 8)).expect("not zero");
+        let mut words = words.bytes();
+        loop {
+            if let Some(byte) = words.next() {
+                // It may have been disconnected.
+                let _ = silent.write_all(&[byte]);
+            }
+            match silent.read_to_end(&mut answer) {
+                Err(error) if is_late(&error) => {}
+                ended => break assert!(ended.is_ok(), "{ended:?}"),
+            }
+            assert!(clock.now() - Instant::ZERO < 20 * limit, "still connected");
+        }
+        let said = String::from_utf8(answer).expect("text");
+        assert!(
+            said.contains("no whole request has come for 300ms"),
+            "{said}"
+        );
+        serving.join().expect("no panic").expect("told");
+    }
+}
+
 #[test]
 fn every_pair_is_shown_and_the_named_one_is_changed() {
     let directory = tempfile::tempdir().expect("a directory");

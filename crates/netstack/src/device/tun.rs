@@ -91,7 +91,8 @@ impl Tun {
     }
 
     /// Runs the stack on a thread of its own, whose timers are exact to microseconds, as pacing
-    /// needs. A request and its answer then cost two switches between threads.
+    /// needs. A request and its answer then cost two switches between threads. To drop the stack blocks
+    /// until the thread has ended: up to a second if dropped streams have something left to deliver.
     #[must_use]
     pub fn with_thread(mut self) -> Self {
         self.has_thread = true;

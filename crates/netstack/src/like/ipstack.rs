@@ -98,7 +98,9 @@ impl IpStackConfig {
 /// A stack on a device that reads and writes one packet per call.
 #[derive(Debug)]
 pub struct IpStack {
-    new: Receiver<IpStackStream>,
+    /// Two queues: while one is full, the other has room.
+    connections: Receiver<IpStackTcpStream>,
+    sessions: Receiver<IpStackUdpStream>,
     task: JoinHandle<()>,
 }
 
@@ -108,21 +110,30 @@ impl IpStack {
     where
         Device: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, new) = channel(BACKLOG);
+        let (new, connections) = channel(BACKLOG);
+        // New sessions wait in the queue behind it.
+        let (begun, sessions) = channel(1);
         let task = tokio::spawn(async move {
             // Its end is reported by `accept`.
-            let _ = run(config, device, sender).await;
+            let _ = run(config, device, (new, begun)).await;
         });
-        Self { new, task }
+        Self {
+            connections,
+            sessions,
+            task,
+        }
     }
 
-    /// The next connection or session.
+    /// The next connection or session. Cancel safe.
     ///
     /// # Errors
     /// If the device has ended.
     pub async fn accept(&mut self) -> Result<IpStackStream, IpStackError> {
-        let ended = || io::Error::from(io::ErrorKind::ConnectionAborted);
-        self.new.recv().await.ok_or_else(ended)
+        tokio::select! {
+            Some(connection) = self.connections.recv() => Ok(IpStackStream::Tcp(connection)),
+            Some(session) = self.sessions.recv() => Ok(IpStackStream::Udp(session)),
+            else => Err(io::ErrorKind::ConnectionAborted.into()),
+        }
     }
 }
 
@@ -135,7 +146,7 @@ impl Drop for IpStack {
 async fn run<Device>(
     config: IpStackConfig,
     device: Device,
-    new: Sender<IpStackStream>,
+    (new, begun): (Sender<IpStackTcpStream>, Sender<IpStackUdpStream>),
 ) -> io::Result<()>
 where
     Device: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,29 +156,30 @@ where
     let (connections, datagrams) = (stack.tcp_incoming().await?, stack.udp_incoming().await?);
     drop(hold);
     let mut sessions = UdpSessions::new(datagrams, config.udp_timeout, UDP_SESSIONS);
-    loop {
-        tokio::select! {
-            request = connections.next() => {
-                let (request, new) = (request?, new.clone());
-                // While nobody takes the streams, SYNs wait, which the stack bounds.
-                drop(new.reserve().await);
-                tokio::spawn(async move {
-                    let ends = (request.peer_addr(), request.local_addr());
-                    if let Ok(stream) = request.accept().await {
-                        let tcp = IpStackTcpStream { stream, ends };
-                        // Nobody accepts any more.
-                        let _ = new.send(IpStackStream::Tcp(tcp)).await;
-                    }
-                });
-            }
-            session = sessions.next() => {
-                let Some(session) = session else {
-                    return Ok(());
-                };
-                let _ = new.send(IpStackStream::Udp(IpStackUdpStream(session))).await;
+    let accepting = async {
+        // Without a place in the queue a SYN waits in the stack, which bounds their number.
+        while let Ok(place) = new.clone().reserve_owned().await {
+            let request = connections.next().await?;
+            tokio::spawn(async move {
+                let ends = (request.peer_addr(), request.local_addr());
+                if let Ok(stream) = request.accept().await {
+                    place.send(IpStackTcpStream { stream, ends });
+                }
+            });
+        }
+        Ok(())
+    };
+    let sorting = async {
+        while let Some(session) = sessions.next().await {
+            // Nobody accepts any more.
+            if begun.send(IpStackUdpStream(session)).await.is_err() {
+                break;
             }
         }
-    }
+        Ok(())
+    };
+    // Each fails or ends with the device, or with the last that accepts.
+    tokio::try_join!(accepting, sorting).map(drop)
 }
 
 /// A connection or session that has begun.

@@ -196,18 +196,18 @@ async fn serve_tcp(
     let Some(incoming) = incoming else {
         return Ok(());
     };
-    loop {
-        let (request, new) = (incoming.next().await?, new.clone());
-        // While nobody takes the connections, SYNs wait, which the stack bounds.
-        drop(new.reserve().await);
+    // Without a place in the queue a SYN waits in the stack, which bounds their number. Without the
+    // receiver there is no listener.
+    while let Ok(place) = new.clone().reserve_owned().await {
+        let request = incoming.next().await?;
         tokio::spawn(async move {
             let (local, remote) = (request.peer_addr(), request.local_addr());
             if let Ok(stream) = request.accept().await {
-                // Fails once the receiver is dropped.
-                let _ = new.send((stream, local, remote)).await;
+                place.send((stream, local, remote));
             }
         });
     }
+    Ok(())
 }
 
 async fn serve_udp(

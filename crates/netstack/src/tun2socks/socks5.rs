@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use tautline_stack::Rejection;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
@@ -63,24 +64,12 @@ impl FromStr for Socks5 {
             None => Ok(proxy),
             Some(login) => {
                 let (name, password) = login.split_once(':').ok_or_else(bad)?;
-                let [name, password] = [name, password].map(decoded);
-                Ok(proxy.login(name.ok_or_else(bad)?, password.ok_or_else(bad)?))
+                // Other percent signs stay.
+                let decoded = |text| percent_decode_str(text).decode_utf8().map_err(|_| bad());
+                Ok(proxy.login(decoded(name)?, decoded(password)?))
             }
         }
     }
-}
-
-/// `text` with its percent-encoded bytes; other percent signs stay. `None` if that is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let digit = |at: usize| char::from(*tail.get(at)?).to_digit(16);
-        let encoded = digit(0).zip(digit(1)).filter(|_| *first == b'%');
-        bytes.push(encoded.map_or(*first, |(high, low)| (high << 4 | low) as u8));
-        rest = if encoded.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// Why a request to a server failed.

@@ -185,7 +185,9 @@ impl Params {
         if self.tcp == self.udp {
             return Err(failed("neither TCP nor UDP is asked for"));
         }
-        if !lengths.contains(&self.len) || self.parallel > 128 || self.time > 86_400 {
+        // iperf3's bounds.
+        let is_too_long = self.time > 86_400 || self.omit > 600;
+        if !lengths.contains(&self.len) || self.parallel > 128 || is_too_long {
             return Err(failed(
                 "a length, a number of streams or a time is out of range",
             ));
@@ -291,6 +293,7 @@ mod tests {
         for bad in [
             r#"{"udp":true,"len":15}"#,
             r#"{"tcp":true,"parallel":129}"#,
+            r#"{"tcp":true,"omit":18446744073709551615,"time":1}"#,
             r#"{"tcp":true,"udp":true}"#,
             r#"{"sctp":true}"#,
         ] {

@@ -51,6 +51,7 @@ struct Server<'a> {
 
 impl Server<'_> {
     async fn test(&self, control: TcpStream) -> io::Result<()> {
+        control.watch_peer()?;
         let cookie = recv_cookie(&control).await?;
         State::ParamExchange.send(&control).await?;
         let params = control.recv_json::<Params>().await?.check();
@@ -76,8 +77,9 @@ impl Server<'_> {
         State::TestStart.send(&control).await?;
         State::TestRunning.send(&control).await?;
         let (budget, amount) = (Arc::clone(&test.budget), test.params.amount());
+        let params = test.params.clone();
         let ended = async {
-            let state = State::recv(&control).await?;
+            let state = recv_end(&control, &params).await?;
             // An amount that the client has sent may still be in flight.
             if state == State::TestEnd && amount.is_some() {
                 let _incomplete = timeout(LAST_DATA, budget.reached.notified()).await;
@@ -176,6 +178,18 @@ impl Server<'_> {
             }
         }
     }
+}
+
+/// The client's message at the end of a test. A client may be there, but stopped: that of a test for a time
+/// is due then.
+async fn recv_end(control: &TcpStream, params: &Params) -> io::Result<State> {
+    let message = State::recv(control);
+    if params.amount().is_some() || params.time == 0 {
+        return message.await;
+    }
+    let length = Duration::from_secs(params.time + params.omit);
+    let state = timeout(length + MESSAGE_TIMEOUT, message).await;
+    state.map_err(|_| failed("the client does not end the test"))?
 }
 
 async fn recv_cookie(stream: &TcpStream) -> io::Result<[u8; COOKIE]> {

@@ -59,6 +59,7 @@ enum Data {
 }
 
 async fn serve_one(net: &Net, control: &TcpStream) -> io::Result<()> {
+    control.watch_peer()?;
     let request: Request = control.recv_json().await?;
     let (own, peer) = control.ends()?;
     // Refused by an older version of the program, or by hand.

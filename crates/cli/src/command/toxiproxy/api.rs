@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
@@ -231,23 +232,7 @@ fn nothing() -> Reply {
 
 /// A part of a path without percent-encoding (RFC 3986 §2.1).
 fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.first_chunk::<2>().filter(|_| first == b'%');
-        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
