@@ -1,6 +1,6 @@
 //! [`traffic`]: the applications of each host, from the flows of a document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +17,31 @@ use tautline_stack::{TcpConfig, UdpConfig};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
-use crate::scenario::document::{Flow as FlowKeys, FlowKind, Over, Tcp};
+use crate::scenario::document::{
+    FIRST_PORT, Flow as FlowKeys, FlowKind, MOST_FLOWS_IN_ALL, Over, Tcp,
+};
 use crate::scenario::units::Time;
 
-/// The first listening port. Each connection has its own, so that each is measured by itself.
-const FIRST_PORT: u16 = 5001;
+/// The applications of a document's hosts.
+pub(super) struct HostTraffic {
+    /// Those of each host, in the document's order.
+    pub(super) apps: Vec<Applications<'static>>,
+    /// Names of the flows whose payload each host reads, without pings, for which there is none.
+    pub(super) read_by: Vec<BTreeSet<String>>,
+    /// The flows whose segments are measured, by port.
+    pub(super) measured: BTreeMap<u16, String>,
+}
 
-/// The applications of each host of `document`, in its order, and the flows whose segments are
-/// measured, by port. `address` gives the address of a host; `seed` seeds all random numbers.
+/// The applications of each host of `document`. `address` gives the address of a host; `seed` seeds
+/// all random numbers.
 ///
 /// # Errors
-/// If an application refuses a parameter.
+/// If an application refuses a parameter, or there are more flows than ports.
 pub(super) fn traffic(
     document: &Document,
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
-) -> Result<(Vec<Applications<'static>>, BTreeMap<u16, String>), ConfigError> {
+) -> Result<HostTraffic, ConfigError> {
     let sample = document
         .run
         .as_ref()
@@ -43,7 +52,9 @@ pub(super) fn traffic(
         .map(|_| Applications::new(sample).strict())
         .collect();
     let mut rng = Pcg32::seed_from_u64(seed);
-    let (mut port, mut measured) = (FIRST_PORT, BTreeMap::new());
+    let mut read_by = vec![BTreeSet::new(); apps.len()];
+    // Each flow has a port of its own, so that each is measured by itself.
+    let (mut ports, mut measured) = (FIRST_PORT..=u16::MAX, BTreeMap::new());
     let number_of = |name: &str| document.host.iter().position(|host| host.name == name);
     for keys in &document.flow {
         // Each flow has its own generator: adding a flow does not change the random numbers of the
@@ -64,6 +75,14 @@ pub(super) fn traffic(
             } else {
                 Flow::numbered(&keys.name, number as u32 + 1)
             };
+            let port = ports.next().ok_or_else(|| {
+                let allowed = format!("at most {MOST_FLOWS_IN_ALL}, a port for each");
+                let refused = tautline_base::ConfigError::new("flows", "more", allowed);
+                ConfigError::from(refused)
+            })?;
+            if let Some(reader) = keys.kind.reader(client, server) {
+                read_by[reader].insert(name.to_string());
+            }
             if keys.one_way {
                 measured.insert(port, name.to_string());
             }
@@ -77,10 +96,13 @@ pub(super) fn traffic(
                 remote: SocketAddr::new(address, port),
             };
             instance.add(&mut apps, &mut rng)?;
-            port = port.wrapping_add(1).max(FIRST_PORT);
         }
     }
-    Ok((apps, measured))
+    Ok(HostTraffic {
+        apps,
+        read_by,
+        measured,
+    })
 }
 
 /// One instance of a flow.
@@ -136,6 +158,7 @@ impl Instance<'_> {
         apps[self.client].ping(PingConfig {
             when: self.when,
             interval: keys.every.map_or(default.interval, |time| time.0),
+            timeout: keys.timeout.map_or(default.timeout, |time| time.0),
             size: keys.size.map_or(default.size, |size| size.0),
             tos: keys.tos.unwrap_or(default.tos),
             ..default

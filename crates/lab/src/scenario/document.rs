@@ -17,9 +17,10 @@ use serde::Deserialize;
 use super::units::Time;
 
 pub(crate) use air::{Guard, Lte, Standard, Width, Wifi};
-pub(crate) use figure::{BoxSpan, Figure, FigureError, Kind, Shown, describe};
-pub(crate) use flent::FlentTest;
-pub(crate) use flow::{Flow, FlowKind, Over};
+pub use figure::{BoxSpan, Figure, Kind};
+pub(crate) use figure::{FigureError, Shown, describe};
+pub use flent::FlentTest;
+pub(crate) use flow::{FIRST_PORT, Flow, FlowKind, MOST_FLOWS_IN_ALL, Over};
 pub(crate) use network::{Back, Host, Link, Port, Router, Wake};
 pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 

@@ -650,6 +650,28 @@ fn flows_are_counted_over_all_pairs() {
     assert!(error.contains("at most 10000 flows of one name"), "{error}");
 }
 
+/// Each flow has a port of its own, from 5001 on.
+#[test]
+fn flows_are_counted_over_all_names() {
+    let flows = |last: usize| {
+        let mut text = GOOD.to_owned();
+        for (number, count) in [10_000; 5].into_iter().chain([9_999, last]).enumerate() {
+            text += &format!(
+                "\n[[flow]]\nname = \"more{number}\"\nkind = \"tcp\"\nfrom = \"client\"\nto = \"server\"\ncount = {count}\n"
+            );
+        }
+        load(&text)
+    };
+    // With an upload and a ping.
+    flows(534).expect("as many as ports");
+    let error = flows(535).expect_err("one more").to_string();
+    assert!(
+        error.contains("flow.more6.count: these are 60536 flows")
+            && error.contains("at most 60535 are wanted in all"),
+        "{error}"
+    );
+}
+
 #[test]
 fn networks_that_are_no_tree_are_refused() {
     let loops = "[[router]]\nname = \"other\"\n[[link]]\nbetween = [\"router\", \"other\"]\n[[link]]\nbetween = [\"other\", \"router\"]\n[tcp]";

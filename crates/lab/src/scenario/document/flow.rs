@@ -8,6 +8,11 @@ use serde::{Deserialize, Deserializer};
 use super::Tcp;
 use crate::scenario::units::{RateValue, Size, Time};
 
+/// The first listening port: each flow has its own.
+pub(crate) const FIRST_PORT: u16 = 5001;
+/// Most flows of a scenario: one for each port from the first on.
+pub(crate) const MOST_FLOWS_IN_ALL: usize = (u16::MAX - FIRST_PORT) as usize + 1;
+
 /// Traffic of one kind from one host to another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +34,8 @@ pub struct Flow {
     pub stop: Option<Time>,
     /// Time between requests of a ping, or from one page to the next.
     pub every: Option<Time>,
+    /// Time after which the reply to a ping counts as lost. Default 10 s.
+    pub timeout: Option<Time>,
     /// Rate of UDP payload.
     pub rate: Option<RateValue>,
     /// Payload of a datagram or of an echo request; bytes that a TCP flow sends before it ends.
@@ -123,4 +130,15 @@ pub enum FlowKind {
     Onoff,
     /// Pages fetched by `from`, served by `to`.
     Web,
+}
+
+impl FlowKind {
+    /// Which of its ends reads the payload that counts as goodput. `None`: replies to pings do not.
+    pub(crate) fn reader<T>(self, client: T, server: T) -> Option<T> {
+        match self {
+            Self::Tcp | Self::Udp | Self::Onoff => Some(server),
+            Self::Web => Some(client),
+            Self::Ping => None,
+        }
+    }
 }
