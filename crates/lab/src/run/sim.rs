@@ -198,7 +198,7 @@ mod tests {
             r#"
             id = "bloated"
             title = "A ping behind a flood"
-            run = { duration = "25s", warm_up = "0s" }
+            run = { duration = "25s", warm_up = "0s", ping_timeout = "15s" }
             host = [{ name = "client" }, { name = "server" }]
             router = [{ name = "router" }]
             link = [
@@ -207,7 +207,7 @@ mod tests {
             ]
             flow = [
                 { name = "flood", kind = "udp", from = "client", to = "server", rate = "2mbit", size = "1000b" },
-                { name = "ping", kind = "ping", from = "client", to = "server", every = "20ms", timeout = "15s" },
+                { name = "ping", kind = "ping", from = "client", to = "server", every = "20ms" },
             ]"#,
         );
         let longest = Summary::of(&run).get("ping.max").expect("replies");

@@ -26,7 +26,7 @@ use crate::scenario::units::Time;
 pub(super) struct HostTraffic {
     /// Those of each host, in the document's order.
     pub(super) apps: Vec<Applications<'static>>,
-    /// Names of the flows whose payload each host reads, without pings, for which there is none.
+    /// Names of the flows whose payload each host reads. Replies to pings are no payload.
     pub(super) read_by: Vec<BTreeSet<String>>,
     /// The flows whose segments are measured, by port.
     pub(super) measured: BTreeMap<u16, String>,
@@ -42,19 +42,10 @@ pub(super) fn traffic(
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
 ) -> Result<HostTraffic, ConfigError> {
-    let sample = document
-        .run
-        .as_ref()
-        .map_or(Duration::from_millis(100), |run| run.sample.0);
-    let mut apps: Vec<Applications<'static>> = document
-        .host
-        .iter()
-        .map(|_| Applications::new(sample).strict())
-        .collect();
+    let mut traffic = HostTraffic::idle(document);
     let mut rng = Pcg32::seed_from_u64(seed);
-    let mut read_by = vec![BTreeSet::new(); apps.len()];
     // Each flow has a port of its own, so that each is measured by itself.
-    let (mut ports, mut measured) = (FIRST_PORT..=u16::MAX, BTreeMap::new());
+    let mut ports = FIRST_PORT..=u16::MAX;
     let number_of = |name: &str| document.host.iter().position(|host| host.name == name);
     for keys in &document.flow {
         // Each flow has its own generator: adding a flow does not change the random numbers of the
@@ -81,35 +72,45 @@ pub(super) fn traffic(
                 ConfigError::from(refused)
             })?;
             if let Some(reader) = keys.kind.reader(client, server) {
-                read_by[reader].insert(name.to_string());
+                traffic.read_by[reader].insert(name.to_string());
             }
             if keys.one_way {
-                measured.insert(port, name.to_string());
+                traffic.measured.insert(port, name.to_string());
             }
             let instance = Instance {
                 keys,
-                defaults: &document.tcp,
+                document,
                 when: when(keys, &mut rng),
                 name,
                 client,
                 server,
                 remote: SocketAddr::new(address, port),
             };
-            instance.add(&mut apps, &mut rng)?;
+            instance.add(&mut traffic.apps, &mut rng)?;
         }
     }
-    Ok(HostTraffic {
-        apps,
-        read_by,
-        measured,
-    })
+    Ok(traffic)
+}
+
+impl HostTraffic {
+    /// Hosts without applications.
+    fn idle(document: &Document) -> Self {
+        let times = document.run.as_ref();
+        let sample = times.map_or(Duration::from_millis(100), |run| run.sample.0);
+        let apps = || Applications::new(sample).strict();
+        let count = document.host.len();
+        Self {
+            apps: std::iter::repeat_with(apps).take(count).collect(),
+            read_by: vec![BTreeSet::new(); count],
+            measured: BTreeMap::new(),
+        }
+    }
 }
 
 /// One instance of a flow.
 struct Instance<'a> {
     keys: &'a FlowKeys,
-    /// `[tcp]`: what the flow's own table leaves out.
-    defaults: &'a Tcp,
+    document: &'a Document,
     when: When,
     name: Flow,
     /// Numbers of its hosts.
@@ -136,7 +137,7 @@ impl Instance<'_> {
 
     fn upload(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
         let keys = self.keys;
-        let tcp = Arc::new(tcp(&keys.tcp, self.defaults));
+        let tcp = Arc::new(tcp(&keys.tcp, &self.document.tcp));
         let default = UploadConfig::new(self.name.clone(), self.remote);
         apps[self.client].upload(UploadConfig {
             when: self.when,
@@ -155,10 +156,11 @@ impl Instance<'_> {
     fn ping(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
         let keys = self.keys;
         let default = PingConfig::new(self.name, self.remote.ip());
+        let times = self.document.run.as_ref();
         apps[self.client].ping(PingConfig {
             when: self.when,
             interval: keys.every.map_or(default.interval, |time| time.0),
-            timeout: keys.timeout.map_or(default.timeout, |time| time.0),
+            timeout: times.map_or(default.timeout, |run| run.ping_timeout.0),
             size: keys.size.map_or(default.size, |size| size.0),
             tos: keys.tos.unwrap_or(default.tos),
             ..default
@@ -234,7 +236,7 @@ impl Instance<'_> {
             nagle: self.keys.tcp.nagle.or(Some(false)),
             ..self.keys.tcp.clone()
         };
-        tcp(&own, self.defaults)
+        tcp(&own, &self.document.tcp)
     }
 }
 

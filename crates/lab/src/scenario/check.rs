@@ -162,6 +162,11 @@ fn times(subject: &Subject<'_>) -> Result<(), Fault> {
         ),
     )?;
     subject.require(
+        !run.ping_timeout.0.is_zero(),
+        &at("ping_timeout"),
+        "a time above 0 is wanted",
+    )?;
+    subject.require(
         (1..=MOST_REPETITIONS).contains(&run.repetitions),
         &at("repetitions"),
         format_args!("a number from 1 to {MOST_REPETITIONS} is wanted"),

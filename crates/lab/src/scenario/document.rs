@@ -127,6 +127,9 @@ pub struct Times {
     /// Time between samples. Default 100 ms.
     #[serde(default = "tenth")]
     pub sample: Time,
+    /// Time after which the reply to a ping counts as lost. Default 10 s.
+    #[serde(default = "ten_seconds")]
+    pub ping_timeout: Time,
 }
 
 /// Times of the quick form.
@@ -141,6 +144,10 @@ pub struct Quick {
 
 fn three() -> usize {
     3
+}
+
+fn ten_seconds() -> Time {
+    Time(std::time::Duration::from_secs(10))
 }
 
 fn tenth() -> Time {

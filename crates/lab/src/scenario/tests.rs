@@ -650,6 +650,22 @@ fn flows_are_counted_over_all_pairs() {
     assert!(error.contains("at most 10000 flows of one name"), "{error}");
 }
 
+/// Each host allocates its frames before the run.
+#[test]
+fn frames_are_counted_over_all_hosts() {
+    let hosts = |copies: usize, frames: &str| {
+        let host = format!("name = \"server\"\ncopies = {copies}{frames}");
+        load(&GOOD.replace("name = \"server\"", &host))
+    };
+    hosts(511, "").expect("with the client as many as fit");
+    hosts(600, "\nframes = 64").expect("they are small");
+    let error = hosts(512, "").expect_err("one more").to_string();
+    assert!(
+        error.contains("host.server512.frames: the frames of all hosts are more than 4194304"),
+        "{error}"
+    );
+}
+
 /// Each flow has a port of its own, from 5001 on.
 #[test]
 fn flows_are_counted_over_all_names() {

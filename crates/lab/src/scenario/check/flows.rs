@@ -27,7 +27,7 @@ const fn keys(
 ) {
     match kind {
         FlowKind::Tcp => ("tcp", &["size", "message", "one_way", "tcp"], &[]),
-        FlowKind::Ping => ("ping", &["every", "size", "timeout", "tos"], &["every"]),
+        FlowKind::Ping => ("ping", &["every", "size", "tos"], &["every"]),
         FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
         FlowKind::Onoff => (
             "onoff",
@@ -147,11 +147,7 @@ fn one_way(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
 fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
     let at = |key| [Key("flow"), Number(number), Key(key)];
     subject.above_zero(flow.rate, &at("rate"))?;
-    for (key, time) in [
-        ("every", flow.every),
-        ("timeout", flow.timeout),
-        ("on", flow.on),
-    ] {
+    for (key, time) in [("every", flow.every), ("on", flow.on)] {
         subject.require(
             time.is_none_or(|time| time.0.as_nanos() >= 1_000),
             &at(key),

@@ -34,8 +34,6 @@ pub struct Flow {
     pub stop: Option<Time>,
     /// Time between requests of a ping, or from one page to the next.
     pub every: Option<Time>,
-    /// Time after which the reply to a ping counts as lost. Default 10 s.
-    pub timeout: Option<Time>,
     /// Rate of UDP payload.
     pub rate: Option<RateValue>,
     /// Payload of a datagram or of an echo request; bytes that a TCP flow sends before it ends.
