@@ -55,7 +55,7 @@ impl Subject<'_> {
         self.require(
             rate.is_none_or(|RateValue(rate)| rate > Rate::ZERO),
             path,
-            "a rate above 0 is wanted",
+            "a rate above 0 is wanted, 8bit at least",
         )
     }
 }
