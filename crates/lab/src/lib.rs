@@ -6,10 +6,12 @@
 //! a point gives a [`Run`]; its summary and those of the other repetitions become the estimates and
 //! verdicts of a row; reports show rows.
 //!
-//! A program of one's own gets the samples; verdicts, figures and reports are the command line's.
+//! A program of one's own gets the samples, the numbers of each run ([`Summary`]), and with [`judge`]
+//! the row: estimates with their confidence intervals, and verdicts. Figures and reports are the
+//! command line's.
 //!
 //! ```
-//! use tautline_lab::{PlanOptions, Quantity, Scenario, ScenarioDir, plan, run};
+//! use tautline_lab::{Judgment, PlanOptions, Quantity, Scenario, ScenarioDir, judge, plan, run};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
@@ -51,18 +53,28 @@
 //!     { name = "pfifo", set = { "link.router-server.qdisc" = "pfifo limit 200" } },
 //!     { name = "cake", set = { "link.router-server.qdisc" = "cake bandwidth 4800kbit" } },
 //! ]
+//!
+//! [[shape]]
+//! says = "cake cuts the ping to a third"
+//! check = 'cell["pfifo"].ping.mean > 3 * cell["cake"].ping.mean'
 //! "#,
 //! )?;
 //! let scenario = Scenario::load(&ScenarioDir::Directory(directory.into()), "mine.toml")?;
-//! let mut means = Vec::new();
-//! for point in plan(&scenario, PlanOptions::default()) {
+//! let mut runs = Vec::new();
+//! for point in plan(&scenario, PlanOptions::default())? {
 //!     let run = run(&point)?;
 //!     let ping = run.get(Quantity::Ping, "ping").ok_or("no ping was answered")?;
-//!     let (count, sum) = run.measured(ping).fold((0, 0.0), |(count, sum), (_, ms)| (count + 1, sum + ms));
-//!     println!("{}: {:.1} ms", point.cell, sum / f64::from(count));
-//!     means.push(sum / f64::from(count));
+//!     for (at, ms) in run.measured(ping).take(3) {
+//!         println!("{} at {at:.2} s: {ms:.1} ms", point.cell);
+//!     }
+//!     runs.push(run);
 //! }
-//! assert!(means[0] > 3.0 * means[1]);
+//! let row = judge(&scenario, &runs);
+//! for cell in &row.cells {
+//!     let ping = cell.numbers["ping.mean"];
+//!     println!("{}: {:.1} ms, from {:.1} to {:.1}", cell.cell, ping.mean, ping.lo, ping.hi);
+//! }
+//! assert_eq!(row.shapes[0].judged, Judgment::Holds);
 //! # Ok(())
 //! # }
 //! ```
@@ -88,11 +100,14 @@ mod verdict;
 
 pub use cell::{Backend, Cell};
 pub use cli::Cli;
-pub use plan::{PlanOptions, Point, plan};
+pub use plan::{MAX_SEED, PlanError, PlanOptions, Point, plan};
 pub use quantity::Quantity;
 pub use recording::{Run, Series};
+pub use result::{Anova, CellResult, Judgment, ObservedNumber, RowResult, Score, ShapeResult};
+pub use row::judge;
 pub use run::capture::{CaptureError, record};
 pub use run::{RunError, run};
-pub use scenario::document::Document;
+pub use scenario::document::{BoxSpan, Document, Figure, FlentTest, Kind as FigureKind};
 pub use scenario::{Expected, Form, Scenario, ScenarioDir, ScenarioError, Variation};
+pub use summary::{Estimate, Summary};
 pub use sweep::{Manifest, Shard, manifest, results, table};

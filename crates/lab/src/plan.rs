@@ -9,6 +9,8 @@ use crate::scenario::{Document, Scenario, Variation};
 
 /// Seeds of one `--seed` are this far from those of the next.
 const STRIDE: u64 = 10_000;
+/// Largest `--seed`: with its repetitions it fits 64 bits. Beyond, the seeds of two would be equal.
+pub const MAX_SEED: u64 = u64::MAX / STRIDE - 1;
 /// Hexadecimal digits of a point's id.
 const DIGITS: usize = 16;
 
@@ -25,9 +27,10 @@ pub(crate) fn provenance() -> String {
 /// Options of a plan that the scenario file does not fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// All seeds come from it.
+    /// All seeds come from it: repetition *r* has the seed 10 000 · `seed` + *r*. At most
+    /// [`MAX_SEED`]. Default 1.
     pub seed: u64,
-    /// Runs of each cell; default what the file says.
+    /// Runs of each cell, at most 10 000; default what the file says.
     pub repetitions: Option<usize>,
     /// The backend.
     pub path: Backend,
@@ -41,6 +44,20 @@ impl Default for PlanOptions {
             path: Backend::Sim,
         }
     }
+}
+
+/// Why there is no plan: two of its points would have the same seed as those of another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The seed is too large.
+    #[error("the seed {0} is too large: a number from 0 to {MAX_SEED} is wanted")]
+    Seed(u64),
+    /// More repetitions than a seed has.
+    #[error(
+        "{0} repetitions are too many: at most {STRIDE} are wanted, for the next seed has those behind them"
+    )]
+    Repetitions(usize),
 }
 
 /// One cell with one seed.
@@ -67,22 +84,32 @@ pub struct Point {
 
 /// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds, so
 /// the RNG does not differ between them.
-pub fn plan(scenario: &Scenario, ask: PlanOptions) -> Vec<Point> {
+///
+/// # Errors
+/// If the seed or the number of repetitions is too large.
+pub fn plan(scenario: &Scenario, ask: PlanOptions) -> Result<Vec<Point>, PlanError> {
+    if ask.seed > MAX_SEED {
+        return Err(PlanError::Seed(ask.seed));
+    }
     let own = scenario
         .header()
         .run
         .as_ref()
         .map_or(0, |run| run.repetitions);
-    let repetitions = ask.repetitions.unwrap_or(own) as u64;
+    let count = ask.repetitions.unwrap_or(own);
+    let repetitions = u64::try_from(count)
+        .ok()
+        .filter(|count| *count <= STRIDE)
+        .ok_or(PlanError::Repetitions(count))?;
     let cells = scenario.cells.iter().enumerate();
     let points = cells.flat_map(|(number, variation)| {
         let document = Arc::new(variation.document.clone());
         (0..repetitions).map(move |repetition| {
-            let seed = ask.seed.wrapping_mul(STRIDE).wrapping_add(repetition);
+            let seed = ask.seed * STRIDE + repetition;
             point(variation, Arc::clone(&document), number, seed, ask.path)
         })
     });
-    points.collect()
+    Ok(points.collect())
 }
 
 /// The `--seed` that gives a point this seed.
@@ -129,17 +156,19 @@ mod tests {
     use super::*;
     use crate::scenario::ScenarioDir;
 
-    #[test]
-    fn points_are_cells_times_seeds_and_their_ids_tell_them_apart() {
+    fn planned(ask: PlanOptions) -> Result<Vec<Point>, PlanError> {
         let scenario = Scenario::load(&ScenarioDir::Shipped, "001-f4.toml")
             .expect("it comes with the program");
-        let points = plan(
-            &scenario,
-            PlanOptions {
-                repetitions: Some(2),
-                ..PlanOptions::default()
-            },
-        );
+        plan(&scenario, ask)
+    }
+
+    #[test]
+    fn points_are_cells_times_seeds_and_their_ids_tell_them_apart() {
+        let two = PlanOptions {
+            repetitions: Some(2),
+            ..PlanOptions::default()
+        };
+        let points = planned(two).expect("a plan");
         let seeds: Vec<_> = points
             .iter()
             .map(|point| (point.number, point.seed))
@@ -148,46 +177,46 @@ mod tests {
             &seeds[..4],
             [(0, 10_000), (0, 10_001), (1, 10_000), (1, 10_001)]
         );
-        assert_eq!(seeds.len(), 2 * scenario.cells.len());
-        let mut ids: Vec<_> = points.iter().map(|point| point.id.clone()).collect();
-        assert_eq!(
-            ids,
-            plan(
-                &scenario,
-                PlanOptions {
-                    repetitions: Some(2),
-                    ..PlanOptions::default()
-                }
-            )
-            .into_iter()
-            .map(|p| p.id)
-            .collect::<Vec<_>>()
-        );
-        ids.extend(
-            plan(
-                &scenario,
-                PlanOptions {
-                    seed: 2,
-                    ..PlanOptions::default()
-                },
-            )
-            .into_iter()
-            .map(|point| point.id),
-        );
-        ids.extend(
-            plan(
-                &scenario,
-                PlanOptions {
-                    path: Backend::Veth,
-                    ..PlanOptions::default()
-                },
-            )
-            .into_iter()
-            .map(|point| point.id),
-        );
-        let count = ids.len();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), count);
+        let ids = |ask| {
+            let points = planned(ask).expect("a plan").into_iter();
+            points.map(|point| point.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(two), ids(two));
+        let others = [
+            PlanOptions {
+                seed: 2,
+                ..PlanOptions::default()
+            },
+            PlanOptions {
+                path: Backend::Veth,
+                ..PlanOptions::default()
+            },
+        ];
+        let mut all: Vec<_> = [two].into_iter().chain(others).flat_map(ids).collect();
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    /// 10 000 · 2⁶⁰ is a multiple of 2⁶⁴.
+    #[test]
+    fn seeds_and_repetitions_that_would_repeat_others_are_refused() {
+        let last = PlanOptions {
+            seed: MAX_SEED,
+            repetitions: Some(10_000),
+            ..PlanOptions::default()
+        };
+        let seeds = planned(last).expect("a plan");
+        assert!(seeds.iter().all(|point| asked(point.seed) == MAX_SEED));
+        for seed in [MAX_SEED + 1, (1 << 60) + 1, u64::MAX] {
+            let refused = planned(PlanOptions { seed, ..last });
+            assert_eq!(refused.map(|_| ()), Err(PlanError::Seed(seed)));
+        }
+        let refused = planned(PlanOptions {
+            repetitions: Some(10_001),
+            ..last
+        });
+        assert_eq!(refused.map(|_| ()), Err(PlanError::Repetitions(10_001)));
     }
 }

@@ -151,6 +151,7 @@ pub enum Judgment {
 pub struct ObservedNumber {
     /// As the expression names it.
     pub name: String,
+    /// Ours.
     pub value: Estimate,
     /// The paper's number.
     pub paper: Option<f64>,

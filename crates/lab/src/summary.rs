@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 use crate::recording::{Run, Series};
 
-pub(crate) use estimate::Estimate;
+pub use estimate::Estimate;
 pub(crate) use point_result::PointResult;
 pub(crate) use statistics::{jain, percentile};
 

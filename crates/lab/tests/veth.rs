@@ -84,6 +84,7 @@ fn points(scenario: &str) -> Vec<Point> {
             ..PlanOptions::default()
         },
     )
+    .expect("a plan")
 }
 
 fn mean(run: &Run, quantity: Quantity, of: &str) -> f64 {

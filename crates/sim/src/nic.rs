@@ -58,18 +58,19 @@ pub struct SimNic {
     shared: Option<Box<SharedQueue>>,
     /// The ring was full and has fewer than `restart` free descriptors since.
     stopped: bool,
-    /// Packets put and not yet reaped.
+    /// Packets put and not yet reaped, those that wait for a shared medium included.
     in_flight: usize,
-    /// Put since the last doorbell.
-    posted: VecDeque<Packet<HeapFrame>>,
-    /// Being sent; `departed` segments of the first have left.
-    sending: VecDeque<Packet<HeapFrame>>,
+    /// The others, the oldest first: as on a NIC, they stay in their place until they are reaped. The
+    /// first `sent` have left, the next are `sending`, and the rest was put since the last doorbell.
+    ring: VecDeque<Packet<HeapFrame>>,
+    sent: usize,
+    /// The first of `sent` that may be reaped.
+    announced: usize,
+    sending: usize,
+    /// Segments that have left of the first packet that is being sent.
     departed: u16,
     /// Departure times of the segments that have not left.
     departures: VecDeque<Instant>,
-    /// Sent; the first `announced` of them may be reaped.
-    sent: VecDeque<Packet<HeapFrame>>,
-    announced: usize,
     moderation: Moderation,
     interrupt: bool,
     line: LineRate,
@@ -102,12 +103,12 @@ impl SimNic {
             shared: None,
             stopped: false,
             in_flight: 0,
-            posted: VecDeque::with_capacity(config.tx_ring),
-            sending: VecDeque::with_capacity(config.tx_ring),
+            ring: VecDeque::with_capacity(config.tx_ring),
+            sent: 0,
+            announced: 0,
+            sending: 0,
             departed: 0,
             departures: VecDeque::with_capacity(config.tx_ring),
-            sent: VecDeque::with_capacity(config.tx_ring),
-            announced: 0,
             moderation: Moderation::Quiet,
             interrupt: false,
             line: LineRate::new(config.rate, config.framing, config.schedule.clone()),
@@ -140,7 +141,8 @@ impl SimNic {
             .front()
             .copied()
             .filter(|departs| *departs <= now)
-            && let Some(packet) = self.sending.front_mut()
+            && self.sending > 0
+            && let Some(packet) = self.ring.get_mut(self.sent)
         {
             self.departures.pop_front();
             let segments = packet.segments();
@@ -160,7 +162,8 @@ impl SimNic {
             }
             self.departed = 0;
             self.stats.tx_packets += 1;
-            self.sent.extend(self.sending.pop_front());
+            self.sent += 1;
+            self.sending -= 1;
             self.gather(departs);
         }
         self.announce_due(now);
@@ -274,7 +277,7 @@ impl SimNic {
     }
 
     fn announce(&mut self) {
-        self.announced = self.sent.len();
+        self.announced = self.sent;
         self.moderation = Moderation::Quiet;
         self.interrupt = true;
         self.stats.interrupts += 1;
@@ -340,7 +343,7 @@ impl Device for SimNic {
         );
         self.ring_bytes += packet.len();
         self.in_flight += 1;
-        self.posted.push_back(packet);
+        self.ring.push_back(packet);
         self.stats.tx_ring_peak = self.stats.tx_ring_peak.max(self.in_flight);
         self.stats.tx_bytes_peak = self.stats.tx_bytes_peak.max(self.ring_bytes);
         self.stopped = self.free() == 0;
@@ -348,24 +351,25 @@ impl Device for SimNic {
 
     fn doorbell(&mut self, now: Instant) {
         if let Some(shared) = &mut self.shared {
-            for packet in self.posted.drain(..) {
+            for packet in self.ring.drain(self.sent + self.sending..) {
                 shared.enqueue(packet, now);
             }
             return self.settle_shared(now);
         }
-        while let Some(packet) = self.posted.pop_front() {
+        while let Some(packet) = self.ring.get(self.sent + self.sending) {
+            let segments = packet.segments();
             // All segments have the same length.
-            let len = if packet.segments() == 1 {
+            let len = if segments == 1 {
                 packet.len()
             } else {
-                packet.len() / u64::from(packet.segments())
+                packet.len() / u64::from(segments)
             };
             self.occupy(self.config.tx_packet_time, now);
-            for _ in 0..packet.segments() {
+            for _ in 0..segments {
                 self.wire_free_at = self.line.departure(self.wire_free_at, len);
                 self.departures.push_back(self.wire_free_at);
             }
-            self.sending.push_back(packet);
+            self.sending += 1;
         }
     }
 
@@ -374,9 +378,10 @@ impl Device for SimNic {
             return;
         }
         for _ in 0..std::mem::take(&mut self.announced) {
-            let Some(packet) = self.sent.pop_front() else {
+            let Some(packet) = self.ring.pop_front() else {
                 break;
             };
+            self.sent -= 1;
             self.ring_bytes -= packet.len();
             self.in_flight -= 1;
             done.push(packet);
@@ -401,14 +406,13 @@ impl Device for SimNic {
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
-        lost.extend(self.sent.drain(..));
-        lost.extend(self.sending.drain(..));
+        lost.extend(self.ring.drain(..self.sent + self.sending));
+        (self.sent, self.sending, self.departed) = (0, 0, 0);
         self.departures.clear();
-        self.departed = 0;
         if let Some(shared) = &mut self.shared {
             shared.reset(lost);
         }
-        lost.extend(self.posted.drain(..));
+        lost.extend(self.ring.drain(..));
         (self.stopped, self.in_flight) = (false, 0);
         self.announced = 0;
         self.moderation = Moderation::Quiet;

@@ -62,6 +62,10 @@ pub struct HostConfig {
     /// Resets this host sends at most in a second, on average, in answer to segments without a
     /// connection. Default 1000, in bursts of 50.
     pub resets_per_second: u32,
+    /// Echo requests that are remembered, those of every identifier together; a reply to an older one
+    /// is not reported. A request takes some hundred bytes beside its data, and a reply is compared
+    /// with them in turn. Default 64.
+    pub echo_requests: usize,
     /// Packets of 8 KiB and more stay in the memory they arrived in, if the device [has some to
     /// keep](tautline_base::Device::keep), for [`recv_owned`](crate::TcpSocket::recv_owned) or a single
     /// copy to the reader. Each takes a few small allocations. Default false: they are copied to pages,
@@ -104,6 +108,7 @@ impl HostConfig {
             autoconfiguration: Autoconfiguration::default(),
             vlan: None,
             icmp_errors_per_second: 1000,
+            echo_requests: 64,
             resets_per_second: 1000,
             keeps_packets: false,
             seed,

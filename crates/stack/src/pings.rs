@@ -17,8 +17,6 @@ use crate::wire::ip_header_len;
 pub(crate) const ICMPV6: u8 = 58;
 /// Type of an echo request in each family.
 const ECHO_REQUESTS: [u8; 2] = [8, 128];
-/// Most requests remembered.
-const CAPACITY: usize = 64;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,17 +55,28 @@ impl Ping {
 }
 
 /// All of them, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pings {
     pings: VecDeque<Ping>,
+    /// Most requests remembered, at least 1.
+    capacity: usize,
     /// Number of unsent requests.
     waiting: usize,
 }
 
 impl Pings {
+    /// None yet, and room for `capacity`, or for one.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            pings: VecDeque::new(),
+            capacity: capacity.max(1),
+            waiting: 0,
+        }
+    }
+
     /// Adds a request that is not sent yet.
     pub(crate) fn add(&mut self, ping: Ping) {
-        if self.pings.len() >= CAPACITY {
+        if self.pings.len() >= self.capacity {
             self.remove(0);
         }
         self.waiting += 1;
@@ -189,7 +198,7 @@ mod tests {
 
     #[test]
     fn only_its_own_reply_answers_a_ping() {
-        let mut pings = Pings::default();
+        let mut pings = Pings::new(1);
         pings.add(ping(3));
         assert_eq!(
             pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]),
@@ -220,7 +229,7 @@ mod tests {
     #[test]
     fn an_error_that_quotes_a_request_fails_it() {
         for (protocol, kind) in [(1, 8), (ICMPV6, 128)] {
-            let mut pings = Pings::default();
+            let mut pings = Pings::new(1);
             pings.sent(ping(3), Instant::from_secs(1));
             let error = |kind| IcmpError {
                 source: PEER,
@@ -237,12 +246,14 @@ mod tests {
 
     #[test]
     fn of_too_many_the_oldest_is_forgotten() {
-        let mut pings = Pings::default();
-        (0..1000).for_each(|sequence| pings.add(ping(sequence)));
-        assert_eq!((pings.pings.len(), pings.waiting), (CAPACITY, CAPACITY));
-        assert_eq!(
-            pings.take_waiting(|_| true).map(|ping| ping.sequence),
-            Some(1000 - CAPACITY as u16)
-        );
+        for (capacity, left) in [(64u16, 64), (500, 500), (0, 1)] {
+            let mut pings = Pings::new(usize::from(capacity));
+            (0..1000).for_each(|sequence| pings.add(ping(sequence)));
+            assert_eq!((pings.pings.len(), pings.waiting), (left, left));
+            assert_eq!(
+                pings.take_waiting(|_| true).map(|ping| ping.sequence),
+                Some(1000 - left as u16)
+            );
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::output_dir::{OutputDir, write};
 use crate::plan::{PlanOptions, Point, plan};
 use crate::recording::Run;
 use crate::result::{Judgment, RowResult, Score, ShapeResult};
-use crate::row::judge;
+use crate::row::judge_points;
 use crate::scenario::{Form, Scenario};
 use crate::select::select;
 
@@ -157,7 +157,7 @@ impl RunArgs {
                     .as_ref()
                     .is_none_or(|chosen| chosen.contains(&point.number))
             };
-            let (wanted, other) = plan(scenario, ask).into_iter().partition(wanted);
+            let (wanted, other) = plan(scenario, ask)?.into_iter().partition(wanted);
             Ok(RowPlan { wanted, other })
         });
         parts.collect()
@@ -208,7 +208,7 @@ impl RunArgs {
             let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&other, tree)).unzip();
             let row = RowResult {
                 options: self.options(),
-                ..judge(scenario, ask.path, &points, &own)
+                ..judge_points(scenario, ask.path, &points, &own)
             };
             write_row(&row, tree)?;
             rows.push(row);

@@ -128,7 +128,7 @@ impl PlanArgs {
                 )
                 .into());
             }
-            points.extend(plan(&scenario, ask));
+            points.extend(plan(&scenario, ask)?);
         }
         piped(manifest::write(
             &points,

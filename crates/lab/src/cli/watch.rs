@@ -61,7 +61,7 @@ impl Watch {
                 repetitions: Some(1),
                 ..PlanOptions::default()
             },
-        );
+        )?;
         let point = points
             .iter()
             .find(|point| point.number == cell)

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tautline_sim::topology::Topology;
 use tautline_sim::{Capture, CaptureConfig};
@@ -46,22 +46,52 @@ pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
 }
 
 fn in_virtual_time(point: &Point, file: &Path) -> Result<Run, CaptureError> {
-    if let Some(directory) = file.parent() {
-        fs::create_dir_all(directory)?;
-    }
     let config = CaptureConfig {
         snaplen: KEPT,
         ..CaptureConfig::default()
     };
-    let part = file.with_extension("pcapng.part");
-    let capture = Capture::new(BufWriter::new(File::create(&part)?), config)?;
+    let (part, out) = PartFile::create(file)?;
+    let capture = Capture::new(BufWriter::new(out), config)?;
     let (run, capture) = sim::record(point, |topology| {
         let (hosts, links) = names(topology);
         capture.named(hosts, links)
     })?;
     capture.finish()?;
-    fs::rename(part, file)?;
+    part.complete()?;
     Ok(run)
+}
+
+/// A file that is being written, under another name until it is complete. Dropped before, it is
+/// removed: a run that failed leaves nothing.
+#[derive(Debug)]
+pub(super) struct PartFile {
+    file: PathBuf,
+    part: PathBuf,
+}
+
+impl PartFile {
+    /// Begins `file`, in a directory that need not exist yet.
+    pub(super) fn create(file: &Path) -> io::Result<(Self, File)> {
+        if let Some(directory) = file.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let part = file.with_extension("pcapng.part");
+        let out = File::create(&part)?;
+        let file = file.to_owned();
+        Ok((Self { file, part }, out))
+    }
+
+    /// Gives it its name.
+    pub(super) fn complete(self) -> io::Result<()> {
+        fs::rename(&self.part, &self.file)
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        // After `complete` it is not there.
+        let _not_there = fs::remove_file(&self.part);
+    }
 }
 
 /// Names of hosts and links, in order of their numbers in the network.
@@ -89,7 +119,9 @@ mod tests {
         let scenario_dir =
             ScenarioDir::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
         let scenario = Scenario::load(&scenario_dir, "tcp-nup.toml").expect("a scenario");
-        let point = plan(&scenario, PlanOptions::default()).remove(0);
+        let point = plan(&scenario, PlanOptions::default())
+            .expect("a plan")
+            .remove(0);
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("new/1.pcapng");
         let captured = record(&point, &file).expect("captured");
@@ -112,5 +144,23 @@ mod tests {
             );
         }
         assert!(!file.with_extension("pcapng.part").exists());
+    }
+
+    #[test]
+    fn a_run_that_fails_leaves_no_file() {
+        let scenario_dir =
+            ScenarioDir::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
+        let scenario = Scenario::load(&scenario_dir, "tcp-nup.toml").expect("a scenario");
+        let mut point = plan(&scenario, PlanOptions::default())
+            .expect("a plan")
+            .remove(0);
+        // A cable that leads nowhere is found when the network is built.
+        let document = std::sync::Arc::make_mut(&mut point.document);
+        document.link[0].between.0 = "nowhere".to_owned();
+        let directory = tempfile::tempdir().expect("a directory");
+        let failed = record(&point, &directory.path().join("1.pcapng"));
+        assert!(matches!(failed, Err(CaptureError::Run(_))), "{failed:?}");
+        let left = fs::read_dir(directory.path()).expect("read");
+        assert_eq!(left.count(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! [`Sampler`]: records a run in virtual or real time: ports and connections sample by sample,
 //! applications at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
@@ -130,15 +130,17 @@ impl Sampler {
         }
     }
 
-    /// Adds the measurements of a host's applications until `until`, and all counters.
+    /// Adds the measurements of a host's applications until `until`, and all counters. The host
+    /// reads the payload of the flows `read`.
     pub(super) fn applications(
         &mut self,
         apps: &Applications<'_>,
+        read: &BTreeSet<String>,
         host: &dyn SocketApi,
         until: Instant,
     ) {
         for measured in apps.meter().flows() {
-            self.of_application(measured, until);
+            self.of_application(measured, read, until);
             self.count("ping_lost", measured.lost);
             self.count("refused", measured.refused);
             self.count_tcp(measured.closed);
@@ -214,10 +216,10 @@ impl Sampler {
         }
     }
 
-    fn of_application(&mut self, measured: &Measured, until: Instant) {
+    fn of_application(&mut self, measured: &Measured, read: &BTreeSet<String>, until: Instant) {
         let (name, interval) = (measured.flow.to_string(), self.interval);
-        // The replies to pings are no goodput.
-        if measured.received.bytes > 0 && measured.round_trips.is_empty() {
+        // A flow that receives nothing has a goodput of 0.
+        if read.contains(&name) {
             let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / interval.as_secs_f64();
             let bins = measured
                 .received_by_interval(until)

@@ -218,7 +218,7 @@ mod tests {
     fn what_a_station_has_of_its_own_reaches_the_network() {
         let scenario = Scenario::load(&ScenarioDir::Shipped, "003-up.toml")
             .expect("it comes with the program");
-        let points = plan(&scenario, PlanOptions::default());
+        let points = plan(&scenario, PlanOptions::default()).expect("a plan");
         for (own, tso) in [(true, true), (true, false), (false, true)] {
             let mut document = (*points[0].document).clone();
             document.host[0].tso = Some(tso);

@@ -1,6 +1,6 @@
 //! [`traffic`]: the applications of each host, from the flows of a document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,33 +17,35 @@ use tautline_stack::{TcpConfig, UdpConfig};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
-use crate::scenario::document::{Flow as FlowKeys, FlowKind, Over, Tcp};
+use crate::scenario::document::{
+    FIRST_PORT, Flow as FlowKeys, FlowKind, MOST_FLOWS_IN_ALL, Over, Tcp,
+};
 use crate::scenario::units::Time;
 
-/// The first listening port. Each connection has its own, so that each is measured by itself.
-const FIRST_PORT: u16 = 5001;
+/// The applications of a document's hosts.
+pub(super) struct HostTraffic {
+    /// Those of each host, in the document's order.
+    pub(super) apps: Vec<Applications<'static>>,
+    /// Names of the flows whose payload each host reads. Replies to pings are no payload.
+    pub(super) read_by: Vec<BTreeSet<String>>,
+    /// The flows whose segments are measured, by port.
+    pub(super) measured: BTreeMap<u16, String>,
+}
 
-/// The applications of each host of `document`, in its order, and the flows whose segments are
-/// measured, by port. `address` gives the address of a host; `seed` seeds all random numbers.
+/// The applications of each host of `document`. `address` gives the address of a host; `seed` seeds
+/// all random numbers.
 ///
 /// # Errors
-/// If an application refuses a parameter.
+/// If an application refuses a parameter, or there are more flows than ports.
 pub(super) fn traffic(
     document: &Document,
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
-) -> Result<(Vec<Applications<'static>>, BTreeMap<u16, String>), ConfigError> {
-    let sample = document
-        .run
-        .as_ref()
-        .map_or(Duration::from_millis(100), |run| run.sample.0);
-    let mut apps: Vec<Applications<'static>> = document
-        .host
-        .iter()
-        .map(|_| Applications::new(sample).strict())
-        .collect();
+) -> Result<HostTraffic, ConfigError> {
+    let mut traffic = HostTraffic::idle(document);
     let mut rng = Pcg32::seed_from_u64(seed);
-    let (mut port, mut measured) = (FIRST_PORT, BTreeMap::new());
+    // Each flow has a port of its own, so that each is measured by itself.
+    let mut ports = FIRST_PORT..=u16::MAX;
     let number_of = |name: &str| document.host.iter().position(|host| host.name == name);
     for keys in &document.flow {
         // Each flow has its own generator: adding a flow does not change the random numbers of the
@@ -64,30 +66,51 @@ pub(super) fn traffic(
             } else {
                 Flow::numbered(&keys.name, number as u32 + 1)
             };
+            let port = ports.next().ok_or_else(|| {
+                let allowed = format!("at most {MOST_FLOWS_IN_ALL}, a port for each");
+                let refused = tautline_base::ConfigError::new("flows", "more", allowed);
+                ConfigError::from(refused)
+            })?;
+            if let Some(reader) = keys.kind.reader(client, server) {
+                traffic.read_by[reader].insert(name.to_string());
+            }
             if keys.one_way {
-                measured.insert(port, name.to_string());
+                traffic.measured.insert(port, name.to_string());
             }
             let instance = Instance {
                 keys,
-                defaults: &document.tcp,
+                document,
                 when: when(keys, &mut rng),
                 name,
                 client,
                 server,
                 remote: SocketAddr::new(address, port),
             };
-            instance.add(&mut apps, &mut rng)?;
-            port = port.wrapping_add(1).max(FIRST_PORT);
+            instance.add(&mut traffic.apps, &mut rng)?;
         }
     }
-    Ok((apps, measured))
+    Ok(traffic)
+}
+
+impl HostTraffic {
+    /// Hosts without applications.
+    fn idle(document: &Document) -> Self {
+        let times = document.run.as_ref();
+        let sample = times.map_or(Duration::from_millis(100), |run| run.sample.0);
+        let apps = || Applications::new(sample).strict();
+        let count = document.host.len();
+        Self {
+            apps: std::iter::repeat_with(apps).take(count).collect(),
+            read_by: vec![BTreeSet::new(); count],
+            measured: BTreeMap::new(),
+        }
+    }
 }
 
 /// One instance of a flow.
 struct Instance<'a> {
     keys: &'a FlowKeys,
-    /// `[tcp]`: what the flow's own table leaves out.
-    defaults: &'a Tcp,
+    document: &'a Document,
     when: When,
     name: Flow,
     /// Numbers of its hosts.
@@ -114,7 +137,7 @@ impl Instance<'_> {
 
     fn upload(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
         let keys = self.keys;
-        let tcp = Arc::new(tcp(&keys.tcp, self.defaults));
+        let tcp = Arc::new(tcp(&keys.tcp, &self.document.tcp));
         let default = UploadConfig::new(self.name.clone(), self.remote);
         apps[self.client].upload(UploadConfig {
             when: self.when,
@@ -133,9 +156,11 @@ impl Instance<'_> {
     fn ping(self, apps: &mut [Applications<'static>]) -> Result<(), ConfigError> {
         let keys = self.keys;
         let default = PingConfig::new(self.name, self.remote.ip());
+        let times = self.document.run.as_ref();
         apps[self.client].ping(PingConfig {
             when: self.when,
             interval: keys.every.map_or(default.interval, |time| time.0),
+            timeout: times.map_or(default.timeout, |run| run.ping_timeout.0),
             size: keys.size.map_or(default.size, |size| size.0),
             tos: keys.tos.unwrap_or(default.tos),
             ..default
@@ -211,7 +236,7 @@ impl Instance<'_> {
             nagle: self.keys.tcp.nagle.or(Some(false)),
             ..self.keys.tcp.clone()
         };
-        tcp(&own, self.defaults)
+        tcp(&own, &self.document.tcp)
     }
 }
 

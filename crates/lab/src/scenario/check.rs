@@ -55,7 +55,7 @@ impl Subject<'_> {
         self.require(
             rate.is_none_or(|RateValue(rate)| rate > Rate::ZERO),
             path,
-            "a rate above 0 is wanted",
+            "a rate above 0 is wanted, 8bit at least",
         )
     }
 }
@@ -160,6 +160,11 @@ fn times(subject: &Subject<'_>) -> Result<(), Fault> {
         format_args!(
             "a time of at most {measured:?}, and at least a millionth of the duration, is wanted"
         ),
+    )?;
+    subject.require(
+        !run.ping_timeout.0.is_zero(),
+        &at("ping_timeout"),
+        "a time above 0 is wanted",
     )?;
     subject.require(
         (1..=MOST_REPETITIONS).contains(&run.repetitions),

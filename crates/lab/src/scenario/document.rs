@@ -17,9 +17,10 @@ use serde::Deserialize;
 use super::units::Time;
 
 pub(crate) use air::{Guard, Lte, Standard, Width, Wifi};
-pub(crate) use figure::{BoxSpan, Figure, FigureError, Kind, Shown, describe};
-pub(crate) use flent::FlentTest;
-pub(crate) use flow::{Flow, FlowKind, Over};
+pub use figure::{BoxSpan, Figure, Kind};
+pub(crate) use figure::{FigureError, Shown, describe};
+pub use flent::FlentTest;
+pub(crate) use flow::{FIRST_PORT, Flow, FlowKind, MOST_FLOWS_IN_ALL, Over};
 pub(crate) use network::{Back, Host, Link, Port, Router, Wake};
 pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 
@@ -126,6 +127,9 @@ pub struct Times {
     /// Time between samples. Default 100 ms.
     #[serde(default = "tenth")]
     pub sample: Time,
+    /// Time after which the reply to a ping counts as lost. Default 10 s.
+    #[serde(default = "ten_seconds")]
+    pub ping_timeout: Time,
 }
 
 /// Times of the quick form.
@@ -140,6 +144,10 @@ pub struct Quick {
 
 fn three() -> usize {
     3
+}
+
+fn ten_seconds() -> Time {
+    Time(std::time::Duration::from_secs(10))
 }
 
 fn tenth() -> Time {

@@ -650,6 +650,44 @@ fn flows_are_counted_over_all_pairs() {
     assert!(error.contains("at most 10000 flows of one name"), "{error}");
 }
 
+/// Each host allocates its frames before the run.
+#[test]
+fn frames_are_counted_over_all_hosts() {
+    let hosts = |copies: usize, frames: &str| {
+        let host = format!("name = \"server\"\ncopies = {copies}{frames}");
+        load(&GOOD.replace("name = \"server\"", &host))
+    };
+    hosts(511, "").expect("with the client as many as fit");
+    hosts(600, "\nframes = 64").expect("they are small");
+    let error = hosts(512, "").expect_err("one more").to_string();
+    assert!(
+        error.contains("host.server512.frames: the frames of all hosts are more than 4194304"),
+        "{error}"
+    );
+}
+
+/// Each flow has a port of its own, from 5001 on.
+#[test]
+fn flows_are_counted_over_all_names() {
+    let flows = |last: usize| {
+        let mut text = GOOD.to_owned();
+        for (number, count) in [10_000; 5].into_iter().chain([9_999, last]).enumerate() {
+            text += &format!(
+                "\n[[flow]]\nname = \"more{number}\"\nkind = \"tcp\"\nfrom = \"client\"\nto = \"server\"\ncount = {count}\n"
+            );
+        }
+        load(&text)
+    };
+    // With an upload and a ping.
+    flows(534).expect("as many as ports");
+    let error = flows(535).expect_err("one more").to_string();
+    assert!(
+        error.contains("flow.more6.count: these are 60536 flows")
+            && error.contains("at most 60535 are wanted in all"),
+        "{error}"
+    );
+}
+
 #[test]
 fn networks_that_are_no_tree_are_refused() {
     let loops = "[[router]]\nname = \"other\"\n[[link]]\nbetween = [\"router\", \"other\"]\n[[link]]\nbetween = [\"other\", \"router\"]\n[tcp]";

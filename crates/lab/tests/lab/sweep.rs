@@ -154,6 +154,7 @@ fn a_point_has_the_id_that_lab_run_gives_it() {
         .map(|line| manifest::read(line).expect("a line").point.id)
         .collect();
     let planned: Vec<_> = plan(&scenario, PlanOptions::default())
+        .expect("a plan")
         .into_iter()
         .map(|point| point.id)
         .collect();
@@ -432,7 +433,8 @@ fn line() -> String {
     )
     .expect("a good file");
     let mut lines = Vec::new();
-    manifest::write(&plan(&scenario, PlanOptions::default())[..1], &mut lines).expect("written");
+    let points = plan(&scenario, PlanOptions::default()).expect("a plan");
+    manifest::write(&points[..1], &mut lines).expect("written");
     text(&lines)
 }
 
@@ -458,7 +460,8 @@ fn lines_of_all_rows_are_their_points_again() {
                 repetitions: Some(1),
                 ..PlanOptions::default()
             },
-        );
+        )
+        .expect("a plan");
         let mut written = Vec::new();
         manifest::write(&points, &mut written).expect("written");
         for (point, line) in points.iter().zip(text(&written).lines()) {

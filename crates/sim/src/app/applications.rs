@@ -50,6 +50,8 @@ pub struct Applications<'a> {
     busy: usize,
     started: bool,
     strict: bool,
+    /// Echo requests that may be outstanding at once.
+    pub(super) echo_requests: usize,
     failure: Option<AppError>,
 }
 
@@ -91,6 +93,7 @@ impl<'a> Applications<'a> {
             busy: 0,
             started: false,
             strict: false,
+            echo_requests: 0,
             failure: None,
         }
     }
@@ -140,6 +143,13 @@ impl<'a> Applications<'a> {
     /// The measurements of all flows.
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// Most echo requests that wait for a reply at once, for
+    /// [`HostConfig::echo_requests`](tautline_stack::HostConfig::echo_requests): a host that remembers
+    /// fewer loses the replies of a long round trip.
+    pub fn echo_requests(&self) -> usize {
+        self.echo_requests
     }
 
     /// State of every connection of [`sockets`](Self::sockets) on `host`.

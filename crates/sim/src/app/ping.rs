@@ -13,8 +13,10 @@ use crate::link::earliest;
 
 /// Maximum size of the data. Without jumbo frames the MTU is a tighter bound.
 const MAX_DATA: u64 = u16::MAX as u64;
+/// Sequence numbers of ICMP.
+const NUMBERS: u128 = 1 << 16;
 
-/// Echo requests to one host. A host keeps its last 64 requests, of all applications; replies to
+/// Echo requests to one host. Up to 65 536, the numbers of ICMP, are outstanding at once; replies to
 /// older ones are lost.
 #[derive(Clone, Debug)]
 pub struct PingConfig {
@@ -66,6 +68,7 @@ impl Applications<'_> {
             config.size,
             "at most 65535 bytes",
         )?;
+        self.echo_requests = self.echo_requests.saturating_add(most_outstanding(&config));
         let (flow, when) = (config.flow.clone(), config.when);
         let waiting = Outstanding::new(config.timeout);
         let data = vec![0; config.size.as_usize()].into();
@@ -81,6 +84,13 @@ impl Applications<'_> {
             },
         )
     }
+}
+
+/// Most requests that wait for a reply at once: those sent within the timeout.
+fn most_outstanding(config: &PingConfig) -> usize {
+    let within = config.timeout.as_nanos() / config.interval.as_nanos() + 1;
+    let all = config.count.map_or(u128::MAX, u128::from);
+    within.min(all).min(NUMBERS) as usize
 }
 
 struct Ping {

@@ -104,13 +104,24 @@ impl DeadlineTree {
 
     fn set(&mut self, item: usize, at: Option<Instant>) {
         let (mut place, mut at) = (item, at.unwrap_or(NEVER));
-        for level in &mut self.levels {
-            let node = &mut level[place / WIDTH];
-            if node[place % WIDTH] == at {
+        for height in 0..self.levels.len() {
+            let node = place / WIDTH;
+            let earliest = match self.levels.get(height + 1) {
+                Some(above) => above[node / WIDTH][node % WIDTH],
+                None => self.earliest,
+            };
+            let node = &mut self.levels[height][node];
+            let before = std::mem::replace(&mut node[place % WIDTH], at);
+            // Only if the earliest of a node gets later, another may take its place.
+            if at > earliest {
+                if before > earliest {
+                    return;
+                }
+                at = node.iter().copied().fold(NEVER, Instant::min);
+            }
+            if at == earliest {
                 return;
             }
-            node[place % WIDTH] = at;
-            at = node.iter().copied().fold(NEVER, Instant::min);
             place /= WIDTH;
         }
         self.earliest = at;
@@ -122,6 +133,10 @@ impl DeadlineTree {
             return None;
         }
         let due_in = |node: &[Instant]| node.iter().position(|at| *at <= now);
+        if let [only] = &self.levels[..] {
+            // A dumbbell has eight components.
+            return due_in(only.first()?.get(from..)?).map(|further| from + further);
+        }
         // Up until something to the right is due, then down to the leftmost of it.
         let (mut place, mut height) = (from, 0);
         loop {

@@ -300,9 +300,10 @@ impl HostNode {
             Ring::new(SimNic::new(nic)?, self.ring_limit.build()?),
         );
         let pool = Pool::heap(self.frames, self.nic.tso);
-        let config = HostConfig::new(mac(number), seed)
+        let mut config = HostConfig::new(mac(number), seed)
             .address(Cidr::new(address(number), 16))
             .address(Cidr::new(Family::Ipv6.address(number), 64));
+        config.echo_requests = config.echo_requests.max(apps.echo_requests());
         Ok(Endpoint {
             host: Host::new(config, port, pool, tap),
             apps,

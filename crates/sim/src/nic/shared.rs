@@ -88,17 +88,23 @@ impl SimNic {
             if arrived {
                 self.departures
                     .extend(std::iter::repeat_n(at, packet.segments().into()));
-                self.sending.push_back(packet);
+                self.ring.insert(self.sent + self.sending, packet);
+                self.sending += 1;
             } else {
-                self.sent.push_back(packet);
-                self.gather(at);
+                self.complete_unsent(packet, at);
             }
         }
         for (packet, _reason) in shared.drops.drain() {
-            self.sent.push_back(packet);
-            self.gather(at);
+            self.complete_unsent(packet, at);
         }
         self.shared = Some(shared);
+    }
+
+    /// Completes a packet that is lost, before those that are being sent.
+    fn complete_unsent(&mut self, packet: Packet<HeapFrame>, at: Instant) {
+        self.ring.insert(self.sent, packet);
+        self.sent += 1;
+        self.gather(at);
     }
 }
 

@@ -28,7 +28,7 @@ where
 {
     /// Sends an echo request with `data` to `to`. A [`Pong`](Event::Pong) event reports the reply,
     /// a [`PingFailed`](Event::PingFailed) event an error; without either no event follows. The
-    /// latest 64 requests are remembered.
+    /// latest [`echo_requests`](crate::HostConfig::echo_requests) are remembered.
     ///
     /// # Errors
     /// [`PingError`]: a bad address, no route, or too much data for one packet.

@@ -107,7 +107,7 @@ where
             pool,
             tracer,
             neighbors: NeighborCache::new(key),
-            pings: Pings::default(),
+            pings: Pings::new(config.echo_requests),
             icmp_limit: ReplyLimit::new(config.icmp_errors_per_second, key),
             reset_limit: ReplyLimit::new(config.resets_per_second, key),
             drops: Drops::new(),

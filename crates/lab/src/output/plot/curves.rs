@@ -67,6 +67,8 @@ const NAME: f64 = 11.5;
 const WIDEST_NAME: f64 = 150.0;
 /// With more curves than this in a panel they are drawn thin under one common label.
 const DISTINCT: usize = 9;
+/// Length of a dash of a curve that is equal to another.
+const DASH: f64 = 7.0;
 
 impl CurvesPanel {
     /// The frame of the panel in `room`, over the range of its values.
@@ -183,14 +185,16 @@ impl Curves {
         canvas::caption(sheet, frame.room, &panel.y)?;
         let many = panel.curves.len() > DISTINCT;
         let mut ends: Vec<(f64, &str, RGBColor)> = Vec::new();
-        for curve in &panel.curves {
+        for (number, curve) in panel.curves.iter().enumerate() {
             let color = canvas::color(curve.color, self.colors.max(1));
             let style = if many {
                 color.mix(0.35).stroke_width(PIXEL as u32 * 8 / 10)
             } else {
                 color.stroke_width(PIXEL as u32 * 15 / 10)
             };
-            let end = draw_curve(sheet, frame, &curve.points, style)?;
+            let before = panel.curves[..number].iter();
+            let equal = before.filter(|other| other.points == curve.points);
+            let end = draw_curve(sheet, frame, curve, equal.count(), style)?;
             if let (Some(height), Names::AtEnds, false, false) =
                 (end, &self.names, many, curve.name.is_empty())
             {
@@ -241,15 +245,18 @@ fn darker(color: RGBColor) -> RGBColor {
     )
 }
 
-/// Draws the runs of finite points; at which height the last one ends.
+/// Draws the runs of finite points; at which height the last one ends. If there are `equal` curves
+/// below, it has gaps of so many dashes, for it would hide them.
 fn draw_curve(
     sheet: &Canvas<'_>,
     frame: &Panel,
-    points: &[(f64, f64)],
+    curve: &Curve,
+    equal: usize,
     style: ShapeStyle,
 ) -> Result<Option<f64>, Error> {
     let mut end = None;
-    for run in points
+    for run in curve
+        .points
         .split(|(x, y)| !x.is_finite() || !y.is_finite())
         .filter(|run| !run.is_empty())
     {
@@ -262,9 +269,50 @@ fn draw_curve(
             drawn = vec![(only.0 - 2.0, only.1), (only.0 + 2.0, only.1)];
         }
         end = drawn.last().map(|(_, height)| *height);
-        line(sheet, &drawn, style)?;
+        if equal == 0 {
+            line(sheet, &drawn, style)?;
+        } else {
+            for dash in dashes(&drawn, DASH * equal as f64) {
+                line(sheet, &dash, style)?;
+            }
+        }
     }
     Ok(end)
+}
+
+/// The parts of a line that are dashes, with a `gap` behind each.
+fn dashes(whole: &[(f64, f64)], gap: f64) -> Vec<Vec<(f64, f64)>> {
+    let (mut dashes, mut dash) = (Vec::new(), Vec::new());
+    let (mut drawn, mut left) = (true, DASH);
+    for pair in whole.windows(2) {
+        let (mut from, to) = (pair[0], pair[1]);
+        loop {
+            if drawn && dash.is_empty() {
+                dash.push(from);
+            }
+            let (across, down) = (to.0 - from.0, to.1 - from.1);
+            let length = (across * across + down * down).sqrt();
+            if length <= left {
+                left -= length;
+                if drawn {
+                    dash.push(to);
+                }
+                break;
+            }
+            from = (
+                from.0 + across * left / length,
+                from.1 + down * left / length,
+            );
+            if drawn {
+                dash.push(from);
+                dashes.push(std::mem::take(&mut dash));
+            }
+            drawn = !drawn;
+            left = if drawn { DASH } else { gap };
+        }
+    }
+    dashes.extend(Some(dash).filter(|dash| dash.len() > 1));
+    dashes
 }
 
 /// At most four points to a pixel of width: its first, lowest, highest and last.

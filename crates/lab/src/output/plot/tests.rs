@@ -33,6 +33,28 @@ fn teeth(period: usize, base: f64, swing: f64) -> Vec<f64> {
         .collect()
 }
 
+/// Of two measurements that agree to the digit both are seen.
+#[test]
+fn a_curve_that_is_equal_to_another_does_not_hide_it() {
+    let curve = |name: &str, color, last| Curve {
+        name: name.to_owned(),
+        color,
+        points: vec![(0.0, 1.0), (5.0, 3.0), (10.0, last)],
+    };
+    let lines = |last| {
+        let figure = Curves {
+            colors: 2,
+            panels: vec![CurvesPanel {
+                y: Measure::new("Backlog", "packets"),
+                curves: vec![curve("CoDel", 0, 2.0), curve("PIE", 1, last)],
+            }],
+            ..Curves::default()
+        };
+        figure.svg().expect("drawn").matches("<polyline").count()
+    };
+    assert!(lines(2.0) > lines(2.5) + 10, "{} lines", lines(2.0));
+}
+
 fn a_box(samples: &[f64]) -> Option<Mark> {
     Quantiles::of(samples, BoxSpan::TenToNinety).map(Mark::Box)
 }

@@ -28,10 +28,10 @@ pub(crate) fn watch(
         return Err(RunError::Elsewhere);
     };
     let topology = topology(document);
-    let (apps, _) = traffic(document, point.seed, |name: &str| {
+    let traffic = traffic(document, point.seed, |name: &str| {
         topology.address(name).map(IpAddr::from)
     })?;
-    let mut network = build(point.seed, &topology, apps, ())?;
+    let mut network = build(point.seed, &topology, traffic.apps, ())?;
     let mut at = Duration::ZERO;
     while at < times.duration.0 {
         at = (at + step.max(Duration::from_nanos(1))).min(times.duration.0);
@@ -95,7 +95,9 @@ mod tests {
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"),
         );
         let scenario = Scenario::load(&scenario_dir, "tcp-nup.toml").expect("a scenario");
-        let point = plan(&scenario, PlanOptions::default()).remove(0);
+        let point = plan(&scenario, PlanOptions::default())
+            .expect("a plan")
+            .remove(0);
         let mut seen = Vec::new();
         let enough = |snapshot: Snapshot| {
             seen.push(snapshot);

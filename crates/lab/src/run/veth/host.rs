@@ -1,6 +1,7 @@
 //! A host on the wire: our stack over a device, driven by an event loop, with the same applications
 //! as in virtual time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Device, Instant, Packet, Pool};
@@ -38,9 +39,10 @@ pub(super) fn run<T: Tracer>(
         .iter()
         .position(|host| host.name == name)
         .ok_or("no such host")?;
-    let mut host = open(node, number, tracer(name))?;
-    let (mut all, _) = traffic(document, node.seed, |name| address(document, name))
+    let mut all = traffic(document, node.seed, |name| address(document, name))
         .map_err(|error| in_host(name, &error))?;
+    let apps = all.apps.swap_remove(number);
+    let mut host = open(node, number, apps.echo_requests(), tracer(name))?;
     let event_loop =
         EventLoop::new(node.clock, Idle::Sleep).map_err(|error| in_host(name, &error))?;
     let Some(origin) = node.await_start(event_loop.stopper()) else {
@@ -54,7 +56,7 @@ pub(super) fn run<T: Tracer>(
     };
     let mut live = Live {
         name,
-        apps: all.swap_remove(number),
+        apps,
         sampler: Sampler::new(origin, node.times.sample.0),
         samples: SampleTimes::new(origin, node.times),
         origin,
@@ -65,7 +67,7 @@ pub(super) fn run<T: Tracer>(
     let ended = event_loop
         .run(&mut host, &mut live)
         .map_err(|error| in_host(name, &error))?;
-    conclude(ended, live, &mut host)
+    conclude(ended, live, &all.read_by[number], &mut host)
 }
 
 /// An error of the host called `name`.
@@ -77,6 +79,7 @@ fn in_host(name: &str, error: &dyn std::fmt::Display) -> String {
 fn conclude<T: Tracer>(
     ended: Ended,
     live: Live<'_>,
+    read: &BTreeSet<String>,
     host: &mut WireHost<T>,
 ) -> Result<Sampler, String> {
     match ended {
@@ -90,12 +93,18 @@ fn conclude<T: Tracer>(
         return Err(in_host(live.name, failure));
     }
     let mut sampler = live.sampler;
-    sampler.applications(&live.apps, host, live.samples.last());
+    sampler.applications(&live.apps, read, host, live.samples.last());
     Ok(sampler)
 }
 
-/// Opens the device of host `number` and builds the host on it.
-fn open<T: Tracer>(node: &Node<'_>, number: usize, tracer: T) -> Result<WireHost<T>, String> {
+/// Opens the device of host `number` and builds the host on it, whose applications have that many
+/// `echo_requests` outstanding.
+fn open<T: Tracer>(
+    node: &Node<'_>,
+    number: usize,
+    echo_requests: usize,
+    tracer: T,
+) -> Result<WireHost<T>, String> {
     let Node {
         document,
         seed,
@@ -116,11 +125,12 @@ fn open<T: Tracer>(node: &Node<'_>, number: usize, tracer: T) -> Result<WireHost
         .ring_limit
         .build()
         .map_err(|error| in_host(name, &error))?;
-    let config = HostConfig::new(
+    let mut config = HostConfig::new(
         [2, 0, 0, 0, 1, number as u8 + 1],
         seed.wrapping_add(number as u64),
     )
     .address(Cidr::new(own, 24));
+    config.echo_requests = config.echo_requests.max(echo_requests);
     let port = Port::new(queue, Ring::new(device, limit));
     Ok(Host::new(config, port, Pool::new(frames), tracer))
 }

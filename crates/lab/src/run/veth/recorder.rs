@@ -3,9 +3,8 @@
 //! a separate thread writes full buffers to the disk, so a node waits only when all buffers are
 //! full.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -15,7 +14,7 @@ use tautline_rt::Clock;
 use tautline_sim::{Capture, CaptureConfig, Record};
 use tautline_stack::{PacketEvent, Tracer};
 
-use crate::run::capture::KEPT;
+use crate::run::capture::{KEPT, PartFile};
 
 /// Bytes of a buffer.
 const BUFFER: usize = 1 << 18;
@@ -24,8 +23,7 @@ const BUFFERS: usize = 14;
 
 /// The capture file of a run.
 pub(super) struct Recorder {
-    file: PathBuf,
-    part: PathBuf,
+    part: PartFile,
     places: Vec<String>,
     capture: Arc<Mutex<Capture<Spool>>>,
 }
@@ -34,18 +32,13 @@ impl Recorder {
     /// Starts writing `file`, which appears when [`finish`](Self::finish) is called. `places`:
     /// hosts, and the ports of routers.
     pub(super) fn begin(file: &Path, places: Vec<String>, clock: Clock) -> io::Result<Self> {
-        if let Some(directory) = file.parent() {
-            fs::create_dir_all(directory)?;
-        }
-        let part = file.with_extension("pcapng.part");
         let config = CaptureConfig {
             snaplen: KEPT,
             epoch: epoch(clock),
         };
-        let capture = Capture::new(Spool::new(File::create(&part)?)?, config)?
-            .named(places.clone(), Vec::new());
+        let (part, out) = PartFile::create(file)?;
+        let capture = Capture::new(Spool::new(out)?, config)?.named(places.clone(), Vec::new());
         Ok(Self {
-            file: file.to_owned(),
             part,
             places,
             capture: Arc::new(Mutex::new(capture)),
@@ -74,7 +67,7 @@ impl Recorder {
             .unwrap_or_else(PoisonError::into_inner)
             .finish()?
             .finish()?;
-        fs::rename(self.part, self.file)
+        self.part.complete()
     }
 }
 

@@ -60,6 +60,7 @@ mod tests {
             warm_up: Time(Duration::ZERO),
             repetitions: 1,
             sample: Time(Duration::from_millis(300)),
+            ping_timeout: Time(Duration::from_secs(10)),
         };
         let origin = Instant::from_secs(5);
         let mut samples = SampleTimes::new(origin, &times);

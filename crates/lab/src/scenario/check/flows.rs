@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::document::{Document, Flow, FlowKind, Over};
+use super::super::document::{Document, Flow, FlowKind, MOST_FLOWS_IN_ALL, Over};
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
 use super::network::is_host;
@@ -45,17 +45,27 @@ const fn keys(
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
     let flows = &subject.document.flow;
     subject.require(!flows.is_empty(), &[], "no traffic: add a [[flow]]")?;
+    let mut all = 0usize;
     for (number, flow) in flows.iter().enumerate() {
         let path = [Key("flow"), Number(number)];
         let at = |key| [path[0], path[1], Key(key)];
         check_name(subject, &flow.name, &at("name"))?;
         // Before each of them is checked.
         let pairs = flow.from.0.len().saturating_mul(flow.to.0.len());
+        let count = pairs.saturating_mul(flow.count.unwrap_or(1));
         subject.require(
-            pairs.saturating_mul(flow.count.unwrap_or(1)) <= MOST_FLOWS,
+            count <= MOST_FLOWS,
             &at("count"),
             format_args!(
                 "at most {MOST_FLOWS} flows of one name are wanted, `count` a pair of hosts"
+            ),
+        )?;
+        all = all.saturating_add(count);
+        subject.require(
+            all <= MOST_FLOWS_IN_ALL,
+            &at("count"),
+            format_args!(
+                "these are {all} flows with those before: at most {MOST_FLOWS_IN_ALL} are wanted in all, a port for each"
             ),
         )?;
         let known = flows[..number].iter().all(|other| other.name != flow.name);

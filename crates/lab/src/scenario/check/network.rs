@@ -14,6 +14,10 @@ use Step::{Key, Number};
 const LARGEST_RING: usize = 1 << 20;
 /// Most frames of a host: two gibibytes.
 const MOST_FRAMES: usize = 1 << 20;
+/// Most frames of all hosts: eight gibibytes.
+const MOST_FRAMES_IN_ALL: usize = 1 << 22;
+/// Frames of a host that does not say how many.
+const FRAMES: usize = 8192;
 /// Keys of a port, in the order of validation.
 const PORT: [&str; 11] = [
     "qdisc",
@@ -63,9 +67,18 @@ fn nodes(subject: &Subject<'_>) -> Result<(), Fault> {
         &[Key("host")],
         "at least two tables [[host]] are wanted",
     )?;
+    let mut all = 0usize;
     for (number, host) in host.iter().enumerate() {
         let path = [Key("host"), Number(number)];
         let at = |key| [path[0], path[1], Key(key)];
+        all = all.saturating_add(host.frames.unwrap_or(FRAMES));
+        subject.require(
+            all <= MOST_FRAMES_IN_ALL,
+            &at("frames"),
+            format_args!(
+                "the frames of all hosts are more than {MOST_FRAMES_IN_ALL}, which take 8 GiB: say fewer than {FRAMES}, the default"
+            ),
+        )?;
         subject.above_zero(host.nic_rate, &at("nic_rate"))?;
         let mtu = host
             .mtu

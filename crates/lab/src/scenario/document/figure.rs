@@ -20,6 +20,7 @@ use crate::scenario::node::listed;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
+    /// Boxes, curves or bars.
     pub kind: Kind,
     /// Quantities or numbers to show. `box` and `cdf`: one quantity, `ping`, or that of one flow or
     /// port, `backlog.router>server`. `series`: one such for each panel, from top to bottom.

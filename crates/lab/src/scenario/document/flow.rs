@@ -8,6 +8,11 @@ use serde::{Deserialize, Deserializer};
 use super::Tcp;
 use crate::scenario::units::{RateValue, Size, Time};
 
+/// The first listening port: each flow has its own.
+pub(crate) const FIRST_PORT: u16 = 5001;
+/// Most flows of a scenario: one for each port from the first on.
+pub(crate) const MOST_FLOWS_IN_ALL: usize = (u16::MAX - FIRST_PORT) as usize + 1;
+
 /// Traffic of one kind from one host to another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,4 +128,15 @@ pub enum FlowKind {
     Onoff,
     /// Pages fetched by `from`, served by `to`.
     Web,
+}
+
+impl FlowKind {
+    /// Which of its ends reads the payload that counts as goodput. `None`: replies to pings do not.
+    pub(crate) fn reader<T>(self, client: T, server: T) -> Option<T> {
+        match self {
+            Self::Tcp | Self::Udp | Self::Onoff => Some(server),
+            Self::Web => Some(client),
+            Self::Ping => None,
+        }
+    }
 }
