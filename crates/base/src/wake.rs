@@ -30,6 +30,7 @@ impl Wake {
 
 /// The mechanism behind a [`Wake`]. Wakes counted by reason reveal spinning and stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Reason {
     /// The poll stopped at its budget and has more to do now.
     Budget,

@@ -391,6 +391,26 @@ fn only_kernel_sockets_and_the_checksum_may_hold_unsafe_code() {
     assert_eq!(lifting, [base.join("checksum/avx2.rs")]);
 }
 
+/// Both licenses ask that their text goes with every copy, and a package has only its own directory.
+#[test]
+fn every_published_package_has_its_licenses_and_a_readme() {
+    for (name, package) in METADATA.members() {
+        if package["publish"]
+            .as_array()
+            .is_some_and(|registries| registries.is_empty())
+        {
+            continue;
+        }
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let directory = manifest.parent().expect("a manifest is in a directory");
+        for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            let of = |directory: &Path| fs::read(directory.join(license)).unwrap_or_default();
+            assert_eq!(of(directory), of(&METADATA.root), "{name}: {license}");
+        }
+        assert!(directory.join("README.md").exists(), "{name}: README.md");
+    }
+}
+
 #[test]
 fn every_dependency_comes_under_a_permissive_license() {
     for package in METADATA.packages.values() {

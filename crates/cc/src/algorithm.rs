@@ -22,6 +22,7 @@ use crate::search::Search;
 /// A congestion-control algorithm of this crate, with its name in
 /// `net.ipv4.tcp_congestion_control`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// NewReno (RFC 5681, RFC 6582).
     Reno,

@@ -162,13 +162,7 @@ impl Receiving {
                 host.close(socket, now);
                 Ok(())
             }
-            Event::Connected(_)
-            | Event::Requested { .. }
-            | Event::Readable(_)
-            | Event::Writable(_)
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -204,11 +204,7 @@ impl Sending {
                 (_, CloseReason::Reset) => Err(Failure::Unconfirmed),
                 _ => Err(Failure::Closed(why)),
             },
-            Event::Accepted { .. }
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

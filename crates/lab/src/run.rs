@@ -33,6 +33,7 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
 
 /// Why a point gave no run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RunError {
     /// The document has no times: another command runs it.
     #[error("there is nothing to run")]

@@ -49,6 +49,7 @@ impl fmt::Debug for OpenError {
 
 /// Why an open socket no longer sends or receives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The interface went down.
     #[error("interface `{0}` went down: `ip link set {0} up`, then start again")]

@@ -570,7 +570,6 @@ fn ended(id: SocketId, world: &mut World, value: i64) -> Outcome {
 /// Linux's error for the end of a connection.
 fn error_of(why: CloseReason) -> &'static str {
     match why {
-        CloseReason::Finished | CloseReason::Local => "0",
         CloseReason::Aborted => "ECONNABORTED",
         CloseReason::Refused => "ECONNREFUSED",
         CloseReason::Reset => "ECONNRESET",
@@ -578,5 +577,7 @@ fn error_of(why: CloseReason) -> &'static str {
         CloseReason::OutOfMemory => "ENOMEM",
         CloseReason::AddressLost => "EADDRNOTAVAIL",
         CloseReason::Unreachable => "EHOSTUNREACH",
+        // `Finished` and `Local`: no error.
+        _ => "0",
     }
 }

@@ -16,6 +16,7 @@ use crate::world::World;
 
 /// Outcome of a script that did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The stack did something else.
     #[error("line {line}: {why}")]

@@ -28,6 +28,7 @@ where
         Event::Pong { from, rtt, .. } => debug!(%from, ?rtt, "echo reply"),
         Event::PingFailed { to, why, .. } => debug!(%to, %why, "echo request failed"),
         Event::AddressesChanged => debug!("addresses changed"),
+        ref other => debug!(event = ?other, "event"),
     }
 }
 

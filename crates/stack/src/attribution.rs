@@ -39,6 +39,7 @@ pub use histogram::Histogram;
 
 /// Reason why a connection, or a packet of it, waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cause {
     /// The application: there is nothing to send.
     Application,

@@ -65,6 +65,7 @@ pub enum Action {
 
 /// Why a lease ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Lost {
     /// No server renewed it in time.
     #[error("it expired, and no DHCP server has renewed it")]

@@ -125,6 +125,7 @@ mod chunks;
 pub mod config;
 mod cookies;
 pub mod dhcp;
+mod error_kind;
 mod fast_open;
 pub mod host;
 mod kept_bytes;

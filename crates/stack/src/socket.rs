@@ -11,6 +11,7 @@ use crate::config::{Keepalive, Pacing};
 /// An event that an application may act on. `Readable` and `Writable` are edge-triggered: they are
 /// reported once, and again after the application has found the socket empty or full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// A listener has a new connection.
     Accepted {
@@ -73,6 +74,7 @@ pub enum Event {
 /// Anybody can forge one: the host accepts it only for data in flight, and it ends only a
 /// connection that was never open (RFC 5461, RFC 5927).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// The network or the host is unreachable, or no neighbor answers for it.
     #[error("the host cannot be reached")]
@@ -110,6 +112,7 @@ fn advice(mtu: Option<u16>) -> String {
 
 /// Why `ping` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PingError {
     /// The address is unspecified, broadcast, multicast or our own.
     #[error("{0} cannot be pinged: it must be another host's unicast address")]
@@ -126,6 +129,7 @@ pub enum PingError {
 
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Both ends closed in order.
     #[error("closed")]
@@ -187,6 +191,7 @@ pub enum Rejection {
 
 /// Why a socket call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SocketError {
     /// The handle names no socket (any more).
     #[error("no such socket: it was closed, or belongs to another host")]
@@ -204,6 +209,7 @@ pub enum SocketError {
 
 /// An option of an open connection, as `setsockopt` has them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum SocketOption {
     /// Replaces the congestion controller; it begins with the window of the one before
     /// (`TCP_CONGESTION`).
@@ -332,6 +338,7 @@ impl From<SocketAddrV6> for ListenAt {
 
 /// Why `listen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Port 0 cannot be listened on; [`ListenAt::every_port`] stands for all.
     #[error("port 0 cannot be listened on: name a port from 1 to 65535")]
@@ -355,6 +362,7 @@ fn ports(port: u16) -> String {
 
 /// Why `connect` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The address is unspecified, broadcast, multicast, our own, or the port is 0.
     #[error(

@@ -5,6 +5,7 @@
 
 /// Counters of one host since its birth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostStats {
     /// Frames delivered to the host.
     pub frames_in: u64,

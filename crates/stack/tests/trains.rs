@@ -13,7 +13,7 @@ use std::time::Duration;
 use pair::{PORT, Pair, address, address_v6};
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Medium};
-use tautline_stack::{PacerConfig, Pacing, TcpConfig, TcpInfo, TsqLimit};
+use tautline_stack::{PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 /// Parameters of a run, but for attribution.
 #[derive(Clone, Debug)]
@@ -144,9 +144,9 @@ fn run(case: &Case, attribution: bool) -> Run {
     }
     step(&mut pair, 2000);
     // Attribution itself is reported there.
-    let info = pair.hosts[0].info(client).map(|info| TcpInfo {
-        limited: None,
-        ..info
+    let info = pair.hosts[0].info(client).map(|mut info| {
+        info.limited = None;
+        info
     });
     let in_trains = pair.hosts[0].stats().births_in_trains;
     (frames.take(), format!("{info:?}"), in_trains)

@@ -167,6 +167,7 @@ impl fmt::Debug for OpenError {
 
 /// Why an open device does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Failure {
     /// The link is down. Packets stay in the ring until it is up again.
     #[error("the link is down")]

@@ -46,6 +46,11 @@ fn public_functions_document_their_errors() {
 }
 
 #[test]
+fn public_errors_can_grow() {
+    Findings::of("growth", shape::errors_that_cannot_grow).assert_only_known();
+}
+
+#[test]
 fn functions_and_types_stay_small() {
     Findings::of("sizes", shape::sizes).assert_only_known();
 }

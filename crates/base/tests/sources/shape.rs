@@ -141,6 +141,36 @@ fn documentation(attributes: &[syn::Attribute]) -> String {
         .join("\n")
 }
 
+/// Every public enum that is an error is `#[non_exhaustive]`: another reason to fail breaks no caller.
+pub(crate) fn errors_that_cannot_grow(findings: &mut Findings) {
+    for source in production() {
+        for item in source.parse().items {
+            if let syn::Item::Enum(item) = item
+                && matches!(item.vis, syn::Visibility::Public(_))
+                && derives_error(&item.attrs)
+                && !item
+                    .attrs
+                    .iter()
+                    .any(|attribute| attribute.path().is_ident("non_exhaustive"))
+            {
+                let line = item.ident.span().start().line;
+                let what = format!("`{}` is an error: add #[non_exhaustive]", item.ident);
+                findings.add(&source.path, line, what);
+            }
+        }
+    }
+}
+
+fn derives_error(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("derive")
+            && attribute
+                .meta
+                .require_list()
+                .is_ok_and(|list| list.tokens.to_string().contains("Error"))
+    })
+}
+
 /// No function is longer than a screen, no type has more fields or methods than one can list.
 pub(crate) fn sizes(findings: &mut Findings) {
     let mut methods: BTreeMap<(String, String), usize> = BTreeMap::new();

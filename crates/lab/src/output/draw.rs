@@ -16,6 +16,7 @@ use facets::{CellRuns, Facets};
 
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DrawError {
     /// It does not fit its row.
     #[error(transparent)]

@@ -34,6 +34,7 @@ pub(crate) const LEAD_IN: f64 = 5.0;
 
 /// Why a run cannot be written as a data file of the test.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FlentError {
     /// Unknown to Flent, or not supported here.
     #[error("flent.test = {test:?} is none of {known}")]

@@ -21,6 +21,7 @@ pub(crate) const KEPT: u32 = 160;
 
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CaptureError {
     /// The point could not be run.
     #[error(transparent)]

@@ -55,47 +55,18 @@ impl Failure {
     /// The kind that the standard library's sockets use for the same thing.
     pub fn kind(self) -> ErrorKind {
         match self {
-            Self::Closed(CloseReason::Refused) => ErrorKind::ConnectionRefused,
-            Self::Closed(CloseReason::Reset) => ErrorKind::ConnectionReset,
-            Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
-            Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
-            Self::Closed(CloseReason::AddressLost) => ErrorKind::AddrNotAvailable,
-            Self::Closed(CloseReason::Aborted | CloseReason::Local | CloseReason::OutOfMemory)
-            | Self::HostGone => ErrorKind::ConnectionAborted,
-            Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => {
-                ErrorKind::BrokenPipe
-            }
+            Self::Closed(why) => why.kind(),
+            Self::Connect(why) => why.kind(),
+            Self::Listen(why) => why.kind(),
+            Self::Bind(why) => why.kind(),
+            Self::Send(why) => why.kind(),
+            Self::Path(why) => why.kind(),
+            Self::Broken(_) | Self::ShutDown => ErrorKind::BrokenPipe,
+            Self::NotOpen => ErrorKind::NotConnected,
             Self::FixedQdisc => ErrorKind::Unsupported,
             Self::BadQdisc => ErrorKind::InvalidInput,
             Self::StuckQdisc(_) => ErrorKind::ResourceBusy,
-            Self::NotOpen => ErrorKind::NotConnected,
-            Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
-            Self::Connect(ConnectError::NoPort(_) | ConnectError::NotOurs(_)) => {
-                ErrorKind::AddrNotAvailable
-            }
-            Self::Connect(ConnectError::InUse(..)) => ErrorKind::AddrInUse,
-            Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => {
-                ErrorKind::InvalidInput
-            }
-            Self::Listen(ListenError::InUse(_)) | Self::Bind(BindError::InUse(_)) => {
-                ErrorKind::AddrInUse
-            }
-            Self::Listen(ListenError::NotOurs(_))
-            | Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => ErrorKind::AddrNotAvailable,
-            Self::Send(SendError::NoSuchSocket | SendError::NotConnected) => {
-                ErrorKind::NotConnected
-            }
-            Self::Send(SendError::Full) => ErrorKind::WouldBlock,
-            Self::Send(
-                SendError::TooLong { .. } | SendError::BadAddress(_) | SendError::BadSource(_),
-            ) => ErrorKind::InvalidInput,
-            Self::Send(SendError::Broadcast(_)) => ErrorKind::PermissionDenied,
-            Self::Send(SendError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
-            Self::Send(SendError::Path(why)) | Self::Path(why) => match why {
-                PathError::PortUnreachable => ErrorKind::ConnectionRefused,
-                PathError::TooBig { .. } => ErrorKind::InvalidInput,
-                _ => ErrorKind::HostUnreachable,
-            },
+            Self::HostGone => ErrorKind::ConnectionAborted,
         }
     }
 }

@@ -372,7 +372,7 @@ where
                 return self.request(listener, request, host, now);
             }
             // Neither pings nor addresses have a handle.
-            Event::Pong { .. } | Event::PingFailed { .. } | Event::AddressesChanged => return,
+            _ => return,
         };
         self.serve(id, host, now);
     }

@@ -197,7 +197,7 @@ impl<'a> Applications<'a> {
             Event::Pong { identifier, .. } | Event::PingFailed { identifier, .. } => {
                 Some((identifier.into(), 0))
             }
-            Event::AddressesChanged => None,
+            _ => None,
         };
         match owner.filter(|(number, _)| *number < self.slots.len()) {
             Some((number, token)) => self.call(number, Call::Event(event, token), host, now),

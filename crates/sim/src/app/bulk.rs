@@ -73,17 +73,14 @@ impl<S: Read> Application for BulkSender<S> {
         match event {
             Event::Connected(socket) | Event::Writable(socket) => self.send(cx, socket)?,
             Event::Readable(socket) => {
-                if cx.recv_all(socket)? == Recv::EndOfStream && self.ended {
+                let is_read = cx.recv_all(socket)? == Recv::EndOfStream;
+                if is_read && self.ended {
                     cx.close(socket);
                     (self.socket, self.done) = (None, true);
                 }
             }
             Event::Closed { why, .. } => return Err(AppError::Closed(why)),
-            Event::Accepted { .. }
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => {}
+            _ => {}
         }
         Ok(())
     }
@@ -165,12 +162,7 @@ impl<F: FnMut(&[u8])> Application for BulkReceiver<F> {
             }
             Event::Readable(socket) => self.read(cx, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Connected(_)
-            | Event::Requested { .. }
-            | Event::Writable(_)
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -169,11 +169,7 @@ impl Application for Source {
                 Ok(())
             }
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. }
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -94,11 +94,7 @@ impl<V: Default> Application for StreamService<V> {
                 }
                 self.close(cx, socket, token);
             }
-            Event::Connected(_)
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => {}
+            _ => {}
         }
         Ok(())
     }

@@ -239,11 +239,7 @@ impl Application for Upload {
             Event::Writable(socket) => self.write(cx, socket),
             Event::Readable(socket) => self.read(cx, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. }
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

@@ -328,11 +328,7 @@ impl Client {
                 .map_or(Ok(()), |connection| connection.write(cx)),
             Event::Readable(_) => self.read(cx, token),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. }
-            | Event::Requested { .. }
-            | Event::Pong { .. }
-            | Event::PingFailed { .. }
-            | Event::AddressesChanged => Ok(()),
+            _ => Ok(()),
         }
     }
 

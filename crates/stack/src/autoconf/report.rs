@@ -7,6 +7,7 @@ use crate::addressing::Addressing;
 
 /// Addresses and routers that a host has now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Configuration {
     /// Its addresses, each with its network.
     pub addresses: Vec<Cidr>,

@@ -17,6 +17,7 @@ use crate::socket::PathError;
 
 /// A connection at one moment.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TcpInfo {
     /// State, in RFC 9293's names.
     pub state: &'static str,

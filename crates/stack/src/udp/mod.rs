@@ -50,6 +50,7 @@ impl Default for UdpConfig {
 
 /// Why a datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// The handle names no datagram socket (any more).
     #[error("no such socket: it was closed, or belongs to another host")]
@@ -87,6 +88,7 @@ pub enum SendError {
 
 /// Why a socket was not bound or connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BindError {
     /// The address is not one of this host's.
     #[error("{0} is not an address of this host")]
@@ -149,6 +151,7 @@ pub enum UdpRecv {
 
 /// Counters and queue lengths of a datagram socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpInfo {
     /// Datagrams that were handed to the qdisc.
     pub sent: u64,

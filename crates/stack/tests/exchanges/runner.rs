@@ -492,6 +492,7 @@ fn name(event: &Event) -> String {
         Event::Pong { .. } => "pong".into(),
         Event::PingFailed { why, .. } => format!("ping failed: {why}"),
         Event::AddressesChanged => "addresses changed".into(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -126,6 +126,7 @@ impl Kind {
 
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FigureError {
     /// The row has no such axis.
     #[error("figure.{key} = {named:?} is no axis of the row; it has {axes}")]
