@@ -27,7 +27,6 @@ use alloc::collections::VecDeque;
 
 use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
-use crate::clock::Clock;
 use crate::index::{Chain, Index};
 use crate::timed::Timed;
 
@@ -83,9 +82,9 @@ pub struct Fq<P> {
     throttled: Throttled,
     /// Flows that hold packets.
     holding: usize,
-    /// All times kept here are on this clock: what arrives while the caller's stands or steps back
-    /// still stands behind what came before.
-    clock: Clock,
+    /// The latest moment seen: what arrives while the clock stands or steps back still stands
+    /// behind what came before.
+    clock: Instant,
     backlog: Backlog,
     /// Packets that a parent has dequeued to learn their length: none or one.
     peeked: usize,
@@ -130,7 +129,7 @@ impl<P> Fq<P> {
             internal: VecDeque::new(),
             throttled: Throttled::new(),
             holding: 0,
-            clock: Clock::default(),
+            clock: Instant::ZERO,
             backlog: Backlog::default(),
             peeked: 0,
             counters: Counters::default(),
@@ -290,7 +289,7 @@ impl<P: Item> Fq<P> {
         if self.config.priorities == Priorities::Control {
             return packet.priority() & 15 == CONTROL;
         }
-        if departure(packet, self.clock) > now || self.config.maxrate.is_some() {
+        if packet.departure() > now || self.config.maxrate.is_some() {
             return false;
         }
         // Nothing that is due may be overtaken: neither flows on the lists nor throttled ones that
@@ -342,12 +341,16 @@ impl<P: Item> Fq<P> {
     /// When `packet` is to leave: at its departure, or at once. `None` if that lies beyond the
     /// horizon and is not accepted.
     fn time_of(&mut self, packet: &P, now: Instant) -> Option<Instant> {
-        let (departure, horizon) = (departure(packet, self.clock), now + self.config.horizon);
-        if departure <= horizon {
+        let horizon = now + self.config.horizon;
+        if packet.departure() <= horizon {
             // DIVERGES: Linux lets a packet whose departure has passed overtake those that arrived
             // before it and are due as well.
-            let named = departure != Instant::ZERO && self.config.is_linux();
-            return Some(if named { departure } else { departure.max(now) });
+            let named = packet.departure() != Instant::ZERO && self.config.is_linux();
+            return Some(if named {
+                packet.departure()
+            } else {
+                packet.departure().max(self.clock)
+            });
         }
         match self.config.beyond_horizon {
             BeyondHorizon::Drop => {
@@ -393,7 +396,7 @@ impl<P: Item> Fq<P> {
             return drops.push(packet, DropReason::FlowLimit);
         }
         let at = found.unwrap_or_else(|| self.add_flow(key, now));
-        let due = due(&packet, time, self.clock);
+        let due = due(&packet, time);
         self.backlog.add(packet.len());
         self.bands[band].packets += 1;
         let rated = self.rate().is_some();
@@ -422,24 +425,16 @@ impl<P: Item> Fq<P> {
     }
 }
 
-/// The departure that `packet` names, on this `clock`; zero if it names none.
-fn departure(packet: &impl Item, clock: Clock) -> Instant {
-    match packet.departure() {
-        Instant::ZERO => Instant::ZERO,
-        departure => clock.steady(departure),
-    }
-}
-
 /// When `packet`, queued for `time`, may leave at the earliest: at any time if it names no
-/// departure.
-fn due(packet: &impl Item, time: Instant, clock: Clock) -> Instant {
-    departure(packet, clock).min(time)
+/// departure, even if the clock stepped back.
+fn due(packet: &impl Item, time: Instant) -> Instant {
+    packet.departure().min(time)
 }
 
 impl<P: Item> Qdisc<P> for Fq<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
-        let now = self.clock.advance_to(now);
+        self.clock = self.clock.max(now);
         let band = self.band_of(&packet);
         if self.held_by(band) >= self.config.limit as usize {
             return self.drop_for_limit(packet, band, drops);
@@ -457,7 +452,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
     }
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
-        let now = self.clock.advance_to(now);
+        self.clock = self.clock.max(now);
         if let Some(packet) = self.internal.pop_front() {
             self.backlog.remove(packet.len());
             return Some(packet);
@@ -482,8 +477,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 self.retire(at, list, now);
                 continue;
             };
-            let due = due(packet, time, self.clock);
-            let names_departure = packet.departure() != Instant::ZERO;
+            let (due, names_departure) = (due(packet, time), packet.departure() != Instant::ZERO);
             let time_next = if rated || linux {
                 flow.time_next
             } else {
@@ -517,8 +511,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
         let waits = self.internal.is_empty() && self.holding == self.throttled.len();
         let earliest = self.throttled.earliest().filter(|_| waits);
         Some(earliest.map_or(Instant::ZERO, |earliest| {
-            let opens = earliest - self.config.offload_horizon + self.config.timer_slack;
-            self.clock.callers(opens)
+            earliest - self.config.offload_horizon + self.config.timer_slack
         }))
     }
 

@@ -91,7 +91,6 @@ pub mod cake_mq;
 mod children;
 mod class;
 mod classful;
-mod clock;
 pub mod cobalt;
 pub mod codel;
 pub mod drr;

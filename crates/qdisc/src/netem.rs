@@ -26,7 +26,6 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 
 use crate::class::ClassId;
 use crate::classful::Classful;
-use crate::clock::Clock;
 use crate::flush::flush;
 use crate::random::Random;
 use crate::timed::{Timed, Timeline};
@@ -66,8 +65,6 @@ pub struct Netem<P, Q> {
     overtaking: VecDeque<P>,
     packets: Timed<P>,
     queue: Timeline,
-    /// Departures and windows are on this clock, the child's times on the caller's.
-    clock: Clock,
     /// Departure time of the last packet in `queue`, if any.
     last_leaves: Instant,
     window: Option<Window>,
@@ -204,7 +201,6 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             overtaking: VecDeque::new(),
             packets: Timed::new(),
             queue: Timeline::default(),
-            clock: Clock::default(),
             last_leaves: Instant::ZERO,
             window: config
                 .slots
@@ -351,7 +347,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             return drops.push(packet, DropReason::Overlimit);
         }
         packet.set_enqueued(now);
-        let (now, len) = (self.clock.now(), packet.len());
+        let len = packet.len();
         if self.overtakes() {
             self.backlog.add(len);
             return self.overtaking.push_front(packet);
@@ -417,18 +413,16 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Netem<P, Q> {
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        self.clock.advance_to(now);
         self.send(packet, false, now, drops);
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let steady = self.clock.advance_to(now);
         loop {
             if let Some(packet) = self.overtaking.pop_front() {
                 self.backlog.remove(packet.len());
                 return Some(packet);
             }
-            let due = self.due(steady);
+            let due = self.due(now);
             if let Some(packet) = &due {
                 self.backlog.remove(packet.len());
             }
@@ -451,7 +445,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Netem<P, Q> {
         let first = self
             .packets
             .front(self.queue)
-            .map(|(leaves, _)| self.clock.callers(leaves.max(opens)));
+            .map(|(leaves, _)| leaves.max(opens));
         let below = self.child.as_ref().and_then(Q::ready_at);
         first.into_iter().chain(below).min()
     }

@@ -70,8 +70,7 @@ impl<P> Fq<P> {
             flows: self.flows.len(),
             inactive: self.flows.len() - self.holding,
             throttled_flows: self.throttled.len(),
-            next_packet_delay: earliest
-                .map_or(Duration::ZERO, |earliest| earliest - self.clock.now()),
+            next_packet_delay: earliest.map_or(Duration::ZERO, |earliest| earliest - self.clock),
             forgotten: self.flows.forgotten,
             internal,
             throttled,
