@@ -100,6 +100,7 @@ mod verdict;
 
 pub use cell::{Backend, Cell};
 pub use cli::Cli;
+pub use output::flent::FlentError;
 pub use plan::{MAX_SEED, PlanError, PlanOptions, Point, plan};
 pub use quantity::Quantity;
 pub use recording::{Run, Series};
