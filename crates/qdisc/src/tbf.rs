@@ -58,7 +58,7 @@ impl Bucket {
     /// Holds as many bytes at the rate `to` as `old` does at `from`, as far as they fit.
     fn keep(&mut self, old: &Self, from: Rate, to: Rate) {
         let [from, to] = [from, to].map(|rate| u128::from(rate.as_bytes_per_sec()));
-        let tokens = u128::from(old.tokens.unsigned_abs()) * from / to;
+        let tokens = u128::try_from(old.tokens).unwrap_or(0) * from / to;
         self.tokens = i64::try_from(tokens).unwrap_or(i64::MAX).min(self.depth);
     }
 

@@ -31,12 +31,12 @@ const QDISCS: &[&str] = &[
     "cake bandwidth 1mbit rtt 1000s",
     "cake linux bandwidth 1mbit diffserv4 rtt 1000s",
     "cake_mq queues 2 bandwidth 1mbit rtt 1000s",
-    "tbf rate 1mbit burst 70kb limit 4mb",
-    "tbf rate 1mbit burst 70kb limit 4mb peakrate 2mbit mtu 66000",
-    "prio; qdisc parent 1:1 tbf rate 1mbit burst 70kb limit 4mb; qdisc parent 1:2 cake bandwidth 1mbit rtt 1000s",
-    "ets strict 1 quanta 1000 1000; qdisc parent 1:1 tbf rate 1mbit burst 70kb limit 4mb; qdisc parent 1:3 cake bandwidth 1mbit rtt 1000s",
+    "tbf rate 1mbit burst 2kb limit 4mb",
+    "tbf rate 1mbit burst 2kb limit 4mb peakrate 2mbit mtu 2000",
+    "prio; qdisc parent 1:1 tbf rate 1mbit burst 2kb limit 4mb; qdisc parent 1:2 cake bandwidth 1mbit rtt 1000s",
+    "ets strict 1 quanta 1000 1000; qdisc parent 1:1 tbf rate 1mbit burst 2kb limit 4mb; qdisc parent 1:3 cake bandwidth 1mbit rtt 1000s",
     "drr; class classid 1:1 drr; class classid 1:2 drr; filter prio 1 handle 1 fw flowid 1:1; filter prio 2 matchall flowid 1:2;
-     qdisc parent 1:1 cake bandwidth 1mbit rtt 1000s; qdisc parent 1:2 tbf rate 1mbit burst 70kb limit 4mb",
+     qdisc parent 1:1 cake bandwidth 1mbit rtt 1000s; qdisc parent 1:2 tbf rate 1mbit burst 2kb limit 4mb",
     "htb default 2; class classid 1:1 htb rate 1mbit; class parent 1:1 classid 1:2 htb rate 1kbit ceil 1mbit",
 ];
 
