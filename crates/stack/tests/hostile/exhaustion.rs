@@ -299,6 +299,34 @@ fn when_memory_overflows_applications_that_do_not_read_lose_their_connections() 
     assert!(!reset.contains(&open[0].2), "it took little memory");
 }
 
+/// Clients come one after the other, and nobody reads what they send. Those that came first are known to
+/// be stalled before memory overflows, so no more is held at any time than a quarter beyond the limit
+/// and what a newcomer sends.
+#[test]
+fn stalled_applications_are_known_before_memory_overflows() {
+    let mut peer = Peer::stranger(TcpConfig::default());
+    let limit = Bytes::kib(512);
+    peer.pair.hosts[HOST].set_limits(Limits {
+        memory: limit,
+        ..Limits::default()
+    });
+    let most = limit.get() * 5 / 4 + 16 * 1024;
+    for (port, isn, _) in &connections(&mut peer, 250) {
+        for number in 0..10u32 {
+            let segment = Segment {
+                source_port: *port,
+                ack: isn.wrapping_add(1),
+                ..peer.data(number * 1000, &[1; 1000])
+            };
+            peer.pair.inject(HOST, &segment.to_frame());
+        }
+        peer.run_for(Duration::from_millis(10));
+        let held = peer.pair.hosts[HOST].buffer_memory();
+        assert!(held <= most, "{held} bytes after {port}");
+    }
+    assert!(peer.pair.hosts[HOST].stats().out_of_memory > 100);
+}
+
 /// Connections whose application leaves 20 kB unread each, and that the peer has ended with `flags`,
 /// after memory has overflowed for long.
 fn unread_and_over(flags: u16) -> (Peer, Vec<SocketId>) {

@@ -163,10 +163,11 @@ impl Transport {
         }
     }
 
-    /// Resets connections whose application does not read, while memory overflows.
+    /// Resets connections whose application does not read, while memory overflows. It examines them
+    /// from when memory is full, so that some are known to be stalled by then.
     pub(super) fn shed_stalled(&mut self, now: Instant) {
         for _ in 0..EXAMINED.min(self.memory.holders.len()) {
-            if !self.memory.overflows() {
+            if !self.memory.is_full() {
                 return;
             }
             let Some(mut holder) = self.memory.holders.pop_front() else {
@@ -180,7 +181,11 @@ impl Transport {
                 continue;
             }
             match connection.set_listed(true).1 {
-                Some(read) if read == holder.read && now - holder.since >= STALLED => {
+                Some(read)
+                    if read == holder.read
+                        && now - holder.since >= STALLED
+                        && self.memory.overflows() =>
+                {
                     connection.set_listed(false);
                     self.reset_for_memory(holder.id);
                     continue;
