@@ -67,6 +67,13 @@ pub trait Device {
         false
     }
 
+    /// True if it may [send](Self::put) and [recycle](Self::recycle) `frame`, whichever device received
+    /// it: two devices that accept each other's frames may exchange them, one for one. Default:
+    /// [`Frame::is_portable`].
+    fn accepts(&self, frame: &Self::Frame) -> bool {
+        frame.is_portable()
+    }
+
     /// Number of packets that the transmit ring accepts now.
     fn room(&self) -> usize;
 
@@ -158,6 +165,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn gathers(&self) -> bool {
         (**self).gathers()
+    }
+
+    fn accepts(&self, frame: &D::Frame) -> bool {
+        (**self).accepts(frame)
     }
 
     fn room(&self) -> usize {

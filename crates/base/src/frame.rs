@@ -37,7 +37,8 @@ pub trait Frame {
     }
 
     /// True if the buffer belongs to no device, so that any device of this frame type may send and
-    /// recycle it. Default: false, as for UMEM chunks.
+    /// recycle it. Default: false, as for UMEM chunks, which a device [accepts](crate::Device::accepts)
+    /// if they are of its own UMEM.
     fn is_portable(&self) -> bool {
         false
     }

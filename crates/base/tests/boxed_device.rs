@@ -1,6 +1,6 @@
 //! A boxed device is the one in the box: a method that the box did not pass on would be the trait's default.
 
-use tautline_base::{Device, HeapFrame, Instant, KeptPacket, Medium, Packet, Received, Tso};
+use tautline_base::{Device, Frame, HeapFrame, Instant, KeptPacket, Medium, Packet, Received, Tso};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -29,6 +29,10 @@ impl Device for Unusual {
 
     fn gathers(&self) -> bool {
         true
+    }
+
+    fn accepts(&self, frame: &HeapFrame) -> bool {
+        !frame.is_portable()
     }
 
     fn room(&self) -> usize {
@@ -90,7 +94,7 @@ fn a_box_passes_every_question_on() {
         (device.mtu(), device.medium(), device.tso(), device.room()),
         (1280, Medium::Ip, Some(Tso::MOST), 7)
     );
-    assert!(device.completes() && device.gathers());
+    assert!(device.completes() && device.gathers() && !device.accepts(&HeapFrame::new()));
     assert!(device.announces_completions() && device.has_completed());
     assert!(device.is_gone() && device.needs_reset(NOW));
     let received = device.receive(NOW).expect("a frame");

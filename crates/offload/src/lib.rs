@@ -109,6 +109,11 @@ impl<D: Device> Device for SoftwareOffload<D> {
         false
     }
 
+    /// Frames above it are on the heap, whatever the device below has.
+    fn accepts(&self, _frame: &HeapFrame) -> bool {
+        true
+    }
+
     /// A packet needs one descriptor to begin with; the remaining segments follow as descriptors
     /// become free.
     fn room(&self) -> usize {

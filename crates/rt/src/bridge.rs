@@ -2,10 +2,15 @@
 //! a limit and a ring.
 //!
 //! It has no clock and does no I/O of its own: [`Bridge::turn`] forwards frames, [`Bridge::wake`] is
-//! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
+//! the next deadline.
+//!
+//! Each device has a frame pool of its own. If both devices accept each other's frames
+//! ([`Device::accepts`]: frames on the heap, one UMEM), a packet moves on in the frame that it was
+//! received in, and the device that received it gets a free frame of the other side's pool instead. One
+//! for one: each side keeps its number of frames, so neither starves the other. Otherwise the packet is
+//! copied once.
 
 use std::cell::Cell;
-use std::num::NonZeroU16;
 use std::time::Duration;
 
 use tautline_base::headers::Headers;
@@ -315,14 +320,19 @@ fn copied<F: Frame>(
     Some(Packet::new(frame, u32::try_from(len).unwrap_or(u32::MAX)))
 }
 
-/// A packet of segments of `size` bytes with the bytes of `arrived`, and the frame that its device gets
-/// back: another one of `frames` if the packet is in the very frame, else the same.
-fn passed<F: Frame>(
-    arrived: tautline_base::Received<F>,
-    size: Option<NonZeroU16>,
-    (pool, growth): Frames<'_, F>,
+/// A packet for `to` with the bytes of `arrived`, and the frame that its device `from` gets back: a free
+/// one of `to` if the packet is in the very frame, which both devices must accept, else the same.
+fn passed<A, B, U>(
+    arrived: tautline_base::Received<A::Frame>,
+    from: &A,
     received: &mut Received,
-) -> (Option<Packet<F>>, F) {
+    to: &mut Side<B, U>,
+) -> (Option<Packet<A::Frame>>, A::Frame)
+where
+    A: Device,
+    B: Device<Frame = A::Frame>,
+    U: Tracer,
+{
     received.frames += 1;
     let bytes = arrived.bytes();
     let deferred = if arrived.offload.checksum_known {
@@ -331,19 +341,21 @@ fn passed<F: Frame>(
     } else {
         Deferred::Nothing
     };
-    let with_segments = |packet: Packet<F>| {
+    let size = arrived.offload.segment_size;
+    let with_segments = |packet: Packet<A::Frame>| {
         let packet = match size {
             Some(size) => packet.with_segment_size(size),
             None => packet,
         };
         packet.with_deferred(deferred)
     };
+    let (pool, growth) = (&mut to.pool, &mut to.growth);
     let is_whole = arrived.start == 0 && bytes.len() == arrived.len as usize;
     if is_whole
-        && arrived.frame.is_portable()
+        && to.port.ring().device().accepts(&arrived.frame)
         && let Some(frame) = pool.take().or_else(|| grown(pool, growth.as_mut()?))
     {
-        if frame.bytes().len() == arrived.frame.bytes().len() {
+        if frame.bytes().len() == arrived.frame.bytes().len() && from.accepts(&frame) {
             let packet = Packet::new(arrived.frame, arrived.len);
             return (Some(with_segments(packet)), frame);
         }
@@ -411,9 +423,7 @@ where
                 arrived.frame
             }
             None => {
-                let frames = (&mut to.pool, &mut to.growth);
-                let size = arrived.offload.segment_size;
-                let (packet, frame) = passed(arrived, size, frames, &mut from.received);
+                let (packet, frame) = passed(arrived, &*device, &mut from.received, to);
                 if let Some(packet) = packet {
                     to.enqueue(with_metadata(packet), now);
                 }

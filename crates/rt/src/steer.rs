@@ -398,6 +398,10 @@ impl<D: Device + AsFd> Device for Steered<D> {
         self.inner().gathers()
     }
 
+    fn accepts(&self, frame: &D::Frame) -> bool {
+        self.inner().accepts(frame)
+    }
+
     fn room(&self) -> usize {
         self.inner().room()
     }

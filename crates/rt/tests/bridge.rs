@@ -26,6 +26,8 @@ struct Merging {
     wire: MemoryDevice,
     medium: Medium,
     offloads: VecDeque<Offload>,
+    /// It accepts no frames of other devices.
+    is_closed: bool,
     /// Addresses of the frames that were received and sent.
     received: Vec<usize>,
     sent: Vec<usize>,
@@ -48,6 +50,10 @@ impl Device for Merging {
 
     fn completes(&self) -> bool {
         self.wire.completes()
+    }
+
+    fn accepts(&self, _frame: &HeapFrame) -> bool {
+        !self.is_closed
     }
 
     fn room(&self) -> usize {
@@ -294,6 +300,30 @@ fn frames_of_the_heap_move_to_the_other_side() {
         assert_eq!(to_device.sent, from_device.received, "not copied");
         assert_eq!((to_device.sent.len(), to.outstanding()), (40, 0));
         assert_eq!((from.received().frames, from.received().no_memory), (40, 0));
+    }
+}
+
+/// Frames move only in exchange, so both devices must accept those of the other.
+#[test]
+fn packets_are_copied_if_one_device_does_not_accept_the_frames_of_the_other() {
+    let [[source, destination], _] = both_families();
+    for closed in [0, 1] {
+        let mut bridge = Bridge::new(side(4, 2048), side(4, 2048), 1);
+        for (index, side) in [&mut bridge.left, &mut bridge.right]
+            .into_iter()
+            .enumerate()
+        {
+            side.port_mut().ring_mut().device_mut().is_closed = index == closed;
+        }
+        let there = segment([source, destination], 0, SIZE, ACK);
+        let back = segment([destination, source], 0, SIZE, ACK);
+        arrive(&mut bridge.left, there.clone(), None);
+        arrive(&mut bridge.right, back.clone(), None);
+        assert!(!bridge.turn(NOW));
+        let [left, right] = [&bridge.left, &bridge.right].map(|side| side.port().ring().device());
+        assert_ne!(right.sent, left.received);
+        assert_ne!(left.sent, right.received);
+        assert!(right.wire.sent == [there] && left.wire.sent == [back]);
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::config::{Bind, Config, Driver, Take};
 use crate::error::OpenError;
-use crate::interface::{fitting_mtu, interface_index, queues_or_one};
+use crate::interface::{Carriage, fitting_mtu, interface_index, queues_or_one};
 use crate::program::{redirect_all, redirect_ours};
 use crate::{retry, sys};
 
@@ -115,9 +115,24 @@ impl Attachment {
         self.native
     }
 
-    /// The program accepts packets that span chunks.
-    pub(crate) fn takes_several_chunks(&self) -> bool {
-        self.several_chunks
+    /// How a socket of `config` on this interface carries packets, of `least` bytes at least.
+    pub(crate) fn carriage(&self, config: &Config, least: usize) -> Result<Carriage, OpenError> {
+        let attached = self.current_name();
+        if config.interface != attached {
+            let problem = format!(
+                "is `{}`, the attachment is on `{attached}`",
+                config.interface
+            );
+            return Err(OpenError::Config {
+                parameter: "interface",
+                problem,
+            });
+        }
+        let carriage = fitting_mtu(&config.interface, config.bind, least)?;
+        if carriage.spans_chunks && !self.several_chunks {
+            return Err(carriage.refused(&config.interface));
+        }
+        Ok(carriage)
     }
 
     /// Sends `queue`'s packets to `socket`.

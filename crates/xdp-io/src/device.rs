@@ -1,6 +1,5 @@
 //! [`XdpDevice`]: one queue of an interface as a [`Device`].
 
-use std::error::Error;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +10,18 @@ use rustix::net::xdp::XdpOptionsFlags;
 use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{Device, Frame, Instant, Packet, Received};
 use xsk_rs::config::BindFlags;
-use xsk_rs::umem::UmemCreateError;
 
 use crate::attach::Attachment;
 use crate::config::{Bind, Config, CopyReason, Mode};
 use crate::doorbell::Doorbell;
 use crate::error::{Failure, OpenError};
-use crate::interface::{Carriage, fitting_mtu, is_running, queues_or_one};
+use crate::interface::{Carriage, is_running, queues_or_one};
+use crate::memory::{Memory, register_umem, ring_for};
 use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Counters, Kernel, Statistics};
-use crate::umem::{Frames, Sizes, Umem, UmemFrame, chunks_for};
+use crate::umem::{Umem, UmemFrame, chunks_for};
 use crate::watchdog::Watchdog;
-use crate::{memlock, retry, sys};
+use crate::{retry, sys};
 
 /// Most packets sent per wake of a copying socket; the kernel's default is 32.
 const WAKE_BUDGET: u32 = 256;
@@ -34,15 +33,9 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 /// Time between two wakes after a failed one.
 const BACK_OFF: Duration = Duration::from_millis(10);
 
-/// Most entries of a ring.
-const LARGEST_RING: u32 = 1 << 20;
-
-/// Frames for received packets that span chunks, more than a caller holds at once.
-const ASSEMBLY_FRAMES: u32 = 64;
-
-/// An AF_XDP socket on one queue, with its rings and its UMEM.
+/// An AF_XDP socket on one queue, with its rings and its UMEM, which it may share with one other.
 ///
-/// Packets use frames of this device; [`put`](Device::put) panics on any other. Dropping the device
+/// Packets use frames of that UMEM; [`put`](Device::put) panics on any other. Dropping the device
 /// detaches its XDP program at once; the queue is free again when its frames are dropped too.
 #[derive(Debug)]
 pub struct XdpDevice {
@@ -96,36 +89,33 @@ impl XdpDevice {
         least: usize,
     ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let attached = attachment.current_name();
-        if config.interface != attached {
-            let problem = format!(
-                "is `{}`, the attachment is on `{attached}`",
-                config.interface
-            );
-            return Err(OpenError::Config {
-                parameter: "interface",
-                problem,
-            });
-        }
-        let carriage = fitting_mtu(&config.interface, config.bind, least)?;
-        let mtu = carriage.mtu;
-        if carriage.spans_chunks && !attachment.takes_several_chunks() {
-            return Err(carriage.refused(&config.interface));
-        }
-        let copying = CopyReason::before_bind(config.bind, attachment.native(), mtu);
-        let (umem, frames) = register_umem(&config, carriage)?;
-        let socket = bind_patiently(&umem, &config, carriage, attachment.native(), copying)?;
-        let Frames {
-            transmit: frames,
-            receive,
-            assembly,
-        } = frames;
-        let mut rings = Rings::new(socket, umem, assembly);
-        receive.into_iter().for_each(|frame| rings.recycle(frame));
+        let carriage = attachment.carriage(&config, least)?;
+        let [memory] = register_umem([&config], carriage)?;
+        Self::bind(attachment, config, carriage, memory)
+    }
+
+    /// Binds a socket to the queue, on memory for `carriage`.
+    pub(crate) fn bind(
+        attachment: Arc<Attachment>,
+        config: Config,
+        carriage: Carriage,
+        memory: Memory,
+    ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        let Memory {
+            umem,
+            frames,
+            is_first,
+        } = memory;
+        let native = attachment.native();
+        let copying = CopyReason::before_bind(config.bind, native, carriage.mtu);
+        let socket = bind_patiently(&umem, &config, carriage, native, copying)?;
+        let mut rings = Rings::new(socket, umem, is_first, frames.assembly);
+        let receive = frames.receive.into_iter();
+        receive.for_each(|frame| rings.recycle(frame));
         rings.refill();
         attachment.serve(config.queue, rings.fd())?;
         let mode = Mode {
-            native: attachment.native(),
+            native,
             zero_copy: is_zero_copy(rings.fd()),
         };
         // Kernels before 6.17 refuse the option and send 32 packets a wake; the doorbell handles
@@ -140,11 +130,11 @@ impl XdpDevice {
             watchdog: Watchdog::default(),
             runts: Vec::new(),
             spare: Vec::new(),
-            mtu,
+            mtu: carriage.mtu,
             mode,
             copy_reason: (!mode.zero_copy).then(|| copying.unwrap_or(CopyReason::Driver)),
         };
-        Ok((device, frames))
+        Ok((device, frames.transmit))
     }
 
     /// The mode in which the kernel bound the socket.
@@ -292,6 +282,12 @@ impl Device for XdpDevice {
         self.mtu
     }
 
+    /// Those of its UMEM; none while the kernel may still send what a [`reset`](Device::reset) has returned, so
+    /// that no such frame goes to another device in exchange.
+    fn accepts(&self, frame: &UmemFrame) -> bool {
+        self.rings.owns(frame) && !self.rings.has_late()
+    }
+
     /// As of the last doorbell or reap.
     fn room(&self) -> usize {
         self.rings.room()
@@ -384,52 +380,7 @@ impl AsFd for XdpDevice {
     }
 }
 
-fn register_umem(config: &Config, carriage: Carriage) -> Result<(Umem, Frames), OpenError> {
-    let chunks = chunks_for(carriage.held) as u32;
-    let sizes = Sizes {
-        transmit: config.transmit_frames,
-        receive: config.receive_frames.saturating_mul(chunks),
-        assembly: if carriage.spans_chunks {
-            ASSEMBLY_FRAMES
-        } else {
-            0
-        },
-        chunks,
-    };
-    memlock::raise(sizes.bytes());
-    let fill = ring_for(config.receive_frames, chunks);
-    let completion = ring_for(config.transmit_frames, chunks);
-    Umem::new(sizes, fill, completion).map_err(|error| umem_error(&error, sizes.bytes()))
-}
-
-/// Entries of a ring that holds `packets` packets of `chunks` chunks, or as many as a ring may hold.
-fn ring_for(packets: u32, chunks: u32) -> u32 {
-    packets
-        .saturating_mul(chunks)
-        .min(LARGEST_RING)
-        .next_power_of_two()
-}
-
-fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
-    const DOING: &str = "register packet memory with the kernel";
-    let cause = error
-        .source()
-        .and_then(|source| source.downcast_ref::<std::io::Error>());
-    match cause.and_then(Errno::from_io_error).unwrap_or(Errno::IO) {
-        Errno::PERM | Errno::ACCESS => OpenError::NoPermission {
-            doing: "open an AF_XDP socket",
-            capability: "CAP_NET_RAW",
-        },
-        Errno::AFNOSUPPORT => OpenError::NoAfXdp,
-        Errno::NOBUFS => OpenError::MemoryLock {
-            needed,
-            limit: memlock::limit(),
-        },
-        error => OpenError::os(DOING, error),
-    }
-}
-
-fn bind_patiently(
+pub(crate) fn bind_patiently(
     umem: &Umem,
     config: &Config,
     carriage: Carriage,

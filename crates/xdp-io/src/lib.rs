@@ -2,7 +2,7 @@
 //! only the host's own traffic.
 //!
 //! [`XdpDevice`], one queue, and [`XdpQueues`], all of them, implement
-//! [`tautline_base::Device`]. `unsafe` is confined to three modules: `umem`
+//! [`tautline_base::Device`]. [`XdpPair`] is two of them on one UMEM, for a forwarder. `unsafe` is confined to three modules: `umem`
 //! (packet buffers), `rings` (memory shared with the kernel) and `sys` (system calls without a safe
 //! wrapper elsewhere).
 //!
@@ -32,6 +32,7 @@ pub mod interface;
 // Not part of the API: public for its fuzz target.
 #[doc(hidden)]
 pub mod ownership;
+pub mod pair;
 pub mod queues;
 pub mod statistics;
 pub mod umem;
@@ -39,6 +40,7 @@ pub mod umem;
 mod assembler;
 mod doorbell;
 mod memlock;
+mod memory;
 mod program;
 mod retry;
 mod rings;
@@ -50,6 +52,7 @@ pub use config::{Bind, Config, CopyReason, Driver, Mode, Take};
 pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};
+pub use pair::{Apart, XdpPair};
 pub use queues::{Rebinds, XdpQueues};
 pub use statistics::{Counters, Kernel, Statistics};
 pub use umem::UmemFrame;

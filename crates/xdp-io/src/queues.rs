@@ -203,7 +203,7 @@ impl fmt::Display for Rebinds {
 
 /// The sockets of the queues in `config` or of `only` one, and the frames for sending on the first,
 /// each for an MTU of `least` bytes at least.
-fn open_queues(
+pub(crate) fn open_queues(
     config: &Config,
     only: Option<u32>,
     shared: Option<&Arc<Attachment>>,
@@ -238,6 +238,21 @@ fn open_queues(
     Ok((queues, frames, count))
 }
 
+/// Attaches the XDP program for a device of each of the `count` queues of an interface.
+pub(crate) fn attach_each(config: &Config, count: u32) -> Result<Arc<Attachment>, OpenError> {
+    config.check()?;
+    let attachment = Attachment::carrying(config, 0)?;
+    let queues = queues_or_one(&config.interface);
+    if count != queues {
+        return Err(OpenError::Queues {
+            interface: config.interface.clone(),
+            count,
+            queues,
+        });
+    }
+    Ok(Arc::new(attachment))
+}
+
 impl XdpQueues {
     /// Attaches the XDP program and opens all queues that exist afterwards, or `only` the one.
     /// `config.queue` is ignored. The first queue has `config.receive_frames`; each other one has as many
@@ -260,16 +275,7 @@ impl XdpQueues {
         config: &Config,
         count: u32,
     ) -> Result<Vec<(Self, Vec<UmemFrame>)>, OpenError> {
-        config.check()?;
-        let attachment = Arc::new(Attachment::carrying(config, 0)?);
-        let queues = queues_or_one(&config.interface);
-        if count != queues {
-            return Err(OpenError::Queues {
-                interface: config.interface.clone(),
-                count,
-                queues,
-            });
-        }
+        let attachment = attach_each(config, count)?;
         (0..count)
             .map(|queue| {
                 Self::open_with(config.clone(), Some(queue), Some(Arc::clone(&attachment)))
@@ -284,9 +290,19 @@ impl XdpQueues {
     ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
         let (queues, frames, count) = open_queues(&config, only, shared.as_ref(), 0)?;
+        Ok((Self::of(config, only, shared, (queues, count))?, frames))
+    }
+
+    /// The device of open `queues`, of an interface that has `count`.
+    pub(crate) fn of(
+        config: Config,
+        only: Option<u32>,
+        shared: Option<Arc<Attachment>>,
+        (queues, count): (Vec<XdpDevice>, u32),
+    ) -> Result<Self, OpenError> {
         let readiness = watch(&queues)?;
         let first = &queues[0];
-        let device = Self {
+        Ok(Self {
             config,
             only,
             shared,
@@ -301,8 +317,7 @@ impl XdpQueues {
             silence: Silence::default(),
             rebinds: Rebinds::default(),
             closed: Default::default(),
-        };
-        Ok((device, frames))
+        })
     }
 
     /// The queues, each with its statistics. The first one sends. None after a reset that could not open
@@ -421,6 +436,12 @@ impl Device for XdpQueues {
 
     fn mtu(&self) -> usize {
         self.opened.2
+    }
+
+    /// As the queue that sends.
+    fn accepts(&self, frame: &UmemFrame) -> bool {
+        let first = self.queues.first();
+        first.is_some_and(|first| first.accepts(frame))
     }
 
     fn room(&self) -> usize {

@@ -2,10 +2,13 @@
 //!
 //! xsk-rs requires that a descriptor handed to the kernel is not used until the kernel returns it.
 //! Ownership guarantees it: a chunk enters a ring only by moving its linear frame into the table,
-//! where it stays until the kernel returns the chunk. The interface of this module is safe.
+//! where it stays until the kernel returns the chunk. Two sockets on one UMEM have a table each: a
+//! frame moves into one of them, so the other refuses what its kernel side says about that chunk. The
+//! interface of this module is safe.
 
 use std::error::Error;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
 
 use rustix::io::{Errno, FdFlags};
 use rustix::net::SendFlags;
@@ -47,7 +50,9 @@ pub(crate) struct Rings {
     completion: CompQueue,
     fill: FillQueue,
     receive: RxQueue,
-    umem: Umem,
+    umem: Arc<Umem>,
+    /// The socket is the first on its UMEM.
+    is_first: bool,
     ownership: Ownership<UmemFrame>,
     /// Descriptors put since the last doorbell.
     staged: Vec<FrameDesc>,
@@ -123,8 +128,14 @@ fn errno(error: &SocketCreateError) -> Errno {
 }
 
 impl Rings {
-    /// The rings of a bound socket; `assembly` are the frames for packets that span chunks.
-    pub(crate) fn new(socket: BoundSocket, umem: Umem, assembly: Vec<UmemFrame>) -> Self {
+    /// The rings of a socket that is bound, as the first or not; `assembly` are the frames for packets that
+    /// span chunks.
+    pub(crate) fn new(
+        socket: BoundSocket,
+        umem: Arc<Umem>,
+        is_first: bool,
+        assembly: Vec<UmemFrame>,
+    ) -> Self {
         let BoundSocket {
             mut transmit,
             receive,
@@ -140,6 +151,7 @@ impl Rings {
             receive,
             ownership: Ownership::new(LAYOUT, chunks),
             umem,
+            is_first,
             staged: Vec::with_capacity(chunks),
             free_slots,
             refill: Vec::with_capacity(chunks),
@@ -159,8 +171,8 @@ impl Rings {
         sys::borrow_fd(&self.transmit, self.transmit.fd().as_raw_fd())
     }
 
-    /// Closes the socket at once. Frames outside keep their memory mapped and, by libxdp, the number of
-    /// the descriptor open, so the file behind it is closed.
+    /// Closes the socket at once. Frames outside keep their memory mapped and, by libxdp, the descriptor
+    /// of its first socket open, so the file behind that is closed.
     pub(crate) fn close(self) -> Result<(), Errno> {
         let Self {
             transmit,
@@ -168,12 +180,17 @@ impl Rings {
             fill,
             receive,
             umem,
+            is_first,
             ..
         } = self;
         let fd = transmit.fd().as_raw_fd();
         // The mappings of the rings keep the file open, too.
         drop((transmit, completion, fill, receive));
-        sys::close_behind(sys::borrow_fd(&umem, fd))
+        if is_first {
+            sys::close_behind(sys::borrow_fd(&umem, fd))
+        } else {
+            Ok(())
+        }
     }
 
     /// True if `frame` belongs to this UMEM.
@@ -185,10 +202,15 @@ impl Rings {
         self.ownership.in_flight()
     }
 
+    /// True while completions from before a reset are outstanding.
+    pub(crate) fn has_late(&self) -> bool {
+        self.ownership.late() > 0
+    }
+
     /// Number of packets that can be staged, each of as many chunks as a frame has. Zero while
     /// completions from before a reset are outstanding: their chunks must not be sent again before.
     pub(crate) fn room(&self) -> usize {
-        if self.ownership.late() > 0 {
+        if self.has_late() {
             0
         } else {
             self.free_slots.saturating_sub(self.staged.len()) / self.umem.chunks_per_frame()
@@ -399,7 +421,7 @@ impl Rings {
             self.counters.foreign_frames += 1;
             return;
         };
-        if self.umem.is_for_assembly(index) {
+        if frame.spans_chunks() {
             self.assembly.push(frame);
             return;
         }

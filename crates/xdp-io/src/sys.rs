@@ -63,10 +63,16 @@ fn interface_request(name: &CStr, number: c_ulong) -> Result<ifreq> {
     Ok(request)
 }
 
-/// Closes the file behind `fd` and keeps the number occupied by another one, for an owner that closes
-/// it later.
+/// Closes the AF_XDP socket behind `fd` and puts an unbound one in its place, for an owner that closes
+/// it later. libxdp asks that descriptor for the layout of the rings when it unmaps those of another
+/// socket on the same UMEM (`xsk_put_ctx`); rings that stay mapped would keep that socket bound.
 pub(crate) fn close_behind(fd: BorrowedFd<'_>) -> Result<()> {
-    let other = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
+    let other = socket_with(
+        AddressFamily::XDP,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     // SAFETY: both descriptors are open; no memory is involved.
     let answer = unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) };
     if answer < 0 {

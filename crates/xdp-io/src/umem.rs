@@ -21,7 +21,7 @@
 //! fills chunks one by one, so a received packet that spans chunks is copied into such a frame.
 //!
 //! A frame is created once, with the UMEM, and only moved, so safe access through it cannot alias.
-//! While the kernel has the chunk its frame is in the device's ownership table. Each frame is an
+//! While the kernel has the chunk its frame is in the ownership table of the device that gave it. Each frame is an
 //! owner of the mapping, so it stays valid after the device is dropped; the reference is in the
 //! chunk, which keeps the frame at eight bytes.
 
@@ -123,6 +123,11 @@ impl UmemFrame {
     fn chunks(&self) -> usize {
         1 + (self.0.get() & FURTHER)
     }
+
+    /// True if it holds packets that span chunks.
+    pub(crate) fn spans_chunks(&self) -> bool {
+        self.chunks() > 1
+    }
 }
 
 impl Frame for UmemFrame {
@@ -132,7 +137,7 @@ impl Frame for UmemFrame {
         // end in the last. xsk-rs exposed the pointer to the whole mapping when it passed it to C. They
         // are mapped, because `self` counts as an owner of the mapping. Nothing writes them meanwhile:
         // there is one `UmemFrame` for each chunk, borrowed here, and a chunk the kernel may write has
-        // its `UmemFrame` in the ownership table, where nothing borrows it.
+        // its `UmemFrame` in an ownership table, where nothing borrows it.
         unsafe { core::slice::from_raw_parts(start, self.chunks() * Self::LEN) }
     }
 
@@ -185,9 +190,14 @@ impl Sizes {
         u64::from(self.total()) * CHUNK as u64
     }
 
-    /// The first chunk for received packets that span chunks; behind it are no others.
-    fn assembly_at(&self) -> usize {
-        (self.transmit * self.chunks + self.receive) as usize
+    /// The frames of both, which have as many chunks each.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            transmit: self.transmit + other.transmit,
+            receive: self.receive + other.receive,
+            assembly: self.assembly + other.assembly,
+            chunks: self.chunks,
+        }
     }
 }
 
@@ -199,13 +209,27 @@ pub(crate) struct Frames {
     pub(crate) assembly: Vec<UmemFrame>,
 }
 
-/// The UMEM of one device, and the descriptors of its chunks.
+impl Frames {
+    /// Takes the frames of one device out of those of several.
+    pub(crate) fn take(&mut self, sizes: Sizes) -> Self {
+        let take = |frames: &mut Vec<UmemFrame>, count: u32| {
+            frames.split_off(frames.len() - count as usize)
+        };
+        Self {
+            transmit: take(&mut self.transmit, sizes.transmit),
+            receive: take(&mut self.receive, sizes.receive),
+            assembly: take(&mut self.assembly, sizes.assembly),
+        }
+    }
+}
+
+/// The UMEM of one device or of two, and the descriptors of its chunks.
 #[derive(Debug)]
 pub(crate) struct Umem {
     memory: Arc<xsk_rs::Umem>,
     first: usize,
     descriptors: Vec<FrameDesc>,
-    sizes: Sizes,
+    chunks_per_frame: usize,
 }
 
 impl Umem {
@@ -235,7 +259,7 @@ impl Umem {
             memory,
             first,
             descriptors,
-            sizes,
+            chunks_per_frame: sizes.chunks as usize,
         };
         Ok((umem, frames))
     }
@@ -252,12 +276,7 @@ impl Umem {
 
     /// Chunks of a frame for sending.
     pub(crate) fn chunks_per_frame(&self) -> usize {
-        self.sizes.chunks as usize
-    }
-
-    /// True if the frame at chunk `index` is for received packets that span chunks.
-    pub(crate) fn is_for_assembly(&self, index: usize) -> bool {
-        index >= self.sizes.assembly_at()
+        self.chunks_per_frame
     }
 
     /// The first chunk of `frame`, unless it belongs to another UMEM.

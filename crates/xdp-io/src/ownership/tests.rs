@@ -142,6 +142,26 @@ fn a_packet_in_flight_cannot_be_received_into() {
     assert_eq!(returned(&mut table, at(0)), 0);
 }
 
+/// Two sockets on one UMEM: what one side of the kernel has, the other cannot return.
+#[test]
+fn a_frame_of_one_socket_does_not_come_back_on_the_other() {
+    let (mut one, mut other) = (table(), table());
+    one.lend(0, TestFrame(0));
+    one.put(1, Packet::new(TestFrame(1), 60), 1);
+    for index in [0, 1] {
+        assert_eq!(other.received(at(index), 60), Err(BadReceived::NotLent));
+        let completed = other.completed(at(index));
+        assert_eq!(completed.unwrap_err(), BadCompleted::NotInFlight);
+    }
+    let (frame, _) = one.received(at(0), 60).expect("lent");
+    other.put(0, Packet::new(frame, 60), 1);
+    assert_eq!(one.received(at(0), 60), Err(BadReceived::NotLent));
+    assert_eq!(
+        (returned(&mut other, at(0)), returned(&mut one, at(1))),
+        (0, 1)
+    );
+}
+
 #[test]
 fn after_a_reset_the_kernel_still_owes_one_completion_each() {
     let mut table = table();
@@ -184,16 +204,17 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// With any descriptors of the kernel, the caller never gets a frame it already holds, and no frame is
-    /// lost.
+    /// With any descriptors of the kernel, on either of two sockets on one UMEM, the caller never gets a frame
+    /// that it already holds, and no frame is lost.
     #[test]
-    fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..300)) {
-        let mut table = table();
+    fn every_frame_has_one_owner(steps in prop::collection::vec((0..2usize, step()), 0..300)) {
+        let mut tables = [table(), table()];
         let large = (SINGLE..CHUNKS).step_by(MOST_DESCRIPTORS.into());
         let mut ours: BTreeSet<usize> = (0..SINGLE).chain(large).collect();
         let frames = ours.len();
         let mut lent = 0;
-        for step in steps {
+        for (socket, step) in steps {
+            let table = &mut tables[socket];
             match step {
                 Step::Lend => {
                     let Some(index) = ours.pop_first() else { continue };
@@ -227,7 +248,8 @@ proptest! {
                     }
                 }
             }
-            prop_assert_eq!(ours.len() + lent + table.in_flight(), frames);
+            let in_flight: usize = tables.iter().map(Ownership::in_flight).sum();
+            prop_assert_eq!(ours.len() + lent + in_flight, frames);
         }
     }
 }

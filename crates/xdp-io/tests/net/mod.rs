@@ -170,7 +170,7 @@ impl Drop for Pair {
 
 impl End {
     /// Gives the interface its kernel address and sets it up.
-    fn set_up(&self) {
+    pub(crate) fn set_up(&self) {
         // No IPv6: its router solicitations would come between the frames that are counted.
         self.exec(&[
             "sh",

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
-    Attachment, Bind, Config, CopyReason, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice,
-    XdpQueues, interface_mac, interface_queues,
+    Apart, Attachment, Bind, Config, CopyReason, Driver, Failure, OpenError, Take, UmemFrame,
+    XdpDevice, XdpPair, XdpQueues, interface_mac, interface_queues,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -53,6 +53,7 @@ mod program;
 mod queues;
 mod refusal;
 mod ring;
+mod shared;
 
 /// A device with its transmit reserve.
 struct Port<D = XdpDevice> {

@@ -3,10 +3,11 @@
 use tautline_base::Packet;
 use tautline_rt::steer::covered;
 use tautline_tc::build;
-use tautline_xdp_io::{Config, Take, UmemFrame, XdpQueues};
+use tautline_xdp_io::{Apart, Config, Take, UmemFrame, XdpPair};
 
 use super::{MiddleboxArgs, Open, run};
 use crate::control::Control;
+use crate::device::ProgramDevice;
 use crate::failure::Failure;
 use crate::threads::{divide, each_queue};
 
@@ -40,21 +41,23 @@ pub(super) fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), 
     let left = config(&args.left, &args.to_left)?;
     let right = config(&args.right, &args.to_right)?;
     let Some(count) = args.queues else {
-        let open = |config| -> Result<Open<UmemFrame>, Failure> {
-            let (device, frames) = XdpQueues::open(config, None)?;
-            Ok((Box::new(device), frames))
-        };
-        let left = open(left)?;
-        return run(args, left, open(right)?, control);
+        let XdpPair { left, right, apart } = XdpPair::open(left, right)?;
+        note(apart);
+        return run(args, boxed(left), boxed(right), control);
     };
+    let (mut lefts, mut rights) = (Vec::new(), Vec::new());
+    for (queue, pair) in XdpPair::open_each(&left, &right, count)?
+        .into_iter()
+        .enumerate()
+    {
+        lefts.push(pair.left);
+        rights.push(pair.right);
+        note(pair.apart.filter(|_| queue == 0));
+    }
     // A pair that ends alone leaves its queues to another.
-    let left = covered(XdpQueues::open_each(&left, count)?)?;
-    let right = covered(XdpQueues::open_each(&right, count)?)?;
-    let boxed =
-        |(device, frames): (_, Vec<UmemFrame>)| -> Open<UmemFrame> { (Box::new(device), frames) };
-    let left = left.into_iter().map(boxed);
-    let pairs = left.zip(right.into_iter().map(boxed)).zip(0..);
-    let ended = each_queue(pairs.map(|((left, right), queue)| {
+    let left = covered(lefts)?.into_iter().map(boxed);
+    let right = covered(rights)?.into_iter().map(boxed);
+    let ended = each_queue(left.zip(right).zip(0..).map(|((left, right), queue)| {
         let args = MiddleboxArgs {
             queue: Some(queue),
             ..args.clone()
@@ -62,4 +65,17 @@ pub(super) fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), 
         move || run(&args, left, right, Control::default())
     }))?;
     divide(ended).1
+}
+
+fn boxed<D>((device, frames): (D, Vec<UmemFrame>)) -> Open<UmemFrame>
+where
+    D: ProgramDevice<Frame = UmemFrame> + 'static,
+{
+    (Box::new(device), frames)
+}
+
+fn note(apart: Option<Apart>) {
+    if let Some(apart) = apart {
+        eprintln!("note: {apart}");
+    }
 }
