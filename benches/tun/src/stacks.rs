@@ -9,8 +9,8 @@ use clap::ValueEnum;
 use futures::{SinkExt, StreamExt};
 use ipstack::{IpStack, IpStackConfig, IpStackStream};
 use socket2::SockRef;
-use tautline_netstack::Netstack;
 use tautline_netstack::device::{Device, Packets, Tun};
+use tautline_netstack::{Algorithm, Builder, Netstack, Pacing, TcpConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -21,6 +21,8 @@ use crate::service::{ECHO, SINK, SOURCE, serve};
 pub(crate) enum Kind {
     /// tautline over a TUN with segmentation offload.
     Ours,
+    /// The same with the kernel's CUBIC, which leaves slow start by its older HyStart.
+    OursCubicLinux,
     /// tautline over a TUN, packets of the MTU.
     OursPlain,
     /// The same on a thread of its own.
@@ -38,6 +40,14 @@ pub(crate) enum Kind {
 pub(crate) async fn run(kind: Kind, interface: &str) -> Result<(), Box<dyn Error>> {
     match kind {
         Kind::Ours => ours(Tun::open(interface)?).await?,
+        Kind::OursCubicLinux => {
+            let tcp = TcpConfig {
+                congestion: Algorithm::CubicLinux.factory(),
+                pacing: Pacing::Off,
+                ..TcpConfig::default()
+            };
+            serve_all(Netstack::builder(Tun::open(interface)?).tcp(tcp)).await?;
+        }
         Kind::OursPlain => ours(Tun::open_without_offload(interface)?).await?,
         Kind::OursThread => ours(Tun::open_without_offload(interface)?.with_thread()).await?,
         Kind::OursPackets => {
@@ -52,7 +62,11 @@ pub(crate) async fn run(kind: Kind, interface: &str) -> Result<(), Box<dyn Error
 }
 
 async fn ours(device: impl Device) -> io::Result<()> {
-    let stack = Netstack::builder(device).build()?;
+    serve_all(Netstack::builder(device)).await
+}
+
+async fn serve_all(builder: Builder<impl Device>) -> io::Result<()> {
+    let stack = builder.build()?;
     let incoming = stack.tcp_incoming().await?;
     loop {
         let request = incoming.next().await?;
