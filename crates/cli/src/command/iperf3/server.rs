@@ -26,6 +26,10 @@ pub(super) async fn serve(net: Net, args: Iperf3) -> io::Result<()> {
         net,
         args: &args,
     };
+    if args.json {
+        // Standard output has nothing but the tests.
+        eprintln!("listening on port {}", args.port);
+    }
     for number in 1.. {
         if !args.json {
             say!(
