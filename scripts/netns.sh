@@ -95,6 +95,16 @@ wait_for_listener() { # PID LOG
     return 1
 }
 
+# A TCP listener on the kernel's sockets, of a program that does not say that it listens.
+wait_for_port() { # NETNS PORT
+    local tries
+    for tries in $(seq 100); do
+        [ -z "$(ip netns exec "$1" ss -Hltn "sport = $2")" ] || return 0
+        sleep 0.1
+    done
+    die "nobody listens on port $2"
+}
+
 # The middle one of the numbers in FILE, one a line; the lower of two.
 median() { # FILE
     sort -g "$1" | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
