@@ -225,6 +225,11 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:36:9: flow.upload.count: at most 10000 flows of one name",
         ),
         (
+            "kind = \"tcp\"",
+            "kind = \"onoff\"\nrate = \"1mbit\"\nsize = \"160b\"\non = \"1us\"\noff = \"0s\"",
+            "it.toml:38:6: flow.upload.on: at least 10µs together with `off` is wanted",
+        ),
+        (
             "name = \"ping\"",
             "name = \"upload\"",
             "it.toml:40:8: flow.upload.name: another flow has this name",
