@@ -312,6 +312,8 @@ impl Dql {
                     lowest: None,
                 });
                 let lowest = lowest.map_or(slack, |lowest| lowest.min(slack));
+                // A clock that stepped back does not hold the limit up for as long as it stepped.
+                let start = start.min(now);
                 if now - start > self.hold_time {
                     self.window = Some(Window {
                         start: now,

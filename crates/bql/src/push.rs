@@ -76,6 +76,8 @@ pub struct Push {
     uncounted: Bytes,
     /// Earliest departure of the next packet.
     next: Instant,
+    /// Time of the last call.
+    now: Instant,
 }
 
 /// Moving averages over the completions of the device.
@@ -113,6 +115,7 @@ impl Push {
             busy_since: None,
             uncounted: Bytes::ZERO,
             next: Instant::ZERO,
+            now: Instant::ZERO,
         })
     }
 
@@ -143,6 +146,15 @@ impl Push {
         let slower = in_flight.saturating_sub(desired).saturating_mul(gain);
         let pace = service.saturating_add(faster).saturating_sub(slower);
         Some(Rate::bytes_per_sec(pace.max(service / SLOWEST).max(1)))
+    }
+
+    /// Notes the time. If the clock stepped back, the next packet departs that much earlier: else the
+    /// device would hold one packet at a time until the clock has caught up.
+    fn advance_to(&mut self, now: Instant) {
+        let step = self.now - now;
+        self.next = self.next - step;
+        self.busy_since = self.busy_since.map(|since| since - step);
+        self.now = now;
     }
 
     /// Measures the service rate from `bytes` completed at `now`.
@@ -191,6 +203,7 @@ impl Limit for Push {
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
+        self.advance_to(now);
         self.start.queued(bytes, now);
         self.busy_since.get_or_insert(now);
         self.in_flight += bytes;
@@ -201,6 +214,7 @@ impl Limit for Push {
     }
 
     fn completed(&mut self, bytes: Bytes, now: Instant) {
+        self.advance_to(now);
         self.start.completed(bytes, now);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.observe(bytes, now);
@@ -342,6 +356,23 @@ mod tests {
         );
         let rate = push.service_rate().expect("seen").as_bytes_per_sec();
         assert!((11_900_000..13_100_000).contains(&rate), "{rate}");
+    }
+
+    /// After a step back of an hour the ring is open when the pace says so, with more than one packet
+    /// in it, and the rate is measured on.
+    #[test]
+    fn a_clock_that_steps_back_does_not_close_the_ring() {
+        let (mut push, hour) = (known(200, 15_140, 0), Duration::from_secs(3600));
+        let (now, later) = (Instant::from_secs(7200), Duration::from_millis(1));
+        for _ in 0..3 {
+            push.queued(FRAME, now);
+        }
+        let wait = push.opens_at().expect("paced") - now;
+        push.completed(FRAME, now - hour);
+        assert_eq!(push.opens_at(), Some(now + wait - hour));
+        let before = push.service_rate();
+        push.completed(FRAME, now + later - hour);
+        assert_ne!(push.service_rate(), before);
     }
 
     #[test]

@@ -488,7 +488,7 @@ impl<P: Item> Qdisc<P> for Cake<P> {
         let number = self.tin_of(&mut packet);
         let mut hashes = Hashes::of(&packet, self.config.isolation, self.key);
         if let Verdict::Class(class) = verdict {
-            hashes = hashes.decided(class);
+            hashes = hashes.decided(class, self.config.isolation);
         }
         let tin = &mut self.tins[number];
         let place = FlowPosition {

@@ -4,30 +4,32 @@
 //! child would have to be reported upwards (the source of most faults of this kind in Linux), but
 //! read off the child after every call; the total follows by the difference, so that no call asks
 //! more than one child.
+//!
+//! Each child is [parked](Parked), for the parents that need the length of its next packet; the others
+//! never ask for it.
 
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 
 use tautline_base::{Backlog, Bytes, ConfigError, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
 use crate::flush::flush;
+use crate::parked::Parked;
 use crate::stats::Common;
 
 /// Qdiscs in the order of their classes' numbers; a position among them changes only when one is
 /// added or removed.
 #[derive(Debug)]
-pub(crate) struct Children<P, Q> {
+pub struct Children<P, Q> {
     handle: u16,
     minors: Vec<u16>,
-    children: Vec<Child<Q>>,
+    children: Vec<Child<P, Q>>,
     total: Backlog,
-    packets: PhantomData<fn(P)>,
 }
 
 #[derive(Debug)]
-struct Child<Q> {
-    queue: Q,
+struct Child<P, Q> {
+    queue: Parked<P, Q>,
     /// Its counters; its backlog as of the last call.
     common: Common,
 }
@@ -41,7 +43,6 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
             minors,
             children,
             total: Backlog::default(),
-            packets: PhantomData,
         }
     }
 
@@ -53,6 +54,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
             return ConfigError::check(false, "classid", class, "a class that does not exist yet")
                 .map(|()| 0);
         };
+        let queue = Parked::new(queue);
         let common = Common {
             backlog: queue.backlog(),
             ..Common::default()
@@ -78,7 +80,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     pub(crate) fn replace(&mut self, at: usize, queue: Q, drops: &mut Drops<P>) {
         self.with(at, drops, |old, drops| {
             flush(old, drops);
-            *old = queue;
+            *old = Parked::new(queue);
         });
     }
 
@@ -128,7 +130,12 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
 
     /// The child at `at`.
     pub(crate) fn child(&self, at: usize) -> &Q {
-        &self.children[at].queue
+        self.children[at].queue.inner()
+    }
+
+    /// When the child at `at` yields its next packet.
+    pub(crate) fn ready_at(&self, at: usize) -> Option<Instant> {
+        self.children[at].queue.ready_at()
     }
 
     /// Every class, its qdisc and what passed it.
@@ -141,7 +148,11 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
                     backlog: child.queue.backlog(),
                     ..child.common
                 };
-                (ClassId::new(self.handle, minor), &child.queue, common)
+                (
+                    ClassId::new(self.handle, minor),
+                    child.queue.inner(),
+                    common,
+                )
             })
     }
 
@@ -172,13 +183,23 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.with(at, drops, |queue, drops| queue.peek_len(now, drops))
     }
 
-    /// Calls `call` with the child at `at`, and records its backlog afterwards.
-    #[inline]
-    pub(crate) fn with<R>(
+    /// Calls `call` with the child at `at`; counts its drops and records its backlog afterwards.
+    pub(crate) fn with_child<R>(
         &mut self,
         at: usize,
         drops: &mut Drops<P>,
         call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> R {
+        self.with(at, drops, |queue, drops| call(queue.inner_mut(), drops))
+    }
+
+    /// Like [`with_child`](Self::with_child), with the packet that is parked.
+    #[inline]
+    fn with<R>(
+        &mut self,
+        at: usize,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Parked<P, Q>, &mut Drops<P>) -> R,
     ) -> R {
         let (child, before) = (&mut self.children[at], drops.len());
         let result = call(&mut child.queue, drops);

@@ -20,9 +20,8 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::classful::Classful;
+use crate::classful::Parent;
 use crate::filter::{Filters, Verdict};
-use crate::parked::Parked;
 use crate::rounds::Rounds;
 use crate::stats::Common;
 
@@ -54,7 +53,7 @@ pub use params::{ClassConfig, Config};
 #[derive(Debug)]
 pub struct Drr<P, Q> {
     filters: Filters,
-    children: Children<P, Parked<P, Q>>,
+    children: Children<P, Q>,
     /// Beside the children, in the same order.
     configs: Vec<ClassConfig>,
     rounds: Rounds,
@@ -86,7 +85,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         child: Q,
     ) -> Result<(), ConfigError> {
         config.check()?;
-        let at = self.children.insert(class, Parked::new(child))?;
+        let at = self.children.insert(class, child)?;
         self.rounds.insert(at, config.quantum);
         self.configs.insert(at, config);
         Ok(())
@@ -125,26 +124,9 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         Ok(())
     }
 
-    /// Replaces the qdisc of a class by `child`, which must be empty; its packets go to `drops`.
-    ///
-    /// # Errors
-    /// If there is no such class.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        let at = self.children.known(class, "parent")?;
-        self.children.replace(at, Parked::new(child), drops);
-        Ok(())
-    }
-
     /// Every class, its qdisc and what passed it.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
-        self.children
-            .iter()
-            .map(|(class, queue, common)| (class, queue.inner(), common))
+        self.children.iter()
     }
 
     /// The parameters of `class` and its deficit in bytes.
@@ -199,28 +181,16 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P>> Classful<P> for Drr<P, Q> {
+impl<P: Item, Q: Qdisc<P>> Parent for Drr<P, Q> {
+    type Packet = P;
     type Child = Q;
 
-    fn handle(&self) -> u16 {
-        self.children.handle().major
+    fn children(&self) -> &Children<P, Q> {
+        &self.children
     }
 
-    fn leaves(&self) -> Vec<ClassId> {
-        self.children.iter().map(|(class, ..)| class).collect()
-    }
-
-    fn with_child<R>(
-        &mut self,
-        class: ClassId,
-        drops: &mut Drops<P>,
-        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
-    ) -> Option<R> {
+    fn children_mut(&mut self) -> &mut Children<P, Q> {
         self.closed_until = None;
-        let at = self.children.find(class)?;
-        Some(
-            self.children
-                .with(at, drops, |queue, drops| call(queue.inner_mut(), drops)),
-        )
+        &mut self.children
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Ecn, Instant, Item, Qdisc};
 
 pub use params::{Config, DropAt, Identifier, Native, Overload};
 
@@ -147,7 +147,8 @@ impl<P> DualPi2<P> {
 
     /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they
     /// assign to class `1` of any qdisc go to the low-latency queue all the same. There, a packet
-    /// that cannot be marked is dropped instead. Those of class `2` go there too, and are neither
+    /// that cannot be marked is dropped instead, on [overload](Overload::Drop) with the classic queue's
+    /// probability. Those of class `2` go there too, and are neither
     /// marked nor dropped but at the limit.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
@@ -349,6 +350,8 @@ impl<P: Item> DualPi2<P> {
             {
                 Fate::Drop
             }
+            // Filters put it here: dropping it because all are to be marked would drop all such packets.
+            Side::Low if overload && Ecn::of_tos(packet.tos()) == Ecn::NotEct => Fate::Pass,
             Side::Low if overload => Fate::Mark,
             Side::Low if !self.low_marks(linked, packet, now) => Fate::Pass,
             Side::Classic | Side::Low => Fate::Mark,

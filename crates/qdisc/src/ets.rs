@@ -21,9 +21,8 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 use crate::bands::band_of;
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::classful::Classful;
+use crate::classful::Parent;
 use crate::filter::Filters;
-use crate::parked::Parked;
 use crate::rounds::Rounds;
 use crate::stats::Common;
 use crate::units;
@@ -59,7 +58,7 @@ pub struct Ets<P, Q> {
     /// The band of each priority, as `config` says.
     priomap: [u8; 16],
     filters: Filters,
-    bands: Children<P, Parked<P, Q>>,
+    bands: Children<P, Q>,
     /// The turns of all bands; the strict ones are never active.
     rounds: Rounds,
     /// Set when all bands held their packets back: none yields one before this time.
@@ -169,9 +168,7 @@ impl<P: Item, Q: Qdisc<P>> Ets<P, Q> {
 
     /// Every class, its qdisc and what passed it.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
-        self.bands
-            .iter()
-            .map(|(class, queue, common)| (class, queue.inner(), common))
+        self.bands.iter()
     }
 
     /// The parameters of `class`.
@@ -186,28 +183,11 @@ impl<P: Item, Q: Qdisc<P>> Ets<P, Q> {
         self.filters = filters;
     }
 
-    /// Replaces the qdisc of a band by `child`, which must be empty; the packets queued there go to
-    /// `drops`.
-    ///
-    /// # Errors
-    /// If there is no such class. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        let band = self.bands.known(class, "parent")?;
-        self.bands.replace(band, Parked::new(child), drops);
-        self.closed_until = None;
-        Ok(())
-    }
-
     /// Adds a band behind all others.
     fn add_band(&mut self, child: Q) -> Result<(), ConfigError> {
         let minor = self.bands.len() as u16 + 1;
         let class = ClassId::new(self.bands.handle().major, minor);
-        let band = self.bands.insert(class, Parked::new(child))?;
+        let band = self.bands.insert(class, child)?;
         self.rounds.insert(band, QUANTUM);
         Ok(())
     }
@@ -245,7 +225,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ets<P, Q> {
             .find_map(|band| self.bands.dequeue(band, now, drops))
             .or_else(|| self.rounds.dequeue(&mut self.bands, now, drops));
         if packet.is_none() {
-            let opens = (0..strict).filter_map(|band| self.bands.child(band).ready_at());
+            let opens = (0..strict).filter_map(|band| self.bands.ready_at(band));
             let opens = opens.chain(self.rounds.opens(&self.bands)).min();
             self.closed_until = opens.map(|opens| opens.max(now + Duration::from_nanos(1)));
         }
@@ -261,28 +241,16 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ets<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P>> Classful<P> for Ets<P, Q> {
+impl<P: Item, Q: Qdisc<P>> Parent for Ets<P, Q> {
+    type Packet = P;
     type Child = Q;
 
-    fn handle(&self) -> u16 {
-        self.bands.handle().major
+    fn children(&self) -> &Children<P, Q> {
+        &self.bands
     }
 
-    fn leaves(&self) -> Vec<ClassId> {
-        self.bands.iter().map(|(class, ..)| class).collect()
-    }
-
-    fn with_child<R>(
-        &mut self,
-        class: ClassId,
-        drops: &mut Drops<P>,
-        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
-    ) -> Option<R> {
+    fn children_mut(&mut self) -> &mut Children<P, Q> {
         self.closed_until = None;
-        let band = self.bands.find(class)?;
-        Some(
-            self.bands
-                .with(band, drops, |queue, drops| call(queue.inner_mut(), drops)),
-        )
+        &mut self.bands
     }
 }

@@ -215,24 +215,6 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Replaces the qdisc of a class by `child`, which must be empty; its packets go to `drops`.
-    ///
-    /// # Errors
-    /// If there is no such class, or it has classes below it. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        let at = self.children.known(class, "parent")?;
-        let leaf = self.tree.classes[at].is_leaf();
-        ConfigError::check(leaf, "parent", class, "a class without classes below it")?;
-        self.children.replace(at, child, drops);
-        self.closed_until = None;
-        Ok(())
-    }
-
     /// Its parameters.
     pub fn config(&self) -> &Config {
         &self.config
@@ -364,7 +346,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
                 self.tree.pay(at, level, packet.len(), packet.segments());
                 return Some(packet);
             }
-            *opens = [*opens, self.children.child(at).ready_at()]
+            *opens = [*opens, self.children.ready_at(at)]
                 .into_iter()
                 .flatten()
                 .min();
@@ -444,6 +426,15 @@ impl<P: Item, Q: Qdisc<P>> Classful<P> for Htb<P, Q> {
         leaves.map(|((id, ..), _)| id).collect()
     }
 
+    fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let at = self.children.known(class, "parent")?;
+        let leaf = self.tree.classes[at].is_leaf();
+        ConfigError::check(leaf, "parent", class, "a class without classes below it")?;
+        self.children.replace(at, child, drops);
+        self.closed_until = None;
+        Ok(())
+    }
+
     fn with_child<R>(
         &mut self,
         class: ClassId,
@@ -455,6 +446,6 @@ impl<P: Item, Q: Qdisc<P>> Classful<P> for Htb<P, Q> {
         if !self.tree.classes[at].is_leaf() {
             return None;
         }
-        Some(self.children.with(at, drops, call))
+        Some(self.children.with_child(at, drops, call))
     }
 }

@@ -23,7 +23,7 @@ use tautline_base::{Backlog, ConfigError, Drops, Instant, Item, MultiQueue, Qdis
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::classful::Classful;
+use crate::classful::Parent;
 use crate::stats::Common;
 
 /// Parameters of [`Mq`], for `tc`'s words: in `tc` it has none, it asks the device.
@@ -149,27 +149,12 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         drops: &mut Drops<P>,
         call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
     ) -> R {
-        self.queues.with(queue, drops, call)
+        self.queues.with_child(queue, drops, call)
     }
 
     /// Its name.
     pub(crate) fn id(&self) -> ClassId {
         self.queues.handle()
-    }
-
-    /// Replaces the qdisc of a device queue; the packets queued there go to `drops`.
-    ///
-    /// # Errors
-    /// If there is no such class. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        let queue = self.queues.known(class, "parent")?;
-        self.queues.replace(queue, child, drops);
-        Ok(())
     }
 
     /// Its parameters.
@@ -213,7 +198,7 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Qdisc<P> for Mq<P, Q, F> {
 
     fn ready_at(&self) -> Option<Instant> {
         (0..self.queues.len())
-            .filter_map(|queue| self.queues.child(queue).ready_at())
+            .filter_map(|queue| self.queues.ready_at(queue))
             .min()
     }
 
@@ -239,7 +224,7 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> MultiQueue<P> for Mq<P, Q,
     }
 
     fn ready_at_of(&self, queue: usize) -> Option<Instant> {
-        self.child(queue).and_then(Q::ready_at)
+        (queue < self.queues.len()).then(|| self.queues.ready_at(queue))?
     }
 
     fn backlog_of(&self, queue: usize) -> Backlog {
@@ -247,27 +232,15 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> MultiQueue<P> for Mq<P, Q,
     }
 }
 
-impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Classful<P> for Mq<P, Q, F> {
+impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Parent for Mq<P, Q, F> {
+    type Packet = P;
     type Child = Q;
 
-    fn handle(&self) -> u16 {
-        self.queues.handle().major
+    fn children(&self) -> &Children<P, Q> {
+        &self.queues
     }
 
-    fn leaves(&self) -> Vec<ClassId> {
-        self.queues.iter().map(|(class, ..)| class).collect()
-    }
-
-    fn with_child<R>(
-        &mut self,
-        class: ClassId,
-        drops: &mut Drops<P>,
-        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
-    ) -> Option<R> {
-        let at = self.queues.find(class)?;
-        Some(
-            self.queues
-                .with(at, drops, |queue, drops| call(queue, drops)),
-        )
+    fn children_mut(&mut self) -> &mut Children<P, Q> {
+        &mut self.queues
     }
 }

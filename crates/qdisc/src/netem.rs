@@ -234,28 +234,6 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         self.child.as_ref()
     }
 
-    /// Replaces the qdisc at the end of the path; the packets queued there go to `drops`.
-    ///
-    /// # Errors
-    /// If `class` is not its class, `handle:1`. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        ConfigError::check(
-            class == ClassId::new(self.handle, 1),
-            "parent",
-            class,
-            "the one class of netem, handle:1",
-        )?;
-        if let Some(mut old) = self.child.replace(child) {
-            flush(&mut old, drops);
-        }
-        Ok(())
-    }
-
     /// Replaces the parameters. Packets on the way keep their times, also above a lowered limit.
     ///
     /// # Errors
@@ -478,6 +456,19 @@ impl<P: Item, Q: Qdisc<P>> Classful<P> for Netem<P, Q> {
             .iter()
             .map(|_| ClassId::new(self.handle, 1))
             .collect()
+    }
+
+    fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        ConfigError::check(
+            class == ClassId::new(self.handle, 1),
+            "parent",
+            class,
+            "the one class of netem, handle:1",
+        )?;
+        if let Some(mut old) = self.child.replace(child) {
+            flush(&mut old, drops);
+        }
+        Ok(())
     }
 
     fn with_child<R>(

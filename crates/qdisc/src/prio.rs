@@ -16,9 +16,8 @@ use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Ite
 use crate::bands::band_of;
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::classful::Classful;
+use crate::classful::Parent;
 use crate::filter::Filters;
-use crate::parked::Parked;
 use crate::pfifo_fast::PRIOMAP;
 use crate::stats::Common;
 
@@ -73,7 +72,7 @@ impl Config {
 pub struct Prio<P, Q> {
     config: Config,
     filters: Filters,
-    bands: Children<P, Parked<P, Q>>,
+    bands: Children<P, Q>,
 }
 
 impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
@@ -92,7 +91,7 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         )?;
         let mut bands = Children::new(handle);
         for (minor, child) in (1..).zip(children) {
-            bands.insert(ClassId::new(handle, minor), Parked::new(child))?;
+            bands.insert(ClassId::new(handle, minor), child)?;
         }
         Ok(Self {
             config,
@@ -118,10 +117,8 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
             self.bands.remove(self.bands.len() - 1, drops);
         }
         for minor in self.bands.len() as u16 + 1..=bands as u16 {
-            self.bands.insert(
-                ClassId::new(self.bands.handle().major, minor),
-                Parked::new(make()),
-            )?;
+            self.bands
+                .insert(ClassId::new(self.bands.handle().major, minor), make())?;
         }
         self.config = config;
         Ok(())
@@ -134,29 +131,12 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
 
     /// Every class, its qdisc and what passed it.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &Q, Common)> {
-        self.bands
-            .iter()
-            .map(|(class, queue, common)| (class, queue.inner(), common))
+        self.bands.iter()
     }
 
     /// Sets the rules that choose a band.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
-    }
-
-    /// Replaces the qdisc of a band; the packets queued there go to `drops`.
-    ///
-    /// # Errors
-    /// If there is no such class. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        let band = self.bands.known(class, "parent")?;
-        self.bands.replace(band, Parked::new(child), drops);
-        Ok(())
     }
 }
 
@@ -175,7 +155,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
 
     fn ready_at(&self) -> Option<Instant> {
         (0..self.bands.len())
-            .filter_map(|band| self.bands.child(band).ready_at())
+            .filter_map(|band| self.bands.ready_at(band))
             .min()
     }
 
@@ -189,27 +169,15 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
     }
 }
 
-impl<P: Item, Q: Qdisc<P>> Classful<P> for Prio<P, Q> {
+impl<P: Item, Q: Qdisc<P>> Parent for Prio<P, Q> {
+    type Packet = P;
     type Child = Q;
 
-    fn handle(&self) -> u16 {
-        self.bands.handle().major
+    fn children(&self) -> &Children<P, Q> {
+        &self.bands
     }
 
-    fn leaves(&self) -> Vec<ClassId> {
-        self.bands.iter().map(|(class, ..)| class).collect()
-    }
-
-    fn with_child<R>(
-        &mut self,
-        class: ClassId,
-        drops: &mut Drops<P>,
-        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
-    ) -> Option<R> {
-        let at = self.bands.find(class)?;
-        Some(
-            self.bands
-                .with(at, drops, |queue, drops| call(queue.inner_mut(), drops)),
-        )
+    fn children_mut(&mut self) -> &mut Children<P, Q> {
+        &mut self.bands
     }
 }

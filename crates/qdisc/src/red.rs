@@ -22,6 +22,7 @@ pub use params::{Config, Params};
 use crate::bfifo::{self, Bfifo};
 use crate::class::ClassId;
 use crate::classful::Classful;
+use crate::flush::flush;
 use crate::random::Random;
 
 /// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
@@ -262,6 +263,19 @@ impl<P: Item, Q: Qdisc<P>> Classful<P> for Red<P, Q> {
 
     fn leaves(&self) -> Vec<ClassId> {
         vec![ClassId::new(self.handle, 1)]
+    }
+
+    fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        ConfigError::check(
+            class == ClassId::new(self.handle, 1),
+            "parent",
+            class,
+            "the one class of red, handle:1",
+        )?;
+        flush(&mut self.child.queue, drops);
+        // A grafted queue has a limit of its own.
+        (self.child.queue, self.child.resize) = (child, None);
+        Ok(())
     }
 
     fn with_child<R>(

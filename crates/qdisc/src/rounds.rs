@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 use tautline_base::{Bytes, Drops, Instant, Item, Qdisc};
 
 use crate::children::Children;
-use crate::parked::Parked;
 
 /// Children that take turns.
 #[derive(Debug, Default)]
@@ -100,7 +99,7 @@ impl Rounds {
     /// The next packet; `None` if no active child gives one away.
     pub(crate) fn dequeue<P: Item, Q: Qdisc<P>>(
         &mut self,
-        children: &mut Children<P, Parked<P, Q>>,
+        children: &mut Children<P, Q>,
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Option<P> {
@@ -114,11 +113,8 @@ impl Rounds {
     }
 
     /// When the first of the active children opens that have just held back their packets.
-    pub(crate) fn opens<P: Item, Q: Qdisc<P>>(
-        &self,
-        children: &Children<P, Parked<P, Q>>,
-    ) -> Option<Instant> {
-        let opens = self.active.iter().map(|&at| children.child(at).ready_at());
+    pub(crate) fn opens<P: Item, Q: Qdisc<P>>(&self, children: &Children<P, Q>) -> Option<Instant> {
+        let opens = self.active.iter().map(|&at| children.ready_at(at));
         opens.flatten().min()
     }
 
@@ -143,7 +139,7 @@ impl Rounds {
     /// One turn of each active child at most.
     fn one_round<P: Item, Q: Qdisc<P>>(
         &mut self,
-        children: &mut Children<P, Parked<P, Q>>,
+        children: &mut Children<P, Q>,
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Round<P> {

@@ -197,32 +197,6 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         Ok(())
     }
 
-    /// Replaces the qdisc below; the packets queued there go to `drops`.
-    ///
-    /// # Errors
-    /// If `class` is not its class, `handle:1`. Then nothing changes.
-    pub fn graft(
-        &mut self,
-        class: ClassId,
-        child: Q,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        ConfigError::check(
-            class == ClassId::new(self.handle, 1),
-            "parent",
-            class,
-            "the one class of tbf, handle:1",
-        )?;
-        for piece in self.pieces.drain(..) {
-            drops.push(piece, DropReason::Reset);
-        }
-        self.cut = Backlog::default();
-        flush(&mut self.child, drops);
-        self.child = Parked::new(child);
-        self.opens = None;
-        Ok(())
-    }
-
     /// Departure time of a packet of `len`.
     fn opens(&self, len: Bytes) -> Instant {
         let lacks = self
@@ -382,6 +356,23 @@ impl<P: Item, Q: Qdisc<P>> Classful<P> for Tbf<P, Q> {
 
     fn leaves(&self) -> Vec<ClassId> {
         vec![ClassId::new(self.handle, 1)]
+    }
+
+    fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        ConfigError::check(
+            class == ClassId::new(self.handle, 1),
+            "parent",
+            class,
+            "the one class of tbf, handle:1",
+        )?;
+        for piece in self.pieces.drain(..) {
+            drops.push(piece, DropReason::Reset);
+        }
+        self.cut = Backlog::default();
+        flush(&mut self.child, drops);
+        self.child = Parked::new(child);
+        self.opens = None;
+        Ok(())
     }
 
     fn with_child<R>(

@@ -178,6 +178,19 @@ fn worked_2_a_high_limit_falls_to_two_batches() {
     }
 }
 
+/// After a step back of an hour too high a limit falls within the hold time.
+#[test]
+fn a_clock_that_steps_back_does_not_hold_the_limit_up() {
+    let hour = 3_600_000;
+    let mut dql = starting_at(0, 40_000, Duration::from_millis(10));
+    refill(&mut dql, at(hour));
+    for t in (hour..hour + 5).chain(1..=12) {
+        dql.completed(Bytes::new(4 * FRAME), at(t));
+        refill(&mut dql, at(t));
+    }
+    assert_eq!(dql.limit(), Bytes::new(11_234));
+}
+
 #[test]
 fn it_limits_what_is_in_flight() {
     // An effect: with the limit at two frames the third is refused, without one it is not.

@@ -39,29 +39,37 @@ impl Hashes {
         let flow = if isolation.by_flows() {
             mixed(packet.flow_hash())
         } else {
-            let by = isolation.by_hosts();
-            hosts
-                .iter()
-                .zip(by)
-                .filter(|(_, by)| *by)
-                .fold(0, |all, (hash, _)| all ^ hash)
+            of_hosts(0, hosts, isolation)
         };
         Self { flow, hosts }
     }
 
     /// These, but for what a filter has decided: the minor number names the queue, the major one
-    /// the host at both ends, each counted from 1 up to 1024. A number beyond names nothing.
-    pub(super) fn decided(self, class: ClassId) -> Self {
+    /// the host at both ends, each counted from 1 up to 1024. A number beyond names nothing. Where
+    /// queues are for hosts, the host that is named chooses among them.
+    pub(super) fn decided(self, class: ClassId, isolation: Isolation) -> Self {
         let number = |named: u16| {
             u32::from(named)
                 .checked_sub(1)
                 .filter(|number| *number < FLOWS as u32)
         };
-        Self {
-            flow: number(class.minor).unwrap_or(self.flow),
-            hosts: number(class.major).map_or(self.hosts, |host| [host; 2]),
-        }
+        let hosts = number(class.major).map_or(self.hosts, |host| [host; 2]);
+        let named = number(class.minor);
+        let flow = if isolation.by_flows() {
+            named.unwrap_or(self.flow)
+        } else {
+            of_hosts(named.unwrap_or(0), hosts, isolation)
+        };
+        Self { flow, hosts }
     }
+}
+
+/// The hash of a queue that is not for a flow: `queue`, and the hosts by which `isolation` tells queues
+/// apart.
+fn of_hosts(queue: u32, hosts: [u32; 2], isolation: Isolation) -> u32 {
+    let by = isolation.by_hosts();
+    let chosen = hosts.into_iter().zip(by).filter(|(_, by)| *by);
+    chosen.fold(queue, |all, (hash, _)| all ^ hash)
 }
 
 #[cfg(test)]
@@ -106,7 +114,8 @@ mod tests {
             flow: 70_000,
             hosts: [80_000, 90_000],
         };
-        let decided = |major, minor| hashes.decided(ClassId::new(major, minor));
+        let decided =
+            |major, minor| hashes.decided(ClassId::new(major, minor), Isolation::TripleIsolate);
         assert_eq!(decided(0, 0), hashes);
         assert_eq!(decided(0, 1), Hashes { flow: 0, ..hashes });
         assert_eq!(
@@ -124,6 +133,25 @@ mod tests {
             }
         );
         assert_eq!(decided(1025, 0), hashes);
+    }
+
+    /// `cake_hash`: the queue of a host is that of the host which a filter names.
+    #[test]
+    fn a_host_that_is_named_has_the_queue_of_a_host() {
+        for isolation in [Isolation::SrcHost, Isolation::DstHost, Isolation::Hosts] {
+            let [one, other] =
+                [2, 3].map(|host| Hashes::of(&Probe::new(0).hosts(host, 9 * host), isolation, 7));
+            let named = ClassId::new(5, 0);
+            let decided = one.decided(named, isolation);
+            assert_eq!(decided, other.decided(named, isolation), "{isolation}");
+            let queue = if isolation == Isolation::Hosts {
+                4 ^ 4
+            } else {
+                4
+            };
+            assert_eq!(decided.flow, queue);
+            assert_eq!(one.decided(ClassId::new(0, 0), isolation), one);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Turns, shares, blocked classes, classes that come and go.
 
 use super::*;
+use crate::classful::Classful;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};

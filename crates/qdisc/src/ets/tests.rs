@@ -1,6 +1,7 @@
 //! Strict bands, shares, bands that change their nature, come and go.
 
 use super::*;
+use crate::classful::Classful;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bfifo::{self, Bfifo};
+use crate::classful::Classful;
 use crate::fq_codel::{self, FqCodel};
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};

@@ -1,6 +1,7 @@
 //! Strictness, bands that hold back, bands that come and go.
 
 use super::*;
+use crate::classful::Classful;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::tbf::{self, Tbf};

@@ -636,6 +636,29 @@ fn a_live_change_keeps_the_average() {
 }
 
 /// Any qdisc can stand behind it, and keeps its own limit.
+/// As `tc qdisc replace` below it: the old queue's packets are dropped, and the limit of the new one is
+/// its own.
+#[test]
+fn another_queue_takes_the_place_of_its_own() {
+    let mut red = Red::new(Config::default()).expect("valid").with_handle(1);
+    let (mut drops, class) = (Drops::new(), ClassId::new(1, 1));
+    red.enqueue(Probe::new(0), START, &mut drops);
+    let fifo = |limit| {
+        Bfifo::new(bfifo::Config {
+            limit: Bytes::new(limit),
+        })
+    };
+    let error = red
+        .graft(ClassId::new(1, 2), fifo(1), &mut drops)
+        .expect_err("no such class");
+    assert_eq!((error.parameter, drops.len()), ("parent", 0));
+    red.graft(class, fifo(7000), &mut drops).expect("its class");
+    assert_eq!(drops.drain().count(), 1);
+    assert!(red.backlog().is_empty());
+    red.reconfigure(Config::default()).expect("valid");
+    assert_eq!(red.child().config().limit, Bytes::new(7000));
+}
+
 #[test]
 fn the_child_may_be_any_discipline() {
     let child = FqCodel::new(fq_codel::Config {

@@ -303,6 +303,26 @@ fn a_smaller_bucket_cuts_what_can_be_cut() {
     assert_eq!((too_long, split), (2, 1));
 }
 
+/// After a step back of an hour the second packet leaves when the bucket holds it, as without the
+/// step: what had flowed in before stays.
+#[test]
+fn a_clock_that_steps_back_does_not_close_the_shaper() {
+    let (hour, half) = (Duration::from_secs(3600), Duration::from_millis(6));
+    for step in [Duration::ZERO, hour] {
+        let (mut queue, mut drops) = (tbf(config(1, 1514)), Drops::new());
+        let now = Instant::ZERO + hour + hour;
+        for id in 0..2 {
+            queue.enqueue(Probe::new(id).sized(1514), now, &mut drops);
+        }
+        assert!(queue.dequeue(now, &mut drops).is_some(), "a full bucket");
+        assert!(queue.dequeue(now + half, &mut drops).is_none());
+        assert!(queue.dequeue(now + half - step, &mut drops).is_none());
+        let opens = now + Duration::from_micros(12_112) - step;
+        assert_eq!(queue.ready_at(), Some(opens), "{step:?}");
+        assert!(queue.dequeue(opens, &mut drops).is_some());
+    }
+}
+
 /// The segments of a packet that was cut are packets of the qdisc below, and end with it.
 #[test]
 fn a_replaced_child_takes_the_segments_along() {

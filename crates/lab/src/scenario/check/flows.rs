@@ -12,6 +12,8 @@ use Step::{Key, Number};
 
 /// Most flows of one name.
 const MOST_FLOWS: usize = 10_000;
+/// Shortest burst and pause together: a source wakes for each, also if no message is due.
+const SHORTEST_CYCLE: Duration = Duration::from_micros(10);
 /// Keys that every kind has.
 const COMMON: [&str; 8] = [
     "name", "kind", "from", "to", "count", "start", "spread", "stop",
@@ -152,6 +154,15 @@ fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
             time.is_none_or(|time| time.0.as_nanos() >= 1_000),
             &at(key),
             "at least 1us is wanted",
+        )?;
+    }
+    if let (Some(on), Some(off)) = (flow.on, flow.off) {
+        subject.require(
+            on.0.saturating_add(off.0) >= SHORTEST_CYCLE,
+            &at("on"),
+            format_args!(
+                "at least {SHORTEST_CYCLE:?} together with `off` is wanted, for each burst is an event"
+            ),
         )?;
     }
     let size = flow.size.is_none_or(|size| match flow.kind {

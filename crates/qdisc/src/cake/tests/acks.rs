@@ -470,6 +470,23 @@ fn ingress_charges_dropped_acknowledgments() {
     );
 }
 
+/// Packets of a TUN interface have no link header: their version says what they are.
+#[test]
+fn bare_ip_packets_are_filtered_too() {
+    for link in [Link::Ipv4, Link::Ipv6, Link::Ipv6InIpv4] {
+        let (mut queue, mut drops) = (filtered(AGGRESSIVE), Drops::new());
+        for id in 0..2 {
+            let frame = Segment { link, ..ack(id) }.bytes();
+            let packet = Probe::new(id)
+                .with_headers(frame[14..].to_vec())
+                .network_at(0);
+            queue.enqueue(packet, ms(1), &mut drops);
+        }
+        let dropped: Vec<u32> = drops.drain().map(|(packet, _)| packet.id).collect();
+        assert_eq!(dropped, [0], "{link:?}");
+    }
+}
+
 proptest! {
     /// Any bytes whatever: no panic, and the account balances.
     #[test]

@@ -67,6 +67,27 @@ fn likelihoods_are_coupled_by_a_square() {
     }
 }
 
+/// `dualpi2_scalable_marking`: when all are to be marked, a packet that a filter has put into the
+/// low-latency queue and that cannot be marked is dropped with p² alone, not always.
+#[test]
+fn overload_does_not_starve_what_cannot_be_marked() {
+    for (overload, share) in [(Overload::Drop, 0.36), (Overload::Overflow, 1.0)] {
+        let config = Config {
+            overload,
+            ..Config::default()
+        };
+        let mut queue = constant(config, if share < 1.0 { 0.6 } else { 0.5 });
+        let mut fates = [0; 3];
+        for id in 0..10_000 {
+            let mut packet = Probe::new(id).tos(NOT_ECT);
+            let fate = queue.coupled(Side::Low, Bytes::mib(1), &packet, Instant::ZERO);
+            fates[queue.carry_out(fate, &mut packet) as usize] += 1;
+        }
+        let dropped = f64::from(fates[Fate::Drop as usize]) / 10_000.0;
+        assert!((dropped - share).abs() < 0.02, "{overload:?}: {dropped}");
+    }
+}
+
 /// RFC 9332's marks are spread evenly: with 1/4 every fourth packet.
 #[test]
 fn recurring_marks_are_evenly_spread() {
