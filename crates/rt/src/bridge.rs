@@ -5,6 +5,7 @@
 //! the next deadline. Each device has a frame pool of its own, so each frame is copied once.
 
 use std::cell::Cell;
+use std::fmt;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
@@ -259,6 +260,16 @@ impl<D: Device, T: Tracer> Side<D, T> {
     }
 }
 
+impl<D: Device, T: Tracer> fmt::Debug for Side<D, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Side")
+            .field("received", &self.received)
+            .field("backlog", &self.port.backlog())
+            .field("outstanding", &self.outstanding())
+            .finish_non_exhaustive()
+    }
+}
+
 /// Records an event of an outgoing packet.
 fn trace<F: Frame, T: Tracer>(tracer: &mut T, at: Instant, what: What, packet: &Packet<F>) {
     let sojourn = match what {
@@ -465,5 +476,14 @@ impl<A: Device, B: Device<Frame = A::Frame>, T: Tracer> Bridge<A, B, T> {
             .into_iter()
             .chain(self.right.wake(now))
             .min()
+    }
+}
+
+impl<A: Device, B: Device, T: Tracer> fmt::Debug for Bridge<A, B, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge")
+            .field("left", &self.left)
+            .field("right", &self.right)
+            .finish_non_exhaustive()
     }
 }
