@@ -233,6 +233,49 @@ impl<D: Device, T: Tracer> Side<D, T> {
         })
     }
 
+    /// Queues what `arrived` at a device of `medium` and is counted in `received`. Returns the frame that the
+    /// device gets back. A frame of several segments is cut into those that were merged, unless our device
+    /// cuts it. One of whose segments only the first has CWR is cut in any case: all segments of a packet have
+    /// the same flags.
+    fn accept(
+        &mut self,
+        arrived: tautline_base::Received<D::Frame>,
+        (medium, key): (Medium, &FlowKey),
+        received: &mut Received,
+        now: Instant,
+    ) -> D::Frame {
+        let known = key.parse_on(medium, arrived.bytes());
+        let with_metadata = |packet: Packet<D::Frame>| {
+            packet
+                .with_medium(medium)
+                .with_hashes(known.flow, known.source, known.destination)
+                .with_tos(known.tos, known.priority)
+        };
+        let is_cut = self.port.ring().device().tso().is_none() || arrived.offload.cwr_once;
+        let whole = segments(arrived.bytes(), medium, arrived.offload);
+        let Some(cut) = whole.filter(|_| is_cut) else {
+            let size = arrived.offload.segment_size;
+            let (packet, frame) = passed(arrived, size, self.frames(), received);
+            if let Some(packet) = packet {
+                self.enqueue(with_metadata(packet), now);
+            }
+            return frame;
+        };
+        received.frames += cut.count() as u64;
+        for index in 0..cut.count() {
+            let write = |out: &mut [u8]| cut.write(index, out);
+            if let Some(packet) = copied(self.frames(), received, write) {
+                self.enqueue(with_metadata(packet), now);
+            }
+        }
+        arrived.frame
+    }
+
+    /// Its free frames.
+    fn frames(&mut self) -> Frames<'_, D::Frame> {
+        (&mut self.pool, &mut self.growth)
+    }
+
     /// Queues a packet, with its checksums unless the device writes them.
     fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
         trace(&mut self.tracer, now, What::Born, &packet);
@@ -374,9 +417,7 @@ fn grown<F: Frame>(pool: &mut Pool<F>, growth: &mut Growth<F>) -> Option<F> {
     pool.take()
 }
 
-/// Forwards up to a batch of received frames of `from` to the qdisc of `to`. A frame of several
-/// segments is cut into those that were merged, unless the device of `to` cuts it. One of whose segments
-/// only the first has CWR is cut in any case: all segments of a packet have the same flags.
+/// Forwards up to a batch of received frames of `from` to the qdisc of `to`.
 fn forward<A, B, T, U>(
     from: &mut Side<A, T>,
     to: &mut Side<B, U>,
@@ -399,38 +440,7 @@ where
         from.received.bytes += bytes.len() as u64;
         let received_now = (bytes, Duration::ZERO);
         record(&mut from.tracer, now, What::Received, received_now);
-        let known = key.parse_on(medium, bytes);
-        let with_metadata = |packet: Packet<A::Frame>| {
-            packet
-                .with_medium(medium)
-                .with_hashes(known.flow, known.source, known.destination)
-                .with_tos(known.tos, known.priority)
-        };
-        let whole = segments(bytes, medium, arrived.offload);
-        let count = whole.as_ref().map_or(1, Segmentation::count);
-        let is_cut = to.port.ring().device().tso().is_none() || arrived.offload.cwr_once;
-        let frame = match whole.filter(|_| is_cut) {
-            Some(cut) => {
-                from.received.frames += count as u64;
-                for index in 0..count {
-                    let frames = (&mut to.pool, &mut to.growth);
-                    let write = |out: &mut [u8]| cut.write(index, out);
-                    if let Some(packet) = copied(frames, &mut from.received, write) {
-                        to.enqueue(with_metadata(packet), now);
-                    }
-                }
-                arrived.frame
-            }
-            None => {
-                let frames = (&mut to.pool, &mut to.growth);
-                let size = arrived.offload.segment_size;
-                let (packet, frame) = passed(arrived, size, frames, &mut from.received);
-                if let Some(packet) = packet {
-                    to.enqueue(with_metadata(packet), now);
-                }
-                frame
-            }
-        };
+        let frame = to.accept(arrived, (medium, key), &mut from.received, now);
         device.recycle(frame);
     }
     BATCH
