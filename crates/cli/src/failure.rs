@@ -12,6 +12,7 @@ use tautline_stack::dhcp::Lost;
 use tautline_stack::{CloseReason, ConnectError, ListenError, SocketError};
 
 use crate::check::Unusable;
+use crate::report::all_printed;
 
 /// Why a program ends with a failure.
 #[derive(Debug, thiserror::Error)]
@@ -147,9 +148,9 @@ impl Failure {
 }
 
 /// The end of `main`: a failure is one line on standard error and a non-zero status; a shell's for
-/// an interrupt.
+/// an interrupt. A report that could not be printed is a failure, too.
 pub fn exit_code(program: &str, result: Result<(), Failure>) -> ExitCode {
-    match result {
+    match result.and_then(|()| all_printed()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{program}: {failure}");

@@ -11,6 +11,8 @@ pub(crate) struct HeldLease {
     pub(crate) clock: Clock,
     /// Time of that clock at which it began.
     pub(crate) since: Instant,
+    /// Time of that clock at which its address was first announced.
+    pub(crate) announced: Instant,
     /// Hardware address that it was granted to.
     pub(crate) mac: [u8; 6],
 }

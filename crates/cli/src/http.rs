@@ -1,8 +1,8 @@
 //! HTTP/1.1 (RFC 9112) as the servers of this program speak it: one request per connection, no chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use tautline_rt::Clock;
@@ -94,6 +94,30 @@ impl HttpRequest {
             headers,
             body: Vec::new(),
         })
+    }
+}
+
+/// Streams that were turned away and are kept open.
+const TURNED_AWAY: usize = 32;
+
+/// The clients beyond those that a server has at one time: they are asked to come again (RFC 9110
+/// §15.6.4), without a thread.
+#[derive(Default)]
+pub struct TurnedAway(VecDeque<TcpStream>);
+
+impl TurnedAway {
+    /// Answers the client, whatever it requests. The stream stays open until others have come: a close with
+    /// the request unread would reset the connection, and the client might lose the answer (RFC 9112 §9.6).
+    pub fn add(&mut self, mut stream: TcpStream) {
+        let busy = Reply::new("503 Service Unavailable", PLAIN, "too many connections\n");
+        let answered = busy.write(&mut stream, "Retry-After: 1\r\n");
+        if answered
+            .and_then(|()| stream.shutdown(Shutdown::Write))
+            .is_ok()
+        {
+            self.0.truncate(TURNED_AWAY - 1);
+            self.0.push_front(stream);
+        }
     }
 }
 

@@ -15,9 +15,10 @@ use tautline_rt::packet_device::{Config, PacketDevice, Take};
 use tautline_rt::wait::Waiter;
 use tautline_rt::{Clock, EventFd, Next, system_seed};
 use tautline_stack::dhcp::{
-    Action, CLIENT_PORT, Client, Lease, Lost, MOST_LEN, Message, SERVER_PORT, message_in,
+    ANNOUNCE_INTERVAL, Action, CLIENT_PORT, Client, Lease, Lost, MOST_LEN, Message, SERVER_PORT,
+    message_in,
 };
-use tautline_stack::{Event, UdpConfig, UdpRecv};
+use tautline_stack::{Event, UdpConfig, UdpRecv, announce};
 
 use crate::args::{OwnAddress, StackArgs};
 use crate::failure::Failure;
@@ -74,6 +75,7 @@ fn obtain(interface: &str) -> Result<HeldLease, Failure> {
                 lease,
                 clock,
                 since: search.client.since().unwrap_or(now),
+                announced: now,
                 mac,
             });
         }
@@ -164,6 +166,8 @@ pub(crate) struct Renewal {
     address: Ipv4Addr,
     socket: Option<SocketId>,
     lost: Option<Lost>,
+    /// When the host announces its address, once.
+    announce_at: Option<Instant>,
 }
 
 impl Renewal {
@@ -176,6 +180,7 @@ impl Renewal {
             client: Client::resume(held.mac, system_seed()?, lease, held.since),
             socket: None,
             lost: None,
+            announce_at: Some(held.announced + ANNOUNCE_INTERVAL),
         })
     }
 
@@ -228,7 +233,11 @@ impl Renewal {
                 }
             }
         }
-        match (next, self.client.deadline()) {
+        if self.announce_at.take_if(|at| *at <= now).is_some() {
+            announce(host, self.address, now);
+        }
+        let deadline = self.client.deadline();
+        match (next, deadline.into_iter().chain(self.announce_at).min()) {
             (Next::Event, Some(at)) => Next::At(at),
             (Next::At(deadline), Some(at)) => Next::At(deadline.min(at)),
             (next, _) => next,
@@ -257,10 +266,17 @@ impl Renewal {
 
 #[cfg(test)]
 mod tests {
+    use tautline_base::Pool;
+    use tautline_bql::{Limit, Port, Ring, Unlimited};
+    use tautline_qdisc::Stats;
+    use tautline_rt::{Cable, cable};
+    use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+    use tautline_tc::Tree;
     use tautline_testkit::frame::{ARP, arp, ethernet};
     use tautline_testkit::{Ip, MemoryDevice};
 
     use super::*;
+    use crate::device::{BoxedDevice, Condition, ProgramDevice};
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -357,6 +373,55 @@ mod tests {
             assert_eq!(sent(&mut search, Instant::from_secs(9)), (None, vec![]));
             granted(&mut search, free, Instant::from_secs(10));
         }
+    }
+
+    impl ProgramDevice for Cable {
+        fn failure(&mut self) -> Option<String> {
+            None
+        }
+
+        fn condition(&self) -> Condition {
+            Condition::default()
+        }
+    }
+
+    /// RFC 5227 §2.3: `ANNOUNCE_NUM` is 2, and the second does not delay the program.
+    #[test]
+    fn a_new_address_is_announced_again_two_seconds_later() {
+        let address = Ipv4Addr::new(10, 7, 0, 5);
+        let [device, mut link] = cable().expect("descriptors");
+        let qdisc: Tree = "pfifo".parse().expect("words of tc");
+        let qdisc = Stats::new(qdisc.build().expect("defaults"));
+        let limit: Box<dyn Limit> = Box::new(Unlimited::default());
+        let device: BoxedDevice<HeapFrame> = Box::new(device);
+        let config = HostConfig::new(MAC, 1).address(Cidr::new(address, 24));
+        let port = Port::new(qdisc, Ring::new(device, limit));
+        let mut host = Host::new(config, port, Pool::heap(8, None), NoTrace);
+        let mut search = search();
+        granted(&mut search, address, Instant::ZERO);
+        let leases = (1..=3).map(|second| sent(&mut search, Instant::from_secs(second)).0);
+        let held = HeldLease {
+            lease: leases.last().flatten().expect("three probes"),
+            clock: Clock::start(),
+            since: Instant::ZERO,
+            announced: Instant::from_secs(3),
+            mac: MAC,
+        };
+        let mut renewal = Renewal::new(&held).expect("random numbers");
+        let mut turn = |second| {
+            let now = Instant::from_secs(second);
+            let next = renewal.turn(&mut host, Next::Event, now);
+            let _wake = host.poll(now);
+            let received = link.receive(now);
+            (next, received.map(|received| received.bytes().to_vec()))
+        };
+        let (next, nothing) = turn(3);
+        assert_eq!((next, nothing), (Next::At(Instant::from_secs(5)), None));
+        let message = arp(1, (MAC, address), ([0; 6], address));
+        let announcement = ethernet([0xff; 6], MAC, ARP, &message);
+        let renewal = Next::At(Instant::from_secs(300));
+        assert_eq!(turn(5), (renewal, Some(announcement)));
+        assert_eq!(turn(9), (renewal, None));
     }
 
     /// The filter of the socket lets both contradictions through.

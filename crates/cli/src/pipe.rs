@@ -1,5 +1,5 @@
-//! [`PipeReader`] and [`PipeWriter`]: threads that wait for pipes, terminals and other files without an
-//! end, so that the loop that drives a host need not: timers and ARP go on meanwhile.
+//! [`PipeReader`] and [`FileWriter`]: threads that wait for pipes, terminals and disks, so that the loop
+//! that drives a host need not: timers and ARP go on meanwhile.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -67,7 +67,7 @@ impl PipeReader {
 
 /// Writes blocks to a file.
 #[derive(Debug)]
-pub(crate) struct PipeWriter {
+pub(crate) struct FileWriter {
     blocks: SyncSender<Vec<u8>>,
     /// Blocks that were written, to be filled again, or why one was not.
     written: Receiver<io::Result<Vec<u8>>>,
@@ -75,7 +75,7 @@ pub(crate) struct PipeWriter {
     queued: usize,
 }
 
-impl PipeWriter {
+impl FileWriter {
     /// Starts to write. `waker` is woken after each block.
     pub(crate) fn start(mut file: File, waker: Waker) -> io::Result<Self> {
         let (blocks, to_write) = sync_channel::<Vec<u8>>(BLOCKS);
@@ -103,9 +103,9 @@ impl PipeWriter {
         self.queued < BLOCKS
     }
 
-    /// Whether every block is written.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queued == 0
+    /// Blocks that were handed over and not [reclaimed](Self::reclaim) since.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued
     }
 
     /// Hands a block over; there must be [room](Self::has_room).
@@ -118,7 +118,7 @@ impl PipeWriter {
 
     /// A block that was written since, if any; with `wait` it is waited for.
     pub(crate) fn reclaim(&mut self, wait: bool) -> io::Result<Option<Vec<u8>>> {
-        let written = if wait && !self.is_idle() {
+        let written = if wait && self.queued > 0 {
             self.written.recv().map_err(|_| TryRecvError::Disconnected)
         } else {
             self.written.try_recv()

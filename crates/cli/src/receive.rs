@@ -37,7 +37,7 @@ pub struct ReceiveConfig {
     /// The connection. Without keepalive probes it gets some, which make a peer answer that has
     /// nothing to send.
     pub tcp: TcpConfig,
-    /// Takes the data. An output that makes its writer wait was [started](Sink::start).
+    /// Takes the data. A sink with a file was [started](Sink::start).
     pub sink: Sink,
     /// One JSON object per line instead of text.
     pub json: bool,

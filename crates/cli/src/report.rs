@@ -1,7 +1,10 @@
 //! Output of the programs: a line per second, a summary at the end; as text, or with `--json` one
 //! object per line.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -42,7 +45,8 @@ them completed, taken back by a reset, left in it; else null), frames_in, frames
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (time that
 the connection was blocked), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of a
 bucket's lower bound in us and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
-Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
+Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status. With --out - the
+lines go to standard error.";
 
 /// Progress of a transfer.
 #[derive(Clone, Debug, Serialize)]
@@ -402,9 +406,44 @@ pub fn print_json(value: &impl Serialize) {
     print_line(format_args!("{}", json_line(value)));
 }
 
-/// Prints a line on standard output. If nobody reads any more, the program goes on without its lines.
+/// Why a line could not be printed.
+static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a line on standard output. If nobody reads any more, the program goes on without its lines;
+/// any other error is in the end that of [`all_printed`].
 pub fn print_line(line: std::fmt::Arguments<'_>) {
-    let _nobody_reads = writeln!(std::io::stdout(), "{line}");
+    if let Err(error) = writeln!(io::stdout(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // The first says enough.
+        let _ = UNPRINTED.set(error);
+    }
+}
+
+/// Whether standard output has taken every line.
+///
+/// # Errors
+/// If it has not, but for a pipe that nobody reads any more.
+pub fn all_printed() -> Result<(), Failure> {
+    match UNPRINTED.get() {
+        None => Ok(()),
+        Some(error) => {
+            let error = error
+                .raw_os_error()
+                .map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+            Err(Failure::file("standard output")(error))
+        }
+    }
+}
+
+/// Takes standard output for data: lines are printed on standard error from now on.
+///
+/// # Errors
+/// If the process has no descriptor left.
+pub(crate) fn take_standard_output() -> io::Result<File> {
+    let data = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(data.into())
 }
 
 pub(crate) fn json_line(value: &impl Serialize) -> String {

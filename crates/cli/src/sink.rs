@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use sha2::{Digest, Sha256};
 
-use crate::pipe::PipeWriter;
+use crate::pipe::FileWriter;
 
 /// Size of a block.
 pub const BLOCK: usize = 1 << 20;
@@ -22,7 +22,7 @@ pub struct Sink {
     hasher: Option<Sha256>,
     file: Option<File>,
     /// Writes in the place of `file`.
-    pipe: Option<PipeWriter>,
+    writer: Option<FileWriter>,
     kept: VecDeque<Vec<u8>>,
     /// Blocks that may be kept.
     budget: usize,
@@ -51,22 +51,21 @@ impl Sink {
         Self {
             hasher: digest.then(Sha256::new),
             file,
-            pipe: None,
+            writer: None,
             kept: VecDeque::new(),
             budget,
             spare: None,
         }
     }
 
-    /// Writes an output that may make its writer wait, such as a pipe, on a thread of its own from now
-    /// on; `waker` is woken when it takes more.
+    /// Writes the file on a thread of its own from now on, for a pipe without a reader and a disk may make
+    /// their writer wait; `waker` is woken when it takes more.
     ///
     /// # Errors
     /// If the process has no thread left.
     pub fn start(&mut self, waker: Waker) -> io::Result<()> {
-        let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
-        if let Some(file) = self.file.take_if(|file| !is_regular(file)) {
-            self.pipe = Some(PipeWriter::start(file, waker)?);
+        if let Some(file) = self.file.take() {
+            self.writer = Some(FileWriter::start(file, waker)?);
         }
         Ok(())
     }
@@ -124,12 +123,12 @@ impl Sink {
 
     /// Stores the oldest block; with `wait` it waits for an output that does not take it yet.
     fn store_oldest(&mut self, wait: bool) -> io::Result<Stored> {
-        if let Some(pipe) = &mut self.pipe {
-            let wait = wait && (self.kept.is_empty() || !pipe.has_room());
-            while let Some(block) = pipe.reclaim(wait)? {
+        if let Some(writer) = &mut self.writer {
+            let wait = wait && (self.kept.is_empty() || !writer.has_room());
+            while let Some(block) = writer.reclaim(wait)? {
                 self.spare = Some(block);
             }
-            if !pipe.has_room() || self.kept.is_empty() && !pipe.is_idle() {
+            if !writer.has_room() || self.kept.is_empty() && writer.queued() > 0 {
                 return Ok(Stored::Blocked);
             }
         }
@@ -139,8 +138,8 @@ impl Sink {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(&block);
         }
-        if let Some(pipe) = &mut self.pipe {
-            pipe.push(block);
+        if let Some(writer) = &mut self.writer {
+            writer.push(block);
             return Ok(Stored::More);
         }
         if let Some(file) = &mut self.file {
@@ -217,6 +216,24 @@ mod tests {
         });
         assert!(is_ordered);
         assert_eq!(digest, hex(Sha256::new_with_prefix(&all)));
+    }
+
+    /// A disk may be slow, too: the loop that drives the host hands its blocks over.
+    #[test]
+    fn a_file_is_written_on_a_thread_of_its_own() {
+        let path = std::env::temp_dir().join(format!("tautline-sink-{}", std::process::id()));
+        let file = File::create(&path).expect("a temporary file");
+        let mut sink = Sink::new(true, Some(file), 0);
+        sink.start(Waker::noop().clone()).expect("a thread");
+        let block = sink.empty_block();
+        assert!(sink.take(block).expect("room on the disk"));
+        let queued = sink.writer.as_ref().map(FileWriter::queued);
+        assert_eq!(queued, Some(1), "written on the thread of the host");
+        let digest = sink.finish().expect("room on the disk");
+        let written = std::fs::read(&path).expect("ours");
+        std::fs::remove_file(&path).expect("ours");
+        assert_eq!(written.len(), BLOCK);
+        assert_eq!(digest, Some(hex(Sha256::new_with_prefix(&written))));
     }
 
     #[test]

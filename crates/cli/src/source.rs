@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::task::Waker;
 use std::time::Duration;
@@ -78,11 +79,20 @@ pub enum Limit {
 }
 
 impl Source {
-    /// The contents of `path`.
+    /// The contents of `path`; `-` is standard input.
     ///
     /// # Errors
     /// If the file cannot be opened.
     pub fn file(path: &Path, output: &TransferArgs) -> Result<Self, Failure> {
+        let digest = !output.no_digest;
+        if path.as_os_str() == "-" {
+            let input = io::stdin().as_fd().try_clone_to_owned();
+            // It may stand within a file, so it is hashed on the way.
+            return Ok(Self::pipe(
+                input.map_err(Failure::file(path))?.into(),
+                digest,
+            ));
+        }
         let file = File::open(path).map_err(Failure::file(path))?;
         let metadata = file.metadata().map_err(Failure::file(path))?;
         // A directory opens, but cannot be read.
@@ -92,13 +102,8 @@ impl Source {
                 source: io::ErrorKind::IsADirectory.into(),
             });
         }
-        let digest = !output.no_digest;
         if !metadata.is_file() {
-            return Ok(Self::Pipe(PipeSource {
-                input: Input::Opened(file),
-                left: Bytes::new(),
-                hasher: digest.then(Sha256::new),
-            }));
+            return Ok(Self::pipe(file, digest));
         }
         Ok(Self::File(FileSource {
             file,
@@ -108,6 +113,14 @@ impl Source {
             sent: 0,
             digest,
         }))
+    }
+
+    fn pipe(file: File, digest: bool) -> Self {
+        Self::Pipe(PipeSource {
+            input: Input::Opened(file),
+            left: Bytes::new(),
+            hasher: digest.then(Sha256::new),
+        })
     }
 
     /// Generated data up to `limit`.

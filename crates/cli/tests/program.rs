@@ -654,30 +654,67 @@ fn a_program_goes_on_when_nobody_reads_its_lines_any_more() {
 }
 
 #[test]
-fn completions_that_cannot_be_written_are_one_line() {
-    let completions = |out: Stdio| {
+fn output_that_cannot_be_written_is_one_line() {
+    let run = |words: &[&str], out: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
-        command.args(["completions", "bash"]).stdout(out);
+        command.args(words).stdout(out);
         let output = command.stderr(Stdio::piped()).spawn();
         output
             .and_then(std::process::Child::wait_with_output)
             .expect("it ends")
     };
-    let full = std::fs::File::options().write(true).open("/dev/full");
-    let output = completions(full.expect("a device of Linux").into());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        (output.status.code(), said.lines().count()),
-        (Some(1), 1),
-        "{said}"
-    );
-    let (reader, writer) = std::io::pipe().expect("descriptors");
-    drop(reader);
-    let output = completions(writer.into());
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
+    for words in [&["completions", "bash"][..], &["doctor", "--json"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = run(words, full.expect("a device of Linux").into());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), said.lines().count()),
+            (Some(1), 1),
+            "{words:?}: {said}"
+        );
+        assert!(said.contains("standard output: No space left"), "{said}");
+        let (reader, writer) = std::io::pipe().expect("descriptors");
+        drop(reader);
+        let output = run(words, writer.into());
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{words:?}: {output:?}"
+        );
+    }
+}
+
+/// The standard streams of two transfers' ends are data; the report does not mix with them.
+const STANDARD_STREAMS: &str = r#"
+cd "$1"
+ip link add va type veth peer name vb
+ip link set va up; ip link set vb up
+head -c 3M /dev/urandom > sent
+"$0" receive --device packet --iface vb --ip 10.7.0.2/24 --listen 5001 --out - --json > received 2> receive.log & receiver=$!
+trap 'kill $receiver' EXIT
+"$0" send --device packet --iface va --ip 10.7.0.1/24 --to 10.7.0.2:5001 --file - < sent > /dev/null 2> send.log
+wait $receiver
+trap - EXIT
+cmp sent received
+grep -q '"event":"summary"' receive.log
+! test -e ./-
+"#;
+
+#[test]
+fn a_dash_is_a_standard_stream() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = [
+        "-ec",
+        STANDARD_STREAMS,
+        env!("CARGO_BIN_EXE_tautline"),
+        path,
+    ];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["send.log", "receive.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::{fmt, io};
@@ -62,8 +64,10 @@ impl Drop for Driver {
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Self::Thread(thread) => {
                 if let Some(thread) = thread.take() {
-                    // The error is the device's; no handle is left to report it to.
-                    let _ = thread.stop();
+                    // The error is the device's; no handle is left to report it to. A panic of the thread
+                    // has printed its message and ends with it, as that of a task does: in a destructor
+                    // it would abort a program that is unwinding.
+                    let _ = catch_unwind(AssertUnwindSafe(|| thread.stop()));
                 }
             }
         }
@@ -321,5 +325,51 @@ impl Device for MemoryRing {
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.append(&mut self.done);
         lost.extend(self.waiting.drain(..));
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tautline_rt::handle::{Failure, Rebuild};
+    use tautline_rt::{HostThread, Idle, cable};
+    use tautline_stack::{HostConfig, Limits};
+    use tautline_tc::Tree;
+
+    use super::*;
+
+    /// Panics on the host's thread.
+    struct Faulty;
+
+    impl Rebuild<Queue> for Faulty {
+        fn rebuild(&mut self, _tree: &Tree) -> Result<Queue, Failure> {
+            panic!("a fault of the test");
+        }
+    }
+
+    fn settings() -> Settings {
+        let qdisc: Tree = "pfifo".parse().expect("words of tc");
+        Settings {
+            host: HostConfig::new([2, 0, 0, 0, 0, 1], 1),
+            qdisc: qdisc.build().expect("defaults"),
+            sockets: Config::default(),
+            limits: Limits::default(),
+            frames: 64,
+            start: Arc::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stack_whose_thread_has_panicked_is_dropped_in_silence() {
+        let (thread, handle) =
+            HostThread::spawn_with(Config::default(), Idle::Sleep, Faulty, || {
+                let [device, _other] = cable()?;
+                Ok(host(device, settings()))
+            })
+            .expect("a thread");
+        handle
+            .set_qdisc("pfifo")
+            .await
+            .expect_err("the thread is gone");
+        drop(Driver::Thread(Some(thread)));
     }
 }

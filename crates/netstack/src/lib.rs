@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod alarm;
+mod auto_traits;
 mod builder;
 pub mod device;
 mod driver;

@@ -11,6 +11,7 @@
 //! copied once.
 
 use std::cell::Cell;
+use std::fmt;
 use std::time::Duration;
 
 use tautline_base::headers::Headers;
@@ -237,6 +238,49 @@ impl<D: Device, T: Tracer> Side<D, T> {
         })
     }
 
+    /// Queues what `arrived` at the device `from` and is counted in `received`. Returns the frame that the
+    /// device gets back. A frame of several segments is cut into those that were merged, unless our device
+    /// cuts it. One of whose segments only the first has CWR is cut in any case: all segments of a packet have
+    /// the same flags.
+    fn accept<A: Device<Frame = D::Frame>>(
+        &mut self,
+        arrived: tautline_base::Received<D::Frame>,
+        (from, key): (&A, &FlowKey),
+        received: &mut Received,
+        now: Instant,
+    ) -> D::Frame {
+        let medium = from.medium();
+        let known = key.parse_on(medium, arrived.bytes());
+        let with_metadata = |packet: Packet<D::Frame>| {
+            packet
+                .with_medium(medium)
+                .with_hashes(known.flow, known.source, known.destination)
+                .with_tos(known.tos, known.priority)
+        };
+        let is_cut = self.port.ring().device().tso().is_none() || arrived.offload.cwr_once;
+        let whole = segments(arrived.bytes(), medium, arrived.offload);
+        let Some(cut) = whole.filter(|_| is_cut) else {
+            let (packet, frame) = passed(arrived, from, received, self);
+            if let Some(packet) = packet {
+                self.enqueue(with_metadata(packet), now);
+            }
+            return frame;
+        };
+        received.frames += cut.count() as u64;
+        for index in 0..cut.count() {
+            let write = |out: &mut [u8]| cut.write(index, out);
+            if let Some(packet) = copied(self.frames(), received, write) {
+                self.enqueue(with_metadata(packet), now);
+            }
+        }
+        arrived.frame
+    }
+
+    /// Its free frames.
+    fn frames(&mut self) -> Frames<'_, D::Frame> {
+        (&mut self.pool, &mut self.growth)
+    }
+
     /// Queues a packet, with its checksums unless the device writes them.
     fn enqueue(&mut self, mut packet: Packet<D::Frame>, now: Instant) {
         trace(&mut self.tracer, now, What::Born, &packet);
@@ -261,6 +305,16 @@ impl<D: Device, T: Tracer> Side<D, T> {
             .into_iter()
             .chain(reap)
             .min()
+    }
+}
+
+impl<D: Device, T: Tracer> fmt::Debug for Side<D, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Side")
+            .field("received", &self.received)
+            .field("backlog", &self.port.backlog())
+            .field("outstanding", &self.outstanding())
+            .finish_non_exhaustive()
     }
 }
 
@@ -375,9 +429,7 @@ fn grown<F: Frame>(pool: &mut Pool<F>, growth: &mut Growth<F>) -> Option<F> {
     pool.take()
 }
 
-/// Forwards up to a batch of received frames of `from` to the qdisc of `to`. A frame of several
-/// segments is cut into those that were merged, unless the device of `to` cuts it. One of whose segments
-/// only the first has CWR is cut in any case: all segments of a packet have the same flags.
+/// Forwards up to a batch of received frames of `from` to the qdisc of `to`.
 fn forward<A, B, T, U>(
     from: &mut Side<A, T>,
     to: &mut Side<B, U>,
@@ -391,7 +443,6 @@ where
     U: Tracer,
 {
     let device = from.port.ring_mut().device_mut();
-    let medium = device.medium();
     for forwarded in 0..BATCH {
         let Some(arrived) = device.receive(now) else {
             return forwarded;
@@ -400,36 +451,7 @@ where
         from.received.bytes += bytes.len() as u64;
         let received_now = (bytes, Duration::ZERO);
         record(&mut from.tracer, now, What::Received, received_now);
-        let known = key.parse_on(medium, bytes);
-        let with_metadata = |packet: Packet<A::Frame>| {
-            packet
-                .with_medium(medium)
-                .with_hashes(known.flow, known.source, known.destination)
-                .with_tos(known.tos, known.priority)
-        };
-        let whole = segments(bytes, medium, arrived.offload);
-        let count = whole.as_ref().map_or(1, Segmentation::count);
-        let is_cut = to.port.ring().device().tso().is_none() || arrived.offload.cwr_once;
-        let frame = match whole.filter(|_| is_cut) {
-            Some(cut) => {
-                from.received.frames += count as u64;
-                for index in 0..count {
-                    let frames = (&mut to.pool, &mut to.growth);
-                    let write = |out: &mut [u8]| cut.write(index, out);
-                    if let Some(packet) = copied(frames, &mut from.received, write) {
-                        to.enqueue(with_metadata(packet), now);
-                    }
-                }
-                arrived.frame
-            }
-            None => {
-                let (packet, frame) = passed(arrived, &*device, &mut from.received, to);
-                if let Some(packet) = packet {
-                    to.enqueue(with_metadata(packet), now);
-                }
-                frame
-            }
-        };
+        let frame = to.accept(arrived, (&*device, key), &mut from.received, now);
         device.recycle(frame);
     }
     BATCH
@@ -475,5 +497,14 @@ impl<A: Device, B: Device<Frame = A::Frame>, T: Tracer> Bridge<A, B, T> {
             .into_iter()
             .chain(self.right.wake(now))
             .min()
+    }
+}
+
+impl<A: Device, B: Device, T: Tracer> fmt::Debug for Bridge<A, B, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bridge")
+            .field("left", &self.left)
+            .field("right", &self.right)
+            .finish_non_exhaustive()
     }
 }

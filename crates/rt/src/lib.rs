@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod auto_traits;
 pub mod blocking;
 pub mod bridge;
 pub mod clock;

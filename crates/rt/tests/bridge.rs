@@ -282,6 +282,14 @@ fn packets_without_a_link_header_have_flows() {
 }
 
 #[test]
+fn a_bridge_prints_what_waits_on_each_side() {
+    let bridge = Bridge::new(side(4, 2048), side(8, 2048), 1);
+    let text = format!("{bridge:?}");
+    assert!(text.starts_with("Bridge { left: Side {"), "{text}");
+    assert_eq!(text.matches("outstanding: 0").count(), 2, "{text}");
+}
+
+#[test]
 fn frames_of_the_heap_move_to_the_other_side() {
     let mut bridge = Bridge::new(side(4, 2048), side(4, 2048), 1);
     for [source, destination] in both_families() {

@@ -277,6 +277,7 @@ impl<T: phy::RxToken> phy::RxToken for RxToken<T> {
 }
 
 /// The permission to queue one frame.
+#[derive(Debug)]
 pub struct TxToken<'a, Q: Qdisc<Packet<HeapFrame>>, L> {
     path: &'a mut Path<Q, L>,
     /// `None` once the token is consumed.

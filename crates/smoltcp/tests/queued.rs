@@ -159,7 +159,9 @@ fn when_all_frames_wait_the_interface_hears_that_the_device_is_busy_and_nothing_
     assert!(device.receive(at(0)).is_none(), "no frame to answer with");
     device.device_mut().room = 10;
     assert!(send(&mut device, &[8; 60], at(1)), "asking makes room");
-    drop(device.transmit(at(1)).expect("room"));
+    let token = device.transmit(at(1)).expect("room");
+    assert!(format!("{token:?}").starts_with("TxToken"));
+    drop(token);
     let _now = device.poll(at(1));
     assert_eq!(device.device().sent.len(), 5);
 }

@@ -216,6 +216,7 @@ impl Autoconf {
         }
         self.link.reachable_time = message.reachable_time;
         self.link.retransmission = message.retransmission;
+        self.addresses.advertise(message.retransmission);
         for option in message.options() {
             match option {
                 RouterOption::Source(_) => {}

@@ -46,6 +46,9 @@ const MOST_DELAY: Duration = Duration::from_secs(64);
 const MOST_REQUESTS: u32 = 4;
 /// Shortest time between two requests to renew (RFC 2131 §4.4.5).
 const LEAST_BETWEEN_RENEWALS: Duration = Duration::from_secs(60);
+/// Time after which the address of a new lease is [announced](Client::announcement) a second and last time
+/// (RFC 5227 §1.1, `ANNOUNCE_INTERVAL`, `ANNOUNCE_NUM`).
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest message that the client reads.
 pub const MOST_LEN: usize = 1500;
 
@@ -291,7 +294,8 @@ impl Client {
     }
 
     /// The Ethernet frame that announces the address of the lease in use: neighbors that remember the
-    /// host which had it before replace what they remember (RFC 2131 §4.4.1, RFC 5227 §2.3).
+    /// host which had it before replace what they remember (RFC 2131 §4.4.1, RFC 5227 §2.3). It is sent twice,
+    /// [`ANNOUNCE_INTERVAL`] apart; a host that runs by then does the same with [`announce`](crate::announce).
     pub fn announcement(&self) -> Option<Vec<u8>> {
         let address = self.lease()?.address;
         probing::request(self.mac, address, address)

@@ -4,7 +4,8 @@
 //! The cache is bounded, and an unsolicited claim does not replace a trusted entry. A stale entry
 //! stays in use while it is verified, so a transfer does not pause. RFC 4861's states other than
 //! INCOMPLETE are one, [`Entry::Resolved`]: REACHABLE is fresh, STALE is not, in PROBE a new
-//! request has been sent. DELAY is not implemented: it would only postpone the request. After
+//! request has been sent. A peer that is heard through the neighbor makes it fresh again, for ARP, too
+//! (§7.3.1, Linux `dst_confirm_neigh`). DELAY is not implemented: it would only postpone the request. After
 //! [`ATTEMPTS`] requests without an answer, nor any other sign of the neighbor, the entry is
 //! resolved anew, and the router that it may be gives way to another one (§7.3.3).
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 
 use self::times::Times;
+pub(crate) use self::times::{RETRANS_TIMER, retransmission_within_bounds};
 use crate::keyed::Key;
 use crate::wire::Mac;
 
@@ -132,7 +134,8 @@ impl NeighborCache {
 
     /// Looks `address` up. If it is unknown, `socket` is woken once it resolves; with `None` the
     /// caller looks up again itself. `heard`: the latest time at which a peer that is reached through
-    /// the neighbor was heard, which shows that the neighbor is there (RFC 4861 §7.3.1).
+    /// the neighbor was heard, which shows that the neighbor is there (RFC 4861 §7.3.1). An address that
+    /// another host has claimed is asked for all the same.
     pub(crate) fn lookup(
         &mut self,
         address: IpAddr,
@@ -152,11 +155,14 @@ impl NeighborCache {
                 unanswered,
                 doubted,
             }) => {
-                let is_fresh = !*doubted && now - *since <= fresh;
-                let ask = !is_fresh && asked.is_none_or(|at| now - at >= interval);
                 if asked.is_some_and(|at| heard > at) {
                     *unanswered = 0;
                 }
+                if heard > *since && !*doubted {
+                    (*since, *asked) = (heard, None);
+                }
+                let is_fresh = !*doubted && now - *since <= fresh;
+                let ask = !is_fresh && asked.is_none_or(|at| now - at >= interval);
                 let mac = *mac;
                 if ask && *unanswered >= ATTEMPTS {
                     self.entries.remove(&address);
@@ -535,23 +541,47 @@ mod tests {
     }
 
     /// RFC 4861 §7.3.3: an old answer is not used for ever. Three requests without one, and the address
-    /// is resolved anew; a peer that is heard through the neighbor puts it off (§7.3.1).
+    /// is resolved anew.
     #[test]
     fn a_neighbor_that_answers_no_more_is_resolved_anew() {
-        for is_heard in [false, true] {
-            let mut neighbors = NeighborCache::new(Key::from_seed(1));
-            neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
-            let mut asked = |second| {
-                let now = Instant::from_secs(second);
-                let heard = if is_heard { now } else { Instant::ZERO };
-                let Lookup { mac, ask } = neighbors.lookup(PEER, WAITS, (heard, now));
-                (mac, ask)
-            };
-            assert_eq!(asked(61), (Some(MAC), false));
-            assert_eq!([62, 63, 64].map(&mut asked), [(Some(MAC), true); 3]);
-            assert_eq!(asked(65), (is_heard.then_some(MAC), true));
-            assert_eq!(neighbors.next_deadline().is_none(), is_heard);
-        }
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
+        let mut asked = |second| {
+            let Lookup { mac, ask } = neighbors.lookup(PEER, WAITS, at(Instant::from_secs(second)));
+            (mac, ask)
+        };
+        assert_eq!(asked(61), (Some(MAC), false));
+        assert_eq!([62, 63, 64].map(&mut asked), [(Some(MAC), true); 3]);
+        assert_eq!(asked(65), (None, true));
+        assert!(neighbors.next_deadline().is_some());
+    }
+
+    /// RFC 4861 §7.3.1: a peer that is heard through the neighbor confirms it, from then on, unless another
+    /// host claims the address.
+    #[test]
+    fn a_neighbor_through_which_a_peer_is_heard_is_not_asked() {
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
+        let asked = |neighbors: &mut NeighborCache, heard, second| {
+            let times = (Instant::from_secs(heard), Instant::from_secs(second));
+            let Lookup { mac, ask } = neighbors.lookup(PEER, WAITS, times);
+            assert_eq!(mac, Some(MAC));
+            ask
+        };
+        assert!(!asked(&mut neighbors, 50, 62), "heard, and not yet asked");
+        assert_eq!(neighbors.last(&PEER, Instant::from_secs(110)), Some(MAC));
+        assert_eq!(neighbors.last(&PEER, Instant::from_secs(111)), None);
+        assert!(asked(&mut neighbors, 50, 111));
+        assert!(!asked(&mut neighbors, 112, 113), "heard after the request");
+        const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
+        neighbors.learn(PEER, THIEF, Claim::Unsolicited, Instant::from_secs(114));
+        assert_eq!(
+            [115, 116, 117, 118].map(|second| asked(&mut neighbors, second, second)),
+            [true; 4],
+            "until the owner answers"
+        );
+        neighbors.learn(PEER, MAC, Claim::Reply, Instant::from_secs(119));
+        assert!(!asked(&mut neighbors, 50, 179));
     }
 
     /// The shortcut agrees with a lookup: never stale, doubted, or of another address.

@@ -56,6 +56,9 @@ pub struct HostStats {
     pub out_of_memory: u64,
     /// Addresses of this host that another host has: found by their test, and not used.
     pub duplicate_addresses: u64,
+    /// ARP packets of another host that uses an address of this host (RFC 5227 §2.4), which are also
+    /// counted as not for us. The host announces its address in answer, every ten seconds at most, and keeps it.
+    pub address_conflicts: u64,
     /// Routers, prefixes and addresses of router advertisements that were not taken, since the host
     /// has enough of them: at most 8 routers, 16 prefixes and 16 addresses.
     pub advertisements_limited: u64,

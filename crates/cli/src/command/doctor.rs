@@ -14,7 +14,8 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use serde::Serialize;
 
-use crate::report::{print_json, say};
+use crate::failure::exit_code;
+use crate::report::{all_printed, print_json, say};
 
 /// Reports what works on this machine, and what does not and why. Exits with 1 if no command can work
 /// here, or if an interface named by --iface cannot be used.
@@ -51,11 +52,11 @@ impl Doctor {
         for finding in system.iter().chain(&findings) {
             finding.print(self.json);
         }
-        ExitCode::from(u8::from(!can_work(
-            &system,
-            &findings,
-            !self.iface.is_empty(),
-        )))
+        let works = can_work(&system, &findings, !self.iface.is_empty());
+        match all_printed() {
+            Ok(()) => ExitCode::from(u8::from(!works)),
+            unprinted => exit_code("doctor", unprinted),
+        }
     }
 }
 

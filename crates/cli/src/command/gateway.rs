@@ -228,21 +228,8 @@ impl GatewayArgs {
                 .await?;
         }
         descriptors::raise_limit();
-        let is_endless = |sandbox: &Sandbox| !matches!(sandbox, Sandbox::Run(_));
-        let is_endless = self.sandboxes.iter().any(is_endless);
-        let ended = async {
-            let mut failed = None;
-            while let Some(status) = commands.join_next().await {
-                let why = status.unwrap_or_else(|error| Some(error.to_string()));
-                failed = failed.or(why);
-            }
-            if is_endless {
-                std::future::pending::<()>().await;
-            }
-            failed
-        };
         let failed = tokio::select! {
-            failed = ended => failed,
+            failed = self.end_of(commands) => failed,
             () = signal => None,
             ended = &mut running => {
                 let ended = ended.unwrap_or_else(|panic| Err(io::Error::other(panic)));
@@ -251,6 +238,21 @@ impl GatewayArgs {
         };
         eprint!("{}", gateway.stack().report().await?);
         failed.map_or(Ok(()), |why| Err(io::Error::other(why).into()))
+    }
+
+    /// Waits for the last of `commands`, and returns how one has failed. Sandboxes that are no commands of
+    /// ours have no end.
+    async fn end_of(&self, mut commands: JoinSet<Option<String>>) -> Option<String> {
+        let mut failed = None;
+        while let Some(status) = commands.join_next().await {
+            let why = status.unwrap_or_else(|error| Some(error.to_string()));
+            failed = failed.or(why);
+        }
+        let is_endless = |sandbox: &Sandbox| !matches!(sandbox, Sandbox::Run(_));
+        if self.sandboxes.iter().any(is_endless) {
+            std::future::pending::<()>().await;
+        }
+        failed
     }
 
     /// Connects a sandbox to its port.
@@ -277,21 +279,7 @@ impl GatewayArgs {
             Sandbox::Stream(path) => {
                 let listener = UnixListener::bind(path).map_err(Failure::file(path))?;
                 runtime.remove_at_end(path);
-                let gateway = Arc::clone(gateway);
-                tokio::spawn(async move {
-                    loop {
-                        match listener.accept().await {
-                            Ok((stream, _)) => {
-                                let attached =
-                                    gateway.attach(number, FrameStream::new(stream, mtu));
-                                if attached.is_err() {
-                                    break;
-                                }
-                            }
-                            Err(_) => sleep(ACCEPT_AGAIN).await,
-                        }
-                    }
-                });
+                tokio::spawn(accept_frames(listener, Arc::clone(gateway), number, mtu));
             }
             Sandbox::Datagrams(path) => {
                 let socket = UnixDatagram::bind(path).map_err(Failure::file(path))?;
@@ -302,6 +290,22 @@ impl GatewayArgs {
         let address = Subnet::of(self.subnet).sandbox(number);
         eprintln!("gateway: {address} is {sandbox}");
         Ok(())
+    }
+}
+
+/// Attaches each client of `listener` to the port `number`, as the sandbox in the place of the one before,
+/// until the gateway ends.
+async fn accept_frames(listener: UnixListener, gateway: Arc<Gateway>, number: usize, mtu: usize) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let attached = gateway.attach(number, FrameStream::new(stream, mtu));
+                if attached.is_err() {
+                    return;
+                }
+            }
+            Err(_) => sleep(ACCEPT_AGAIN).await,
+        }
     }
 }
 

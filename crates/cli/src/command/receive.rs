@@ -31,7 +31,7 @@ pub struct ReceiveArgs {
     /// Port to listen on
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     listen: u16,
-    /// File to write the stream to
+    /// File to write the stream to; - is standard output, and the report goes to standard error
     #[arg(long)]
     out: Option<PathBuf>,
     /// Data up to this amount is hashed, and written, after the transfer, so that the work does not
@@ -103,7 +103,15 @@ impl ReceiveArgs {
         let file = self
             .out
             .as_ref()
-            .map(|path| File::create(path).map_err(Failure::file(path)))
+            .map(|path| {
+                let is_standard_output = path.as_os_str() == "-";
+                let file = if is_standard_output {
+                    report::take_standard_output()
+                } else {
+                    File::create(path)
+                };
+                file.map_err(Failure::file(path))
+            })
             .transpose()?;
         Ok(Sink::new(!self.transfer.no_digest, file, self.keep.0))
     }

@@ -17,10 +17,10 @@ use super::tun2socks::signaled;
 use crate::accept::accepted;
 use crate::check::Unusable;
 use crate::failure::Failure;
-use crate::http::{HttpRequest, Reply};
+use crate::http::{HttpRequest, Reply, TurnedAway};
 use api::Api;
 
-/// Connections at one time; more are closed.
+/// Connections at one time; more are turned away.
 const CONNECTIONS: usize = 64;
 
 const EXAMPLES: &str = "\
@@ -85,8 +85,10 @@ impl Toxiproxy {
 /// Serves every connection on a thread of its own.
 fn serve(listener: &TcpListener, api: Api) {
     let api = Arc::new(Mutex::new(api));
+    let mut turned_away = TurnedAway::default();
     for (mut stream, number) in accepted(listener.incoming()).zip(1_u64..) {
         if Arc::strong_count(&api) > CONNECTIONS {
+            turned_away.add(stream);
             continue;
         }
         let api = Arc::clone(&api);

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use super::request::Request;
 use super::{Client, metrics};
 use crate::accept::accepted;
-use crate::http::{HttpRequest, JSON, PLAIN, Reply};
+use crate::http::{HttpRequest, JSON, PLAIN, Reply, TurnedAway};
 
-/// Connections at one time; more are closed.
+/// Connections at one time; more are turned away.
 const CONNECTIONS: usize = 32;
 
 /// The page loads nothing from elsewhere and is shown in no frame of another site.
@@ -37,9 +37,10 @@ pub(super) struct Site {
 impl Site {
     /// Serves every connection on a thread of its own.
     pub(super) fn serve(self, listener: &TcpListener) {
-        let site = Arc::new(self);
+        let (site, mut turned_away) = (Arc::new(self), TurnedAway::default());
         for mut stream in accepted(listener.incoming()) {
             if Arc::strong_count(&site) > CONNECTIONS {
+                turned_away.add(stream);
                 continue;
             }
             let site = Arc::clone(&site);
@@ -141,6 +142,7 @@ fn is_address(host: &str) -> bool {
 mod tests {
     use std::io::{Read, Write};
     use std::net::SocketAddr;
+    use std::time::Duration;
 
     use super::super::tests::{client, replace};
     use super::*;
@@ -222,16 +224,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_connection_is_answered_and_garbage_is_refused() {
+    /// A server on a port of its own.
+    fn serving() -> SocketAddr {
         let (client, _middlebox) = client();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address: SocketAddr = listener.local_addr().expect("bound");
+        let address = listener.local_addr().expect("bound");
         let site = Site {
             client,
             token: None,
         };
         std::thread::spawn(move || site.serve(&listener));
+        address
+    }
+
+    /// The answer to a request for the page, which is sent once the server may have closed the connection.
+    fn page(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        std::thread::park_timeout(Duration::from_millis(50));
+        let request = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+        stream.write_all(request).expect("taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        answer
+    }
+
+    #[test]
+    fn a_connection_beyond_the_most_is_told_to_come_again() {
+        let address = serving();
+        let connect = |_| TcpStream::connect(address).expect("it listens");
+        let mut silent: Vec<_> = (0..CONNECTIONS).map(connect).collect();
+        for _ in 0..3 {
+            let answer = page(address);
+            assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            assert!(answer.contains("\r\nRetry-After: 1\r\n"), "{answer}");
+        }
+        silent.pop();
+        assert!((0..100).any(|_| page(address).starts_with("HTTP/1.1 200")));
+    }
+
+    #[test]
+    fn a_connection_is_answered_and_garbage_is_refused() {
+        let address = serving();
         for (request, expected) in [
             ("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "HTTP/1.1 200"),
             ("\u{1}\u{2}\r\n\r\n", "HTTP/1.1 400"),

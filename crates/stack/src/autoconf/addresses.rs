@@ -13,11 +13,10 @@ use crate::address::Cidr;
 use crate::addressing::{Addressing, interface_of};
 use crate::config::{HostConfig, Identifiers};
 use crate::keyed::Key;
+use crate::neighbor::{RETRANS_TIMER, retransmission_within_bounds};
 use crate::wire::ndisc::Nonce;
 use crate::wire::router::Prefix;
 
-/// `RetransTimer` (RFC 4861 §10).
-const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// Most addresses formed of prefixes (Linux `max_addresses`).
 const MOST_FORMED: usize = 16;
 /// Most identifiers tried for a prefix after the first (RFC 7217 §6, `IDGEN_RETRIES`).
@@ -32,6 +31,8 @@ const IDENTIFIER_BITS: u8 = 64;
 pub(super) struct Addresses {
     all: Vec<Address>,
     transmits: u8,
+    /// `RetransTimer`: the time after each probe (RFC 4862 §5.1).
+    retransmission: Duration,
     identifiers: Identifiers,
     secret: Key,
     mac: [u8; 6],
@@ -107,6 +108,30 @@ impl Address {
         matches!(self.phase, Phase::Assigned | Phase::Deprecated)
     }
 
+    /// The probe that is due, if one is.
+    fn next_probe(
+        &mut self,
+        retransmission: Duration,
+        random: &mut Random,
+        now: Instant,
+    ) -> Option<(Ipv6Addr, Nonce)> {
+        let target = self.ip();
+        let Phase::Tentative {
+            probes_left,
+            at,
+            nonce,
+        } = &mut self.phase
+        else {
+            return None;
+        };
+        if *at > now || *probes_left == 0 {
+            return None;
+        }
+        let fresh = random.nonce();
+        (*probes_left, *at, *nonce) = (*probes_left - 1, now + retransmission, Some(fresh));
+        Some((target, fresh))
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
         let step = match self.phase {
             Phase::Tentative { at, .. } => Some(at),
@@ -128,11 +153,19 @@ impl Addresses {
         Self {
             all: own.into_iter().map(tentative).collect(),
             transmits,
+            retransmission: RETRANS_TIMER,
             identifiers: wanted.identifiers,
             secret: wanted.secret.map_or(*key, Key::from_seed),
             mac: config.mac,
             is_disabled: false,
         }
+    }
+
+    /// A router advertises the time between solicitations (RFC 4861 §6.3.4). A wait that has begun keeps its
+    /// end.
+    pub(super) fn advertise(&mut self, retransmission: Duration) {
+        self.retransmission =
+            retransmission_within_bounds(retransmission).unwrap_or(self.retransmission);
     }
 
     /// Begins the tests at `first`; without probes they end at once.
@@ -172,6 +205,7 @@ impl Addresses {
         now: Instant,
     ) -> Outcome {
         let mut outcome = Outcome::default();
+        let retransmission = self.retransmission;
         self.all.retain_mut(|one| {
             if one.valid.is_over(now) {
                 if one.is_used() {
@@ -181,7 +215,11 @@ impl Addresses {
                 outcome.has_changed = true;
                 return false;
             }
-            step(one, addressing, random, &mut outcome, now);
+            if let Some(probe) = one.next_probe(retransmission, random, now) {
+                outcome.probes.push(probe);
+            } else {
+                step(one, addressing, &mut outcome, now);
+            }
             true
         });
         outcome
@@ -332,27 +370,10 @@ impl Addresses {
     }
 }
 
-/// Does what is due for one address.
-fn step(
-    one: &mut Address,
-    addressing: &mut Addressing,
-    random: &mut Random,
-    outcome: &mut Outcome,
-    now: Instant,
-) {
-    let target = one.ip();
-    match &mut one.phase {
-        Phase::Tentative {
-            probes_left,
-            at,
-            nonce,
-        } if *at <= now => {
-            if *probes_left > 0 {
-                let fresh = random.nonce();
-                (*probes_left, *at, *nonce) = (*probes_left - 1, now + RETRANS_TIMER, Some(fresh));
-                outcome.probes.push((target, fresh));
-                return;
-            }
+/// Does what is due for one address, after its probes.
+fn step(one: &mut Address, addressing: &mut Addressing, outcome: &mut Outcome, now: Instant) {
+    match one.phase {
+        Phase::Tentative { at, .. } if at <= now => {
             addressing.assign(one.cidr, one.origin == Origin::Configured);
             one.phase = Phase::Assigned;
             outcome.has_changed = true;

@@ -23,6 +23,7 @@ use tautline_base::{Device, Instant, Packet, Pool, Qdisc};
 use tautline_bql::{Dql, Limit, Port};
 
 use self::interface::Interface;
+pub use self::neighbors::announce;
 pub use self::replace::{Replaced, Stuck};
 pub use self::tcp_socket::TcpSocket;
 use self::transport::Transport;

@@ -1,16 +1,20 @@
 //! Messages of ARP and neighbor discovery, and their timeouts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use tautline_base::{Device, Instant, Medium, Packet, Qdisc};
 use tautline_bql::Limit;
 
 use super::Host;
-use super::interface::ALL_NODES;
+use super::interface::{ALL_NODES, Interface};
 use super::transport::DropStage;
 use crate::neighbor::{Claim, Timeouts};
 use crate::trace::Tracer;
 use crate::wire::{self, Ends, Mac, ndisc};
+
+/// Least time between two announcements that answer another host's use of an address (RFC 5227 §1.1).
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -29,6 +33,11 @@ where
     ) {
         let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
         let addressing = &self.interface.addressing;
+        if sender_mac != self.interface.mac && addressing.is_listed(sender) {
+            self.interface.stats.not_for_us += 1;
+            self.interface.defend(sender, now);
+            return;
+        }
         if !addressing.is_listed(target) {
             self.interface.stats.not_for_us += 1;
             // A known neighbor may have moved, as redundant routers announce it (RFC 826's merge).
@@ -127,6 +136,53 @@ where
             self.transport.mark_runnable(waiting);
         }
         self.interface.send_pings(now);
+    }
+}
+
+/// Tells the neighbors that this host has `address`, one of its own: those that remember another hardware
+/// address replace it. A host that has just obtained the address does so twice, two seconds apart (RFC 5227
+/// §2.3, `ANNOUNCE_NUM`, `ANNOUNCE_INTERVAL`).
+pub fn announce<Q, D, T, L>(host: &mut Host<Q, D, T, L>, address: Ipv4Addr, now: Instant)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    let now = host.advance_clock(now);
+    if host.interface.addressing.is_listed(address.into()) {
+        host.interface.announce(address.into(), now);
+        host.settle_drops(DropStage::Later, now);
+    }
+}
+
+impl<Q, D, T, L> Interface<Q, D, T, L>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    /// Another host uses `address`, one of ours: it is announced, so that neighbors that have learned the
+    /// other hardware address come back, but not again within [`DEFEND_INTERVAL`], so that two hosts that
+    /// are both sure of it do not flood the link. The host keeps it (RFC 5227 §2.4 (c)): it was
+    /// configured, and one forged packet must not cut a host off.
+    fn defend(&mut self, address: IpAddr, now: Instant) {
+        self.stats.address_conflicts += 1;
+        self.defended.retain(|(_, at)| now < *at + DEFEND_INTERVAL);
+        let is_known = self.defended.iter().any(|(known, _)| *known == address);
+        if !is_known && self.has_frames_to_spare() {
+            self.defended.push((address, now));
+            self.announce(address, now);
+        }
+    }
+
+    /// Broadcasts an ARP request for `address`, one of ours (RFC 5227 §2.3).
+    fn announce(&mut self, address: IpAddr, now: Instant) {
+        if self.medium == Medium::Ethernet {
+            let addresses = self.addresses_to(address, address, Mac::BROADCAST);
+            self.send_control(now, |frame| wire::write_arp(frame, &addresses, true));
+        }
     }
 }
 

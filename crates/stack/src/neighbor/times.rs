@@ -14,7 +14,7 @@ const ARP_FRESH: Duration = Duration::from_secs(60);
 /// Defaults of RFC 4861 §10: `REACHABLE_TIME`, `RETRANS_TIMER`. The second is IPv4's, too (RFC 1122
 /// §2.3.2.1).
 const REACHABLE_TIME: Duration = Duration::from_secs(30);
-const RETRANS_TIMER: Duration = Duration::from_secs(1);
+pub(crate) const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// Bounds of both times as advertised. A shorter one counts as the lower bound (Linux
 /// `ndisc_router_discovery`), so that a forged message makes no flood of requests. A longer one has no
 /// effect: no router advertises more than an hour (§6.2.1), and a request that is not repeated for long
@@ -51,7 +51,7 @@ impl Times {
     /// A router advertises these times, each unless it is zero. True if the reachable time is drawn anew
     /// because of it.
     pub(super) fn advertise(&mut self, reachable: Duration, retransmission: Duration) -> bool {
-        if let Some(time) = within(retransmission, RETRANSMISSION) {
+        if let Some(time) = retransmission_within_bounds(retransmission) {
             self.retransmission = time;
         }
         match within(reachable, REACHABLE) {
@@ -91,6 +91,11 @@ impl Times {
             self.retransmission
         }
     }
+}
+
+/// The time between requests that a router advertises, as it counts; `None` if it has no effect.
+pub(crate) fn retransmission_within_bounds(time: Duration) -> Option<Duration> {
+    within(time, RETRANSMISSION)
 }
 
 /// `time` as it counts within these bounds; `None` if it has no effect.

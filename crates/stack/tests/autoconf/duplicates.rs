@@ -7,7 +7,10 @@ use tautline_stack::{Cidr, ConnectError, Event, HostConfig, TcpConfig};
 use tautline_testkit::Ip;
 
 use crate::pair::{PORT, Pair, address_v6};
-use crate::{ALL_NODES, HOST, PEER, SETTLED, automatic, ip, messages, v6, watch};
+use crate::{
+    ALL_NODES, AUTONOMOUS, Advertisement, HOST, HOUR, PEER, SETTLED, automatic, global, ip,
+    listening, messages, v6, watch,
+};
 
 const NEIGHBOR_SOLICITATION: u8 = 135;
 const SHARED: &str = "fd07::77";
@@ -125,6 +128,33 @@ fn a_probe_that_comes_back_is_not_a_duplicate() {
     }
     let ours = pair.hosts[HOST].configuration();
     assert_eq!((ours.duplicates, ours.tentative), (vec![], vec![]));
+}
+
+/// RFC 4862 §5.1: the host waits for `RetransTimer` after its probe, which routers set (RFC 4861 §6.3.4).
+/// A time that would keep the host off the link has no effect.
+#[test]
+fn a_test_takes_as_long_as_the_router_says() {
+    for (millis, expected) in [(0, 1000), (3000, 3000), (60_000, 1000), (1, 10)] {
+        let mut pair = listening(6);
+        let advertisement = Advertisement {
+            times: [0, millis],
+            ..Advertisement::new().prefix("2001:db8:1::", AUTONOMOUS, HOUR, HOUR)
+        };
+        pair.inject(HOST, &advertisement.frame());
+        let sent = watch(&mut pair);
+        let mut probed = None;
+        while global(&pair).is_empty() {
+            pair.run_for(Duration::from_millis(1));
+            if !messages(&sent.take(), NEIGHBOR_SOLICITATION).is_empty() {
+                probed = Some(pair.now);
+            }
+        }
+        let took = (pair.now - probed.expect("a probe")).as_millis();
+        assert!(
+            (expected..=expected + 1).contains(&took),
+            "{took} at {millis}"
+        );
+    }
 }
 
 /// A forged answer from elsewhere, or about another address, ends no test.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tautline_stack::UdpConfig;
+use tautline_stack::{UdpConfig, announce};
 use tautline_testkit::frame::{ARP, arp, ethernet};
 
 use crate::pair::{FRAMES, PORT, Pair, address};
@@ -96,4 +96,58 @@ fn a_neighbor_that_announces_a_new_hardware_address_is_asked() {
         assert_eq!(sent.take().iter().filter(|frame| asked(frame)).count(), 1);
         pair.run_for(Duration::from_secs(2));
     }
+}
+
+/// The announcement of the host's address (RFC 5227 §2.3).
+fn announcement() -> Vec<u8> {
+    let own = (HOST_MAC, address(HOST));
+    ethernet(
+        EVERYONE,
+        HOST_MAC,
+        ARP,
+        &arp(1, own, (NOBODY, address(HOST))),
+    )
+}
+
+/// RFC 5227 §2.4 (c): the host keeps its address and tells its neighbors so, but once in ten seconds at
+/// most, whatever it is that the other host sends.
+#[test]
+fn an_address_that_another_host_uses_is_defended_every_ten_seconds_at_most() {
+    let (mut pair, sent) = watched();
+    let claim = |kind, mac, target| {
+        let message = arp(kind, (mac, address(HOST)), (NOBODY, target));
+        ethernet(EVERYONE, mac, ARP, &message)
+    };
+    let peer = address(PEER);
+    pair.inject(HOST, &claim(1, HOST_MAC, peer)); // our own frame, which came back
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(sent.take(), Vec::<Vec<u8>>::new());
+    let claims = [
+        claim(1, OTHER_MAC, peer),
+        claim(2, OTHER_MAC, peer),
+        claim(1, OTHER_MAC, address(HOST)),
+        claim(2, OTHER_MAC, address(HOST)),
+    ];
+    for second in 0..21 {
+        for claim in &claims {
+            pair.inject(HOST, claim);
+        }
+        pair.run_for(Duration::from_secs(1));
+        let defense = [announcement()];
+        let expected = if second % 10 == 0 { &defense[..] } else { &[] };
+        assert_eq!(sent.take(), expected, "after {second} s");
+    }
+    let stats = pair.hosts[HOST].stats();
+    assert_eq!((stats.address_conflicts, stats.malformed), (84, 0));
+}
+
+#[test]
+fn a_host_announces_an_address_of_its_own() {
+    let (mut pair, sent) = watched();
+    let now = pair.now;
+    announce(&mut pair.hosts[HOST], address(PEER), now);
+    announce(&mut pair.hosts[HOST], address(HOST), now);
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(sent.take(), [announcement()]);
+    assert_eq!(pair.hosts[PEER].stats().address_conflicts, 0);
 }

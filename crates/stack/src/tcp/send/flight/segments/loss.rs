@@ -62,6 +62,9 @@ impl Segments {
                 break;
             }
             let deadline = sent_at + patience;
+            // DIVERGES: the timer of RFC 8985 §6.2 step 5 and of Linux (`tcp_rack_detect_loss`) runs for the last of the
+            // segments that may be lost, which is found by a scan. The first one's needs none, and finds
+            // each loss at its own time, by as many timers at most.
             if deadline > now {
                 found.recheck_at = Some(deadline + TIMER_SLACK);
                 break;
