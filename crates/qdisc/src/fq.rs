@@ -10,6 +10,9 @@
 //! takes a short cut past all flows. [`Config::linux`] is the older form, which the kernel had up
 //! to 6.6: no bands, one limit, a FIFO for control packets.
 //!
+//! Departure times are those of the caller's clock: if that steps back, packets that wait for theirs wait
+//! longer by the step.
+//!
 //! A packet costs a look into a hash table; only packets that leave late or arrive out of order
 //! cost O(log n).
 
@@ -50,7 +53,8 @@ const SHORT_CUT: usize = 8;
 /// pass before it may send again.
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
-/// No packet delays the next of its flow by more (Linux).
+/// No packet delays the next of its flow by more (Linux). A clock that steps back by less holds no flow
+/// up for longer.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Fair queues that keep departure times.
@@ -82,9 +86,11 @@ pub struct Fq<P> {
     throttled: Throttled,
     /// Flows that hold packets.
     holding: usize,
-    /// The latest moment seen: what arrives while the clock stands or steps back still stands
-    /// behind what came before.
+    /// The latest moment seen since it was empty: what arrives while the clock stands or steps back
+    /// still stands behind what came before.
     clock: Instant,
+    /// Time of the last dequeue.
+    served: Instant,
     backlog: Backlog,
     /// Packets that a parent has dequeued to learn their length: none or one.
     peeked: usize,
@@ -130,6 +136,7 @@ impl<P> Fq<P> {
             throttled: Throttled::new(),
             holding: 0,
             clock: Instant::ZERO,
+            served: Instant::ZERO,
             backlog: Backlog::default(),
             peeked: 0,
             counters: Counters::default(),
@@ -211,6 +218,16 @@ impl<P> Fq<P> {
             FlowStatus::Idle { since: now }
         };
         self.move_head(at, list, to);
+    }
+
+    /// The clock stepped back by `step`: every flow is paced on from where it was. Packets that name their
+    /// departure keep it.
+    #[cold]
+    fn step_back(&mut self, step: Duration) {
+        self.flows.step_back(step);
+        while self.throttled.len() > 0 {
+            self.release_first();
+        }
     }
 
     /// Puts back the throttled flows whose time has come.
@@ -434,7 +451,11 @@ fn due(packet: &impl Item, time: Instant) -> Instant {
 impl<P: Item> Qdisc<P> for Fq<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
-        self.clock = self.clock.max(now);
+        self.clock = if self.backlog.is_empty() {
+            now
+        } else {
+            self.clock.max(now)
+        };
         let band = self.band_of(&packet);
         if self.held_by(band) >= self.config.limit as usize {
             return self.drop_for_limit(packet, band, drops);
@@ -453,6 +474,11 @@ impl<P: Item> Qdisc<P> for Fq<P> {
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
         self.clock = self.clock.max(now);
+        let step = self.served - now;
+        self.served = now;
+        if step > MAX_DELAY {
+            self.step_back(step);
+        }
         if let Some(packet) = self.internal.pop_front() {
             self.backlog.remove(packet.len());
             return Some(packet);

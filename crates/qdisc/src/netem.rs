@@ -10,6 +10,9 @@
 //! whole, as [`Stats`](crate::Stats) measures them, are then those in the inner qdisc, without the
 //! time on the path. Its AQM needs that time; the path's is what the parameters say.
 //!
+//! Each packet has its time on the caller's clock: if that steps back, the packets on the way arrive later
+//! by the step.
+//!
 //! Everything random follows from the seed.
 
 mod delay;

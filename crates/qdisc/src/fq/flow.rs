@@ -158,6 +158,16 @@ impl Flows {
         }
     }
 
+    /// The clock stepped back by `step`: all that happened did that much earlier.
+    pub(super) fn step_back(&mut self, step: Duration) {
+        for flow in &mut self.flows {
+            flow.time_next = flow.time_next - step;
+            if let FlowStatus::Idle { since } = &mut flow.place {
+                *since = *since - step;
+            }
+        }
+    }
+
     /// Gives the table `buckets` places.
     pub(super) fn resize(&mut self, buckets: usize) {
         self.buckets.clear();

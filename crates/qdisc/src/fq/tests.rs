@@ -86,6 +86,54 @@ fn a_flow_keeps_to_the_maxrate_after_its_first_quantum() {
     }
 }
 
+/// After a step back of an hour a flow that `maxrate` holds back goes on as without it, and a flow that
+/// was idle is forgotten.
+#[test]
+fn a_clock_that_steps_back_does_not_stop_the_pace() {
+    let hour = Duration::from_secs(3600);
+    for config in [exact(), Config::linux()] {
+        let config = Config {
+            maxrate: Some(Rate::mbit(1)),
+            timer_slack: Duration::ZERO,
+            ..config
+        };
+        let left = [Duration::ZERO, hour].map(|step| {
+            let (mut queue, now) = (fq(config.clone()), Instant::ZERO + hour + hour);
+            put(&mut queue, 2, 1, MTU, now);
+            put(&mut queue, 1, 18, MTU, now);
+            assert_eq!(take(&mut queue, now).len(), 11);
+            let later = now + Duration::from_millis(1);
+            assert!(take(&mut queue, later).is_empty());
+            let now = later - step;
+            assert!(take(&mut queue, now).is_empty());
+            let times = times(&mut queue, now).into_iter();
+            let forgotten = now + Duration::from_secs(10);
+            queue.inner_mut().flows.forget_some(forgotten);
+            assert_eq!(queue.inner().flows.find(2), None);
+            times.map(|time| time - now.as_micros()).collect::<Vec<_>>()
+        });
+        assert_eq!(left[0], left[1]);
+        assert_eq!(left[0][0], 23_224);
+    }
+}
+
+/// A packet that comes to an empty queue after a step back is late by its own time, and is marked.
+#[test]
+fn a_clock_that_steps_back_does_not_stop_the_marks() {
+    let config = Config {
+        ce_threshold: Some(Duration::from_millis(1)),
+        maxrate: Some(Rate::gbit(1)),
+        ..exact()
+    };
+    let (mut queue, mut drops) = (fq(config), Drops::new());
+    for now in [us(3_600_000_000), us(1_000_000)] {
+        queue.enqueue(Probe::new(0).flow(1).tos(2), now, &mut drops);
+        let later = now + Duration::from_millis(5);
+        let packet = queue.dequeue(later, &mut drops).expect("queued");
+        assert_eq!(packet.tos, 3, "{now:?}");
+    }
+}
+
 /// Worked: at 100 Mbit the gap is 242.24 µs. The slack delays every pair, but the next ones make up
 /// for it.
 #[test]
