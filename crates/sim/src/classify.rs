@@ -3,8 +3,6 @@
 //!
 //! The hash key is fixed, so that simulations are reproducible.
 
-use std::hash::Hasher;
-
 use siphasher::sip::SipHasher13;
 use tautline_base::headers::{ETHERNET_HEADER as IP, IPV4, IPV6, IPV6_HEADER, TCP, UDP, u16_at};
 use tautline_base::{HeapFrame, Packet};
@@ -83,19 +81,27 @@ impl Headers {
             TCP | UDP => frame.get(IP + header_len..IP + header_len + 4)?,
             _ => &[],
         };
+        let (source, destination) = addresses.split_at(addresses.len() / 2);
+        // Side by side they are hashed in one go: piece by piece costs 1.4 times the instructions.
+        let mut flow = [0; LONGEST_FLOW];
+        let len = addresses.len() + 1 + ports.len();
+        flow[..addresses.len()].copy_from_slice(addresses);
+        flow[addresses.len()] = protocol;
+        flow[addresses.len() + 1..len].copy_from_slice(ports);
         Some(Self {
             tos,
-            source: hash(&[&addresses[..addresses.len() / 2]]) as u32,
-            destination: hash(&[&addresses[addresses.len() / 2..]]) as u32,
-            flow: hash(&[addresses, &[protocol], ports]),
+            source: hash(source) as u32,
+            destination: hash(destination) as u32,
+            flow: hash(&flow[..len]),
         })
     }
 }
 
-fn hash(parts: &[&[u8]]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0x7461_7574, 0x6c69_6e65);
-    parts.iter().for_each(|part| hasher.write(part));
-    hasher.finish()
+/// Bytes of two IPv6 addresses, a protocol and two ports.
+const LONGEST_FLOW: usize = 2 * 16 + 1 + 4;
+
+fn hash(bytes: &[u8]) -> u64 {
+    SipHasher13::new_with_keys(0x7461_7574, 0x6c69_6e65).hash(bytes)
 }
 
 #[cfg(test)]

@@ -159,10 +159,6 @@ impl Link {
         now: Instant,
         tracer: &mut impl Tracer<LinkEvent>,
     ) {
-        let packet = match self.config.queue {
-            Buffer::TailDrop { .. } => classify::describe_in_order(packet),
-            Buffer::Qdisc(_) => classify::describe(packet),
-        };
         let frames = &mut self.frames;
         if let Egress::Wire(wire) = &mut self.egress
             && wire.is_free_for(&packet, now, &self.channel)
@@ -174,6 +170,11 @@ impl Link {
             tracer.record(&LinkEvent::new(now, kind), packet.bytes());
             return wire.send_ahead(packet, now, &mut self.channel, frames);
         }
+        // Past a free wire no qdisc asks for its metadata.
+        let packet = match self.config.queue {
+            Buffer::TailDrop { .. } => classify::describe_in_order(packet),
+            Buffer::Qdisc(_) => classify::describe(packet),
+        };
         let Backlog { packets, bytes } = self.egress.enqueue(packet, now, &mut frames.drops);
         frames.settle_drops(now, tracer);
         frames.stats.note_backlog(packets, bytes);

@@ -254,14 +254,19 @@ impl<'a, R: Record> Network<'a, R> {
         self.schedule_host(number);
     }
 
+    #[inline]
     fn schedule_dirty(&mut self) {
         while let Some(component) = self.dirty.pop() {
-            match component {
-                Component::Medium(number) => self.schedule_medium(number),
-                Component::Nic(number) => self.schedule_nic(number),
-                Component::Link(number) => self.schedule_link(number),
-                Component::Host(number) => self.schedule_host(number),
-            }
+            self.schedule(component);
+        }
+    }
+
+    fn schedule(&mut self, component: Component) {
+        match component {
+            Component::Medium(number) => self.schedule_medium(number),
+            Component::Nic(number) => self.schedule_nic(number),
+            Component::Link(number) => self.schedule_link(number),
+            Component::Host(number) => self.schedule_host(number),
         }
     }
 

@@ -1,7 +1,7 @@
 //! [`Timers`]: the next event of each component of a network.
 //!
 //! [`DeadlineTree`] has eight deadlines to a node, each node represented by its earliest. The
-//! earliest of all is at hand, an update costs the logarithm of the number of components, and those
+//! earliest of all is in the root, an update costs the logarithm of the number of components, and those
 //! that are due can be visited in their own order, which a heap over (time, component) cannot do
 //! when one component makes another due.
 
@@ -81,7 +81,6 @@ struct DeadlineTree {
     /// The deadlines by eights, then the earliest of each eight, again by eights, and so on to a
     /// single node.
     levels: Vec<Vec<[Instant; WIDTH]>>,
-    earliest: Instant,
 }
 
 impl DeadlineTree {
@@ -92,49 +91,48 @@ impl DeadlineTree {
             count = count.div_ceil(WIDTH);
             levels.push(vec![[NEVER; WIDTH]; count]);
         }
-        Self {
-            levels,
-            earliest: NEVER,
+        Self { levels }
+    }
+
+    /// Deadlines change several times for each time that this is asked for, so it is looked for here.
+    fn next(&self) -> Option<Instant> {
+        let root = self.levels.last()?.first()?;
+        Some(earliest_of(root)).filter(|at| *at < NEVER)
+    }
+
+    #[inline]
+    fn set(&mut self, item: usize, at: Option<Instant>) {
+        let at = at.unwrap_or(NEVER);
+        let before = std::mem::replace(&mut self.levels[0][item / WIDTH][item % WIDTH], at);
+        // A dumbbell has eight components: a single node.
+        if at != before && self.levels.len() > 1 {
+            self.update(item / WIDTH, before, at);
         }
     }
 
-    fn next(&self) -> Option<Instant> {
-        Some(self.earliest).filter(|at| *at < NEVER)
-    }
-
-    fn set(&mut self, item: usize, at: Option<Instant>) {
-        let (mut place, mut at) = (item, at.unwrap_or(NEVER));
-        for height in 0..self.levels.len() {
-            let node = place / WIDTH;
-            let earliest = match self.levels.get(height + 1) {
-                Some(above) => above[node / WIDTH][node % WIDTH],
-                None => self.earliest,
-            };
-            let node = &mut self.levels[height][node];
-            let before = std::mem::replace(&mut node[place % WIDTH], at);
+    /// A deadline of `node`, on the lowest level, has changed from `before` to `at`.
+    fn update(&mut self, mut node: usize, mut before: Instant, mut at: Instant) {
+        for height in 1..self.levels.len() {
+            let earliest = self.levels[height][node / WIDTH][node % WIDTH];
             // Only if the earliest of a node gets later, another may take its place.
             if at > earliest {
                 if before > earliest {
                     return;
                 }
-                at = node.iter().copied().fold(NEVER, Instant::min);
+                at = earliest_of(&self.levels[height - 1][node]);
             }
             if at == earliest {
                 return;
             }
-            place /= WIDTH;
+            self.levels[height][node / WIDTH][node % WIDTH] = at;
+            (before, node) = (earliest, node / WIDTH);
         }
-        self.earliest = at;
     }
 
     /// The first item that is due at `now`, from `from` on.
     fn due(&self, from: usize, now: Instant) -> Option<usize> {
-        if self.earliest > now {
-            return None;
-        }
         let due_in = |node: &[Instant]| node.iter().position(|at| *at <= now);
         if let [only] = &self.levels[..] {
-            // A dumbbell has eight components.
             return due_in(only.first()?.get(from..)?).map(|further| from + further);
         }
         // Up until something to the right is due, then down to the leftmost of it.
@@ -152,6 +150,10 @@ impl DeadlineTree {
         }
         Some(place)
     }
+}
+
+fn earliest_of(node: &[Instant; WIDTH]) -> Instant {
+    node.iter().copied().fold(NEVER, Instant::min)
 }
 
 #[cfg(test)]

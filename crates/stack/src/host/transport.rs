@@ -481,12 +481,19 @@ impl Transport {
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        let is_unchanged = connection.links.handshake == Handshake::Uncounted
-            && !connection.pending.anything()
+        // Of an open connection only events and memory change: no listener counts it any more.
+        let is_steady = connection.links.handshake == Handshake::Uncounted
             && !connection.state().is_over()
-            && self.memory.is_charged(connection);
-        if !is_unchanged && !self.notify_owner(id) {
-            return;
+            && !connection.fast_open.is_used();
+        if !is_steady {
+            if !self.notify_owner(id) {
+                return;
+            }
+        } else if connection.pending.anything() {
+            queue_events(&mut self.events, connection);
+            self.charge(id);
+        } else if !self.memory.is_charged(connection) {
+            self.charge(id);
         }
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
@@ -515,10 +522,10 @@ impl Transport {
     fn notify_owner(&mut self, id: SocketId) -> bool {
         self.leave_backlog(id);
         self.learn(id);
-        self.queue_events(id);
         let Some(connection) = self.sockets.connection_mut(id) else {
             return false;
         };
+        queue_events(&mut self.events, connection);
         if connection.finished() && connection.orphan {
             self.remove(id);
             return false;
@@ -538,23 +545,6 @@ impl Transport {
         {
             let server = connection.tuple.remote;
             self.servers.learn(server, &lesson);
-        }
-    }
-
-    /// Queues a connection's events for its application, unless the application released it.
-    fn queue_events(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else {
-            return;
-        };
-        let pending = std::mem::take(&mut connection.pending);
-        if !connection.orphan {
-            let events = [
-                pending.established.then_some(Event::Connected(id)),
-                pending.readable.then_some(Event::Readable(id)),
-                pending.writable.then_some(Event::Writable(id)),
-                pending.closed.map(|why| Event::Closed { socket: id, why }),
-            ];
-            self.events.extend(events.into_iter().flatten());
         }
     }
 
@@ -618,6 +608,20 @@ impl Transport {
     /// Starts attribution if `config` enables it.
     pub(super) fn note_attribution(&mut self, config: &TcpConfig) {
         self.attributing |= config.attribution;
+    }
+}
+
+/// Queues a connection's events for its application, unless the application released it.
+fn queue_events(events: &mut VecDeque<Event>, connection: &mut Connection) {
+    let (id, pending) = (connection.id, std::mem::take(&mut connection.pending));
+    if !connection.orphan {
+        let each = [
+            pending.established.then_some(Event::Connected(id)),
+            pending.readable.then_some(Event::Readable(id)),
+            pending.writable.then_some(Event::Writable(id)),
+            pending.closed.map(|why| Event::Closed { socket: id, why }),
+        ];
+        events.extend(each.into_iter().flatten());
     }
 }
 

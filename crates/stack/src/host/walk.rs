@@ -199,19 +199,11 @@ where
     }
 
     /// Step 8 for dropped packets.
+    #[inline]
     pub(super) fn settle_drops(&mut self, stage: DropStage, now: Instant) {
-        if self.interface.drops.is_empty() {
-            return;
+        if !self.interface.drops.is_empty() {
+            settle_dropped(self, stage, now);
         }
-        let mut drops = std::mem::take(&mut self.interface.drops);
-        for (packet, reason) in drops.drain() {
-            self.interface.stats.dropped += 1;
-            let tracer = &mut self.interface.tracer;
-            Interface::<Q, D, T, L>::trace(tracer, now, What::Dropped(reason), &packet);
-            self.transport.report_drop(&packet, stage, reason, now);
-            self.settle(packet, false);
-        }
-        self.interface.drops = drops;
     }
 
     /// Step 8: the one place where a packet ends, sent or dropped.
@@ -231,6 +223,25 @@ where
         self.interface.port.reset(&mut self.interface.drops);
         self.settle_drops(DropStage::Later, now);
     }
+}
+
+/// Settles the packets dropped since the last call.
+fn settle_dropped<Q, D, T, L>(host: &mut Host<Q, D, T, L>, stage: DropStage, now: Instant)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    L: Limit,
+{
+    let mut drops = std::mem::take(&mut host.interface.drops);
+    for (packet, reason) in drops.drain() {
+        host.interface.stats.dropped += 1;
+        let tracer = &mut host.interface.tracer;
+        Interface::<Q, D, T, L>::trace(tracer, now, What::Dropped(reason), &packet);
+        host.transport.report_drop(&packet, stage, reason, now);
+        host.settle(packet, false);
+    }
+    host.interface.drops = drops;
 }
 
 /// The latest time of the next poll.

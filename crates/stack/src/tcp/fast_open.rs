@@ -70,6 +70,11 @@ impl FastOpen {
         Self(Some(Box::new(Part::Server(server))))
     }
 
+    /// Whether the opening of the connection uses it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn as_client(&mut self) -> Option<&mut Client> {
         match self.0.as_deref_mut()? {
             Part::Client(client) => Some(client),
