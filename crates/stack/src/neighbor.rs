@@ -26,6 +26,8 @@ use crate::wire::Mac;
 const CAPACITY: usize = 512;
 /// Requests before resolution fails.
 const ATTEMPTS: u32 = 3;
+/// Least time between two defenses of an address (RFC 5227 §1.1).
+const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The cache.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct NeighborCache {
     /// The neighbor of the latest lookup, if its entry is fresh: most hosts send nearly all packets
     /// to one. Cleared by any change.
     last: Option<FreshNeighbor>,
+    /// Our addresses that another host has used, and when each was defended: at most one entry each.
+    defended: Vec<(IpAddr, Instant)>,
     times: Times,
 }
 
@@ -111,6 +115,7 @@ impl NeighborCache {
             pending: 0,
             crowded: BTreeSet::new(),
             last: None,
+            defended: Vec::new(),
             times: Times::new(key),
         }
     }
@@ -287,6 +292,17 @@ impl NeighborCache {
             None => {}
         }
         Vec::new()
+    }
+
+    /// Whether `address`, which is ours and another host uses, is defended now: once in
+    /// [`DEFEND_INTERVAL`], so that two hosts that are both sure of it do not flood the link (RFC 5227 §2.4).
+    pub(crate) fn may_defend(&mut self, address: IpAddr, now: Instant) -> bool {
+        self.defended.retain(|(_, at)| now < *at + DEFEND_INTERVAL);
+        let is_recent = self.defended.iter().any(|(known, _)| *known == address);
+        if !is_recent {
+            self.defended.push((address, now));
+        }
+        !is_recent
     }
 
     /// Time of the next repetition of an unanswered request.

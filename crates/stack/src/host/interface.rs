@@ -56,8 +56,6 @@ pub(super) struct Interface<Q, D: Device, T, L> {
     pub(super) pool: Pool<D::Frame>,
     pub(super) tracer: T,
     pub(super) neighbors: NeighborCache,
-    /// Our addresses that another host has used, and when each was defended: at most one entry each.
-    pub(super) defended: Vec<(IpAddr, Instant)>,
     pub(super) pings: Pings,
     pub(super) icmp_limit: ReplyLimit,
     reset_limit: ReplyLimit,
@@ -109,7 +107,6 @@ where
             pool,
             tracer,
             neighbors: NeighborCache::new(key),
-            defended: Vec::new(),
             pings: Pings::new(config.echo_requests),
             icmp_limit: ReplyLimit::new(config.icmp_errors_per_second, key),
             reset_limit: ReplyLimit::new(config.resets_per_second, key),

@@ -1,7 +1,6 @@
 //! Messages of ARP and neighbor discovery, and their timeouts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
 use tautline_base::{Device, Instant, Medium, Packet, Qdisc};
 use tautline_bql::Limit;
@@ -12,9 +11,6 @@ use super::transport::DropStage;
 use crate::neighbor::{Claim, Timeouts};
 use crate::trace::Tracer;
 use crate::wire::{self, Ends, Mac, ndisc};
-
-/// Least time between two announcements that answer another host's use of an address (RFC 5227 §1.1).
-const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -164,15 +160,11 @@ where
     L: Limit,
 {
     /// Another host uses `address`, one of ours: it is announced, so that neighbors that have learned the
-    /// other hardware address come back, but not again within [`DEFEND_INTERVAL`], so that two hosts that
-    /// are both sure of it do not flood the link. The host keeps it (RFC 5227 §2.4 (c)): it was
-    /// configured, and one forged packet must not cut a host off.
+    /// other hardware address come back. The host keeps it (RFC 5227 §2.4 (c)): it was configured, and one
+    /// forged packet must not cut a host off.
     fn defend(&mut self, address: IpAddr, now: Instant) {
         self.stats.address_conflicts += 1;
-        self.defended.retain(|(_, at)| now < *at + DEFEND_INTERVAL);
-        let is_known = self.defended.iter().any(|(known, _)| *known == address);
-        if !is_known && self.has_frames_to_spare() {
-            self.defended.push((address, now));
+        if self.has_frames_to_spare() && self.neighbors.may_defend(address, now) {
             self.announce(address, now);
         }
     }
