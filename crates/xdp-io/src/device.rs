@@ -36,7 +36,8 @@ const BACK_OFF: Duration = Duration::from_millis(10);
 /// An AF_XDP socket on one queue, with its rings and its UMEM, which it may share with one other.
 ///
 /// Packets use frames of that UMEM; [`put`](Device::put) panics on any other. Dropping the device
-/// detaches its XDP program at once; the queue is free again when its frames are dropped too.
+/// detaches its XDP program at once; the queue is free again when all frames of the UMEM are dropped too,
+/// and the other device if one shares it.
 #[derive(Debug)]
 pub struct XdpDevice {
     // Dropped first: the kernel receives its traffic again before the socket closes.
@@ -195,7 +196,7 @@ impl XdpDevice {
     pub(crate) fn close(mut self, lost: &mut Vec<Packet<UmemFrame>>) -> Statistics {
         self.reset(lost);
         let statistics = self.statistics();
-        // The kernel can refuse only what is closed already.
+        // It can fail only for want of descriptors; then the queue is free once no frame is left outside.
         let _ = self.rings.close();
         statistics
     }
@@ -249,9 +250,10 @@ impl XdpDevice {
         }
     }
 
-    /// Wakes the kernel for the packets in the transmit ring, if it sleeps.
+    /// Wakes the kernel for the packets in the transmit ring, if it sleeps. A copying socket sends only when it is
+    /// woken, but before Linux 6.0 the second socket on a UMEM does not say that it sleeps.
     fn wake(&mut self) {
-        if !self.rings.transmit_sleeps() {
+        if self.mode.zero_copy && !self.rings.transmit_sleeps() {
             self.doorbell.silence();
             return;
         }

@@ -47,7 +47,8 @@ impl Layout {
 
 #[derive(Debug)]
 enum Holder<F> {
-    /// Outside: in a packet, a pool, or a received frame not yet recycled.
+    /// Outside: in a packet, a pool, a received frame not yet recycled, or the table of another socket on the
+    /// UMEM.
     Caller,
     /// In the fill ring or the receive ring.
     FillRing(F),

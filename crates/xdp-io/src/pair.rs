@@ -2,8 +2,8 @@
 //!
 //! The second socket binds to the UMEM of the first (`XDP_SHARED_UMEM`) and has a fill and a completion
 //! ring of its own, as the kernel requires of another interface or queue (Linux 5.10, `xsk_bind` in
-//! `net/xdp/xsk.c`). Its mode is that of the first: zero copy or copy, packets of several buffers, and the
-//! wake flag (`xp_assign_dev_shared` in `net/xdp/xsk_buff_pool.c`).
+//! `net/xdp/xsk.c`). Its mode is that of the first: zero copy or copy, packets of several buffers, and, since
+//! Linux 6.0, the wake flag (`xp_assign_dev_shared` in `net/xdp/xsk_buff_pool.c`).
 //!
 //! Each device [accepts](tautline_base::Device::accepts) the frames of the other: it may send them, and
 //! recycle them into its fill ring. Each side has frames for receiving and for sending as if the UMEM were
@@ -186,11 +186,13 @@ fn together(sides: &[Side; 2]) -> Result<[(XdpDevice, Vec<UmemFrame>); 2], Apart
         carriage(left).map_err(Apart::Refused)?,
         carriage(right).map_err(Apart::Refused)?,
     );
-    let chunks = |carriage: Carriage| (chunks_for(carriage.held), carriage.spans_chunks);
-    if chunks(carriages.0) != chunks(carriages.1) {
+    if chunks_for(carriages.0.held) != chunks_for(carriages.1.held) {
         return Err(Apart::Mtu {
             mtus: [carriages.0.mtu, carriages.1.mtu],
         });
+    }
+    if carriages.0.spans_chunks != carriages.1.spans_chunks {
+        return Err(Apart::Modes);
     }
     let memory = register_umem([&one, &other], carriages.0);
     let [first, second] = memory.map_err(Apart::Refused)?;

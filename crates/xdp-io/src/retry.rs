@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Duration of the retries on a busy interface.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Duration of the retries on a busy interface. The kernel frees a queue under the lock of all interfaces,
+/// which a loaded machine holds for long while it removes others.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Calls `attempt` until it returns neither EBUSY nor EEXIST (a program of the other mode is attached),

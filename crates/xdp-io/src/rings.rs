@@ -62,8 +62,9 @@ pub(crate) struct Rings {
     refill: Vec<FrameDesc>,
     arrived: Arrived,
     partial: Option<Partial>,
-    /// Frames for packets that span chunks.
+    /// Frames for packets that span chunks: at most `for_assembly`.
     assembly: Vec<UmemFrame>,
+    for_assembly: usize,
     /// Scratch for the completion ring.
     returned: [FrameDesc; BATCH],
     pub(crate) counters: Counters,
@@ -162,6 +163,7 @@ impl Rings {
                 end: 0,
             },
             partial: None,
+            for_assembly: assembly.len(),
             assembly,
             counters: Counters::default(),
         }
@@ -386,7 +388,7 @@ impl Rings {
             is_broken,
         } = self.partial.take()?;
         if is_broken {
-            self.assembly.push(frame);
+            self.recycle(frame);
             return None;
         }
         Some((frame, 0, len as u32))
@@ -421,7 +423,13 @@ impl Rings {
             self.counters.foreign_frames += 1;
             return;
         };
-        if frame.spans_chunks() {
+        // In zero copy a chunk may hold more than a driver's buffer: then all frames are alike.
+        let is_for_assembly = if self.umem.chunks_per_frame() > 1 {
+            frame.spans_chunks()
+        } else {
+            self.assembly.len() < self.for_assembly
+        };
+        if is_for_assembly {
             self.assembly.push(frame);
             return;
         }

@@ -45,15 +45,13 @@ pub(super) fn with_af_xdp(args: &MiddleboxArgs, control: Control) -> Result<(), 
         note(apart);
         return run(args, boxed(left), boxed(right), control);
     };
-    let (mut lefts, mut rights) = (Vec::new(), Vec::new());
-    for (queue, pair) in XdpPair::open_each(&left, &right, count)?
-        .into_iter()
-        .enumerate()
-    {
+    let (mut lefts, mut rights, mut apart) = (Vec::new(), Vec::new(), None);
+    for pair in XdpPair::open_each(&left, &right, count)? {
         lefts.push(pair.left);
         rights.push(pair.right);
-        note(pair.apart.filter(|_| queue == 0));
+        apart = apart.or(pair.apart);
     }
+    note(apart);
     // A pair that ends alone leaves its queues to another.
     let left = covered(lefts)?.into_iter().map(boxed);
     let right = covered(rights)?.into_iter().map(boxed);
