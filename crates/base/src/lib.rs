@@ -56,7 +56,7 @@ pub use qdisc::{Backlog, MultiQueue, Qdisc};
 pub use rng::SplitMix64;
 pub use segmentation::Segmentation;
 pub use tally::Tally;
-pub use time::Instant;
+pub use time::{CallerClock, Instant};
 pub use units::{Bytes, Rate};
 pub use wake::{Reason, Wake};
 

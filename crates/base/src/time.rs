@@ -1,4 +1,5 @@
-//! [`Instant`]: nanoseconds since an epoch that the caller chooses.
+//! [`Instant`]: nanoseconds since an epoch that the caller chooses; [`CallerClock`]: what a caller has
+//! shown of its clock.
 //!
 //! Only `rt` and `xdp-io` read a clock; all other crates get `now` as an argument, so the same code
 //! runs in virtual time.
@@ -97,6 +98,41 @@ impl Instant {
     }
 }
 
+/// The clock of a caller, as seen by what it calls with `now`.
+///
+/// A shaper must not stay closed for as long as the clock has stepped back, so it moves its own times back.
+/// But each time it does so, what flows into its bucket until the clock is where it was is a present. Callers
+/// on several threads read the clock before they take their turns, and give times that lie microseconds
+/// apart in either order: with each a present, the rate would be exceeded. So steps of less than a second
+/// do not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallerClock {
+    latest: Instant,
+}
+
+impl CallerClock {
+    /// Steps back that do not count: up to this one, it is as if the clock stood.
+    pub const JITTER: Duration = Duration::from_secs(1);
+
+    /// Notes the time, and returns how far the clock has stepped back if that counts.
+    #[inline]
+    pub fn step_back(&mut self, now: Instant) -> Option<Duration> {
+        let step = self.latest - now;
+        if step > Self::JITTER {
+            self.latest = now;
+            return Some(step);
+        }
+        self.latest = self.latest.max(now);
+        None
+    }
+
+    /// The latest time since the last step that counts.
+    #[inline]
+    pub fn latest(&self) -> Instant {
+        self.latest
+    }
+}
+
 /// A [`Duration`] in nanoseconds, saturating at `u64::MAX` (584 years).
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
@@ -167,6 +203,20 @@ mod tests {
             Instant::from_millis(1) - Duration::from_secs(1),
             Instant::ZERO
         );
+    }
+
+    #[test]
+    fn a_clock_steps_back_by_more_than_a_second_or_not_at_all() {
+        let mut clock = CallerClock::default();
+        let second = Instant::from_secs;
+        assert_eq!(clock.step_back(second(100)), None);
+        // Two small steps are one large one.
+        assert_eq!(clock.step_back(Instant::from_millis(99_400)), None);
+        assert_eq!(clock.latest(), second(100));
+        let step = clock.step_back(Instant::from_millis(98_800));
+        assert_eq!(step, Some(Duration::from_millis(1200)));
+        assert_eq!(clock.latest(), Instant::from_millis(98_800));
+        assert_eq!(clock.step_back(second(200)), None);
     }
 
     #[test]

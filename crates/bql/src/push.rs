@@ -19,7 +19,7 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, ConfigError, Instant, Rate};
+use tautline_base::{Bytes, CallerClock, ConfigError, Instant, Rate};
 
 use crate::dql::Dql;
 use crate::limit::Limit;
@@ -76,8 +76,7 @@ pub struct Push {
     uncounted: Bytes,
     /// Earliest departure of the next packet.
     next: Instant,
-    /// Time of the last call.
-    now: Instant,
+    clock: CallerClock,
 }
 
 /// Moving averages over the completions of the device.
@@ -115,7 +114,7 @@ impl Push {
             busy_since: None,
             uncounted: Bytes::ZERO,
             next: Instant::ZERO,
-            now: Instant::ZERO,
+            clock: CallerClock::default(),
         })
     }
 
@@ -148,13 +147,14 @@ impl Push {
         Some(Rate::bytes_per_sec(pace.max(service / SLOWEST).max(1)))
     }
 
-    /// Notes the time. If the clock stepped back, the next packet departs that much earlier: else the
-    /// device would hold one packet at a time until the clock has caught up.
-    fn advance_to(&mut self, now: Instant) {
-        let step = self.now - now;
-        self.next = self.next - step;
-        self.busy_since = self.busy_since.map(|since| since - step);
-        self.now = now;
+    /// Notes the time, and returns the one that counts. If the clock stepped back, the next packet departs
+    /// that much earlier: else the device would hold one packet at a time until the clock has caught up.
+    fn advance_to(&mut self, now: Instant) -> Instant {
+        if let Some(step) = self.clock.step_back(now) {
+            self.next = self.next - step;
+            self.busy_since = self.busy_since.map(|since| since - step);
+        }
+        self.clock.latest()
     }
 
     /// Measures the service rate from `bytes` completed at `now`.
@@ -203,7 +203,7 @@ impl Limit for Push {
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
-        self.advance_to(now);
+        let now = self.advance_to(now);
         self.start.queued(bytes, now);
         self.busy_since.get_or_insert(now);
         self.in_flight += bytes;
@@ -214,7 +214,7 @@ impl Limit for Push {
     }
 
     fn completed(&mut self, bytes: Bytes, now: Instant) {
-        self.advance_to(now);
+        let now = self.advance_to(now);
         self.start.completed(bytes, now);
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.observe(bytes, now);

@@ -27,7 +27,9 @@ mod tin;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{
+    Backlog, Bytes, CallerClock, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate,
+};
 
 pub use diffserv::Tins;
 pub use hosts::Isolation;
@@ -88,8 +90,7 @@ pub struct Cake<P> {
     autorate: Autorate,
     overlimits: u64,
     random: Random,
-    /// Time of the last call.
-    now: Instant,
+    clock: CallerClock,
 }
 
 /// A packet and its weight on the link.
@@ -153,7 +154,7 @@ impl<P> Cake<P> {
             overlimits: 0,
             random: Random::new(config.seed),
             filters: Filters::default(),
-            now: Instant::ZERO,
+            clock: CallerClock::default(),
             config,
         };
         cake.configure(Instant::ZERO);
@@ -213,10 +214,9 @@ impl<P> Cake<P> {
     /// DIVERGES: Linux's clock is monotonic; there the link would stay closed for the whole step.
     #[inline]
     fn advance_to(&mut self, now: Instant) {
-        if now < self.now {
-            self.step_back(self.now - now);
+        if let Some(step) = self.clock.step_back(now) {
+            self.step_back(step);
         }
-        self.now = now;
     }
 
     #[cold]

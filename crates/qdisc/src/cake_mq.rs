@@ -19,7 +19,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Backlog, ConfigError, Drops, Instant, Item, MultiQueue, Qdisc, Rate};
+use tautline_base::{
+    Backlog, CallerClock, ConfigError, Drops, Instant, Item, MultiQueue, Qdisc, Rate,
+};
 
 use crate::cake::{self, Bandwidth, Cake};
 use crate::class::ClassId;
@@ -108,8 +110,7 @@ pub struct CakeMq<P, F = ByFlow<P>> {
     shares: Vec<Share>,
     /// The next queue when the root is woken.
     turn: usize,
-    /// Time of the last departure or attempt.
-    now: Instant,
+    clock: CallerClock,
 }
 
 impl<P: Item> CakeMq<P> {
@@ -138,7 +139,7 @@ impl<P: Item, F: Fn(&P, usize) -> usize> CakeMq<P, F> {
             shares: vec![Share::ALONE; config.queues.into()],
             config,
             turn: 0,
-            now: Instant::ZERO,
+            clock: CallerClock::default(),
         })
     }
 
@@ -197,14 +198,12 @@ impl<P: Item, F: Fn(&P, usize) -> usize> CakeMq<P, F> {
     /// Notes the time. If the clock stepped back, what was noted is that much older: else no queue would
     /// be counted again for the whole step. Each CAKE does the same for its shaper.
     fn advance_to(&mut self, now: Instant) {
-        if now < self.now {
-            let step = self.now - now;
+        if let Some(step) = self.clock.step_back(now) {
             for share in &mut self.shares {
                 share.counted = share.counted - step;
                 share.sent = share.sent.map(|sent| sent - step);
             }
         }
-        self.now = now;
     }
 
     /// Counts the active queues for `queue`, if it is time to, and gives it its part of the rate.

@@ -28,7 +28,9 @@ use core::time::Duration;
 
 use alloc::collections::VecDeque;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{
+    Backlog, Bytes, CallerClock, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate,
+};
 
 use crate::index::{Chain, Index};
 use crate::timed::Timed;
@@ -53,8 +55,7 @@ const SHORT_CUT: usize = 8;
 /// pass before it may send again.
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
-/// No packet delays the next of its flow by more (Linux). A clock that steps back by less holds no flow
-/// up for longer.
+/// No packet delays the next of its flow by more (Linux).
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Fair queues that keep departure times.
@@ -89,8 +90,8 @@ pub struct Fq<P> {
     /// The latest moment seen since it was empty: what arrives while the clock stands or steps back
     /// still stands behind what came before.
     clock: Instant,
-    /// Time of the last dequeue.
-    served: Instant,
+    /// The clock of `dequeue`.
+    served: CallerClock,
     backlog: Backlog,
     /// Packets that a parent has dequeued to learn their length: none or one.
     peeked: usize,
@@ -136,7 +137,7 @@ impl<P> Fq<P> {
             throttled: Throttled::new(),
             holding: 0,
             clock: Instant::ZERO,
-            served: Instant::ZERO,
+            served: CallerClock::default(),
             backlog: Backlog::default(),
             peeked: 0,
             counters: Counters::default(),
@@ -448,6 +449,17 @@ fn due(packet: &impl Item, time: Instant) -> Instant {
     packet.departure().min(time)
 }
 
+/// From when a packet is late: from `due`, and `only` from there if it names its departure in Linux's form,
+/// else not before it was queued. Its place among the others does not tell: that may be the latest time
+/// before the clock stepped back.
+fn late_from(packet: &impl Item, due: Instant, only: bool) -> Instant {
+    if only {
+        due
+    } else {
+        due.max(packet.enqueued())
+    }
+}
+
 impl<P: Item> Qdisc<P> for Fq<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
@@ -474,9 +486,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
         self.clock = self.clock.max(now);
-        let step = self.served - now;
-        self.served = now;
-        if step > MAX_DELAY {
+        if let Some(step) = self.served.step_back(now) {
             self.step_back(step);
         }
         if let Some(packet) = self.internal.pop_front() {
@@ -521,7 +531,8 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 continue;
             }
             let mut packet = self.pop(at)?;
-            self.mark_late(&mut packet, now - time.max(time_next));
+            let since = late_from(&packet, due, linux && names_departure);
+            self.mark_late(&mut packet, now - since.max(time_next));
             let cost = cost(packet.len());
             self.flows[at].credit -= cost;
             self.bands[band].credit = self.bands[band].credit.saturating_sub(cost);

@@ -68,7 +68,7 @@ impl<Q> Ledger<Q> {
     }
 
     /// The wrapped qdisc, to inspect or configure; packets that enter or leave behind the account's
-    /// back break it, and [`backlog`](Qdisc::backlog) does not know of them.
+    /// back break it, and neither [`backlog`](Qdisc::backlog) nor [`ready_at`](Qdisc::ready_at) knows of them.
     pub fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }

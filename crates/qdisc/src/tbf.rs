@@ -12,7 +12,9 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
+use tautline_base::{
+    Backlog, Bytes, CallerClock, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate,
+};
 
 use crate::class::ClassId;
 use crate::classful::Classful;
@@ -94,8 +96,7 @@ pub struct Tbf<P, Q> {
     peak: Option<Bucket>,
     /// When the buckets were last filled.
     filled: Instant,
-    /// Time of the last attempt to take a packet.
-    seen: Instant,
+    clock: CallerClock,
     child: Parked<P, Q>,
     /// The rest of a packet that was cut after it had been queued; it leaves before the next.
     pieces: VecDeque<P>,
@@ -128,14 +129,14 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     pub fn new(config: Config, child: Q) -> Result<Self, ConfigError> {
         config.check()?;
         let (lasting, peak) = buckets(&config);
-        let (child, filled, seen) = (Parked::new(child), Instant::ZERO, Instant::ZERO);
+        let (child, clock) = (Parked::new(child), CallerClock::default());
         Ok(Self {
             handle: 0,
             config,
             lasting,
             peak,
-            filled,
-            seen,
+            filled: Instant::ZERO,
+            clock,
             child,
             pieces: VecDeque::new(),
             cut: Backlog::default(),
@@ -305,8 +306,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         // If the clock stepped back, what had flowed into the buckets before stays in them.
-        self.filled = self.filled - (self.seen - now);
-        self.seen = now;
+        if let Some(step) = self.clock.step_back(now) {
+            self.filled = self.filled - step;
+        }
+        let now = self.clock.latest();
         self.opens = None;
         loop {
             let len = self.peek(now, drops)?;

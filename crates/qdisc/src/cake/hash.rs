@@ -55,7 +55,9 @@ impl Hashes {
         };
         let hosts = number(class.major).map_or(self.hosts, |host| [host; 2]);
         let named = number(class.minor);
-        let flow = if isolation.by_flows() {
+        let flow = if isolation == Isolation::FlowBlind {
+            self.flow
+        } else if isolation.by_flows() {
             named.unwrap_or(self.flow)
         } else {
             of_hosts(named.unwrap_or(0), hosts, isolation)
@@ -152,6 +154,9 @@ mod tests {
             assert_eq!(decided.flow, queue);
             assert_eq!(one.decided(ClassId::new(0, 0), isolation), one);
         }
+        let one = Hashes::of(&Probe::new(0).hosts(2, 18), Isolation::FlowBlind, 7);
+        let decided = one.decided(ClassId::new(5, 6), Isolation::FlowBlind);
+        assert_eq!(decided.flow, one.flow, "one queue for all");
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use core::array;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, CallerClock, Instant};
 
 use super::class::{Class, Mode, Node};
 use super::ring::Ring;
@@ -26,8 +26,7 @@ pub(super) struct Tree {
     filled: [u8; DEPTH],
     pub(super) waiting: Waiting,
     pub(super) overlimits: u64,
-    /// The latest `now` given to it.
-    now: Instant,
+    clock: CallerClock,
 }
 
 /// The set bits of `mask`, lowest first.
@@ -47,20 +46,18 @@ impl Tree {
             filled: [0; DEPTH],
             waiting: Waiting::default(),
             overlimits: 0,
-            now: Instant::ZERO,
+            clock: CallerClock::default(),
         }
     }
 
     /// Notes the time. If the clock stepped back, all that was to happen happens that much earlier.
     pub(super) fn advance_to(&mut self, now: Instant) {
-        if now < self.now {
-            let step = self.now - now;
+        if let Some(step) = self.clock.step_back(now) {
             self.classes
                 .iter_mut()
                 .for_each(|class| class.step_back(step));
             self.waiting.step_back(step);
         }
-        self.now = now;
     }
 
     /// The leaf at `at` has packets now.
@@ -144,7 +141,7 @@ impl Tree {
     /// nanoseconds that lasts.
     fn change_mode(&mut self, at: usize, earned: i64) -> i64 {
         let class = &mut self.classes[at];
-        let (mode, wait) = class.mode_with(earned, self.now);
+        let (mode, wait) = class.mode_with(earned, self.clock.latest());
         if mode == class.mode {
             return wait;
         }
@@ -169,7 +166,7 @@ impl Tree {
     fn wait(&mut self, at: usize, nanos: i64) {
         let nanos = core::time::Duration::from_nanos(nanos.max(1).unsigned_abs());
         self.waiting
-            .insert(self.classes[at].level, at, self.now + nanos);
+            .insert(self.classes[at].level, at, self.clock.latest() + nanos);
     }
 
     /// Gives a class whose buckets have changed its mode, and lets it wait or not.
@@ -192,7 +189,7 @@ impl Tree {
     /// Sets the mode of a class from its buckets and earned tokens, and renews or ends its wait.
     pub(super) fn reconsider_now(&mut self, at: usize) {
         self.waiting.remove(self.classes[at].level, at);
-        let wait = self.change_mode(at, self.classes[at].earned(self.now));
+        let wait = self.change_mode(at, self.classes[at].earned(self.clock.latest()));
         if self.classes[at].mode != Mode::CanSend {
             self.wait(at, wait);
         }
@@ -201,7 +198,7 @@ impl Tree {
     /// Wakes the classes of `level` whose time has come, each once.
     pub(super) fn wake(&mut self, level: usize) {
         while let Some((until, at)) = self.waiting.first(level)
-            && until <= self.now
+            && until <= self.clock.latest()
         {
             self.reconsider_now(at);
         }
@@ -297,7 +294,7 @@ impl Tree {
         let mut next = Some(at);
         while let Some(at) = next {
             let class = &mut self.classes[at];
-            class.pay(len, level, self.now);
+            class.pay(len, level, self.clock.latest());
             if class.level > 0 {
                 class.counters.sent_bytes += len;
                 class.counters.sent_packets += u64::from(segments);
