@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::thread::Builder;
 
 use bytes::Bytes;
+use rustix::event::{PollFd, PollFlags, poll};
 
 /// Bytes of a read, as many as a pipe of Linux holds.
 const READ: usize = 64 << 10;
@@ -30,10 +31,8 @@ impl PipeReader {
         Builder::new().name("input".into()).spawn(move || {
             let mut buffer = vec![0; READ];
             loop {
-                let read = match file.read(&mut buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    read => read.map(|len| Bytes::copy_from_slice(&buffer[..len])),
-                };
+                let read = patiently(&mut file, PollFlags::IN, |file| file.read(&mut buffer));
+                let read = read.map(|len| Bytes::copy_from_slice(&buffer[..len]));
                 let is_last = read.as_ref().map_or(true, Bytes::is_empty);
                 // The other end is gone with the transfer.
                 let is_wanted = sender.send(read).is_ok();
@@ -82,7 +81,7 @@ impl FileWriter {
         let (sender, written) = sync_channel(BLOCKS);
         Builder::new().name("output".into()).spawn(move || {
             for block in to_write {
-                let outcome = file.write_all(&block).map(|()| block);
+                let outcome = write_all(&mut file, &block).map(|()| block);
                 // The other end is gone with the transfer.
                 let is_over = outcome.is_err() | sender.send(outcome).is_err();
                 waker.wake_by_ref();
@@ -131,5 +130,65 @@ impl FileWriter {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(io::ErrorKind::BrokenPipe.into()),
         }
+    }
+}
+
+/// Repeats `call` after a signal, and once `file` is ready for what `flags` says: another process may have
+/// made a standard stream non-blocking.
+fn patiently(
+    file: &mut File,
+    flags: PollFlags,
+    mut call: impl FnMut(&mut File) -> io::Result<usize>,
+) -> io::Result<usize> {
+    loop {
+        match call(file) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                // An error shows at the next call.
+                let _ready = poll(&mut [PollFd::new(file, flags)], None);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn write_all(file: &mut File, mut block: &[u8]) -> io::Result<()> {
+    while !block.is_empty() {
+        let count = patiently(file, PollFlags::OUT, |file| file.write(block))?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        block = &block[count..];
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    #[test]
+    fn streams_that_do_not_block_are_waited_for() {
+        let (near, far) = UnixStream::pair().expect("streams");
+        for stream in [&near, &far] {
+            stream.set_nonblocking(true).expect("an option");
+        }
+        let [near, far] = [near, far].map(|stream| File::from(OwnedFd::from(stream)));
+        let data: Vec<u8> = (0..1 << 20).map(|byte: u32| (byte / 7) as u8).collect();
+        let mut writer = FileWriter::start(near, Waker::noop().clone()).expect("a thread");
+        writer.push(data.clone());
+        let mut reader = PipeReader::start(far, Waker::noop().clone()).expect("a thread");
+        let mut arrived = Vec::new();
+        while arrived.len() < data.len() {
+            if let Some(bytes) = reader.next().expect("no error") {
+                arrived.extend_from_slice(&bytes);
+            }
+            thread::yield_now();
+        }
+        assert!(arrived == data);
+        assert!(writer.reclaim(true).expect("no error").is_some());
     }
 }

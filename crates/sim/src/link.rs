@@ -170,7 +170,8 @@ impl Link {
             tracer.record(&LinkEvent::new(now, kind), packet.bytes());
             return wire.send_ahead(packet, now, &mut self.channel, frames);
         }
-        // Past a free wire no qdisc asks for its metadata.
+        // Past a free wire no qdisc asks for its metadata. Nothing on it may either: without it, the packet's
+        // TOS byte reads as zero.
         let packet = match self.config.queue {
             Buffer::TailDrop { .. } => classify::describe_in_order(packet),
             Buffer::Qdisc(_) => classify::describe(packet),

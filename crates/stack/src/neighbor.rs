@@ -160,11 +160,14 @@ impl NeighborCache {
                 unanswered,
                 doubted,
             }) => {
-                if asked.is_some_and(|at| heard > at) {
+                // Of several peers each may have been heard later than the one before, yet before the request.
+                let answers = asked.is_some_and(|at| heard > at);
+                if answers {
                     *unanswered = 0;
                 }
                 if heard > *since && !*doubted {
-                    (*since, *asked) = (heard, None);
+                    *since = heard;
+                    *asked = asked.filter(|_| !answers);
                 }
                 let is_fresh = !*doubted && now - *since <= fresh;
                 let ask = !is_fresh && asked.is_none_or(|at| now - at >= interval);
@@ -598,6 +601,20 @@ mod tests {
         );
         neighbors.learn(PEER, MAC, Claim::Reply, Instant::from_secs(119));
         assert!(!asked(&mut neighbors, 50, 179));
+    }
+
+    /// Connections that were idle for different times use their router again at once.
+    #[test]
+    fn peers_that_were_heard_before_the_request_do_not_repeat_it() {
+        let mut neighbors = NeighborCache::new(Key::from_seed(1));
+        neighbors.learn(PEER, MAC, Claim::Request, Instant::from_secs(1));
+        let asked = [10, 20, 30, 40, 50].map(|heard| {
+            let times = (Instant::from_secs(heard), Instant::from_secs(200));
+            let Lookup { mac, ask } = neighbors.lookup(PEER, WAITS, times);
+            assert_eq!(mac, Some(MAC));
+            ask
+        });
+        assert_eq!(asked, [true, false, false, false, false]);
     }
 
     /// The shortcut agrees with a lookup: never stale, doubted, or of another address.

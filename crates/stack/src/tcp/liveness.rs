@@ -77,10 +77,12 @@ impl Liveness {
         }
     }
 
-    /// Restarts the keepalive timer, so that a connection idle for long is not probed at once.
+    /// Restarts the keepalive timer, so that a connection idle for long is not probed at once. No peer was
+    /// heard, so nothing is confirmed until one is.
     pub(super) fn restart_keepalive(&mut self, now: Instant) {
         self.heard = self.heard.max(now);
         self.probes = 0;
+        self.repeats = true;
     }
 
     /// Starts the wait for the peer, unless it already runs.

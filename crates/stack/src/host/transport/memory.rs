@@ -18,6 +18,8 @@ const STALLED: Duration = Duration::from_millis(100);
 const SHARE: u64 = 8;
 /// Connections examined per poll.
 const EXAMINED: usize = 64;
+/// Time between polls that examine any, until memory overflows: memory may stay full for long.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A connection that has buffers.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(in crate::host) struct Memory {
     /// The connections that took buffers while half of the memory or more was taken, examined in
     /// turn when the former are not enough.
     holders: VecDeque<Holder>,
+    /// When they were last examined.
+    examined: Instant,
 }
 
 impl Memory {
@@ -166,6 +170,10 @@ impl Transport {
     /// Resets connections whose application does not read, while memory overflows. It examines them
     /// from when memory is full, so that some are known to be stalled by then.
     pub(super) fn shed_stalled(&mut self, now: Instant) {
+        if !self.memory.overflows() && now - self.memory.examined < PAUSE {
+            return;
+        }
+        self.memory.examined = now;
         for _ in 0..EXAMINED.min(self.memory.holders.len()) {
             if !self.memory.is_full() {
                 return;
