@@ -184,6 +184,7 @@ mod tests {
         let mut arrived = Vec::new();
         while arrived.len() < data.len() {
             if let Some(bytes) = reader.next().expect("no error") {
+                assert!(!bytes.is_empty(), "the writer has given up");
                 arrived.extend_from_slice(&bytes);
             }
             thread::yield_now();

@@ -21,7 +21,7 @@ use crate::sink::{BLOCK, hex};
 pub enum Source {
     /// A file.
     File(FileSource),
-    /// A pipe, a terminal or a device.
+    /// A pipe, a terminal, a device, or standard input, whatever that is.
     Pipe(PipeSource),
     /// The same pseudo-random block over and over.
     Pattern(PatternSource),

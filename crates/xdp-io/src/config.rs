@@ -207,7 +207,7 @@ impl Take {
     }
 }
 
-/// At most 2²⁰ frames, 4 GiB: every offset fits 32 bits.
+/// At most 2²⁰ frames of a kind, as many as the largest ring has entries.
 fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
     if (1..=1 << 20).contains(&frames) {
         return Ok(());
