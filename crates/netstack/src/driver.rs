@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 use std::{fmt, io};
 
 use atomic_waker::AtomicWaker;
@@ -36,8 +37,8 @@ const RING: usize = 256;
 const FRAMES_PER_LARGE: usize = 8;
 /// Frames received before the task lets others run.
 const BATCH: usize = 64;
-/// Turns before the task lets others run.
-pub(crate) const TURNS: usize = 8;
+/// Time after which the task lets others run, such as those that wait for what it has received.
+pub(crate) const SLICE: Duration = Duration::from_micros(50);
 
 /// The task or thread of a stack. Dropping it ends the stack. It waits for a thread, which takes at most
 /// the second that [`HostThread::stop`](tautline_rt::HostThread::stop) gives what is left to deliver.
@@ -180,13 +181,15 @@ struct Turns<I> {
 impl<I: PacketIo> Turns<I> {
     /// Runs until nothing is left to do now. Ready once the device has ended.
     fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
-        for _ in 0..TURNS {
+        let mut now = self.clock.now();
+        let end = now + SLICE;
+        while now < end {
             let received = if self.has_begun {
                 self.receive(context)?
             } else {
                 Some(0)
             };
-            let now = self.clock.now();
+            now = self.clock.now();
             let _all = self.host.receive(now);
             let at = deadline(serve(&mut self.host, &mut self.sockets, now));
             let mut is_busy = received == Some(BATCH);

@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 
 use super::sealed;
 use crate::alarm::{Alarm, Rest, deadline};
-use crate::driver::{self, Driver, Queue, TURNS};
+use crate::driver::{self, Driver, Queue, SLICE};
 use crate::settings::Settings;
 use crate::start::Start;
 
@@ -34,6 +34,10 @@ const BATCH: usize = 64;
 const LATE: Duration = Duration::from_millis(1);
 /// Further batches taken by a late turn.
 const CATCH_UP: usize = 32;
+/// Time without a read after which a task that does not sleep reads the interface, whether or not it is
+/// known to be readable: the runtime asks for readiness only once a worker has nothing else to do, or
+/// every 61 tasks, and with two workers on one processor an idle one gets its turn after milliseconds.
+const UNREAD: Duration = Duration::from_micros(50);
 /// Interval between checks that the interface still exists.
 const CHECK: Duration = Duration::from_secs(1);
 /// Turns for the resets of a stack that ends.
@@ -209,10 +213,6 @@ where
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "`register` is unsafe for the sake of types other than `OwnedFd`"
-)]
 fn run<D>(device: D, settings: Settings, has_thread: bool) -> io::Result<(StackHandle, Driver)>
 where
     D: Device<Frame = HeapFrame> + AsFd + Send + 'static,
@@ -224,17 +224,7 @@ where
         return Ok((handle, Driver::Thread(Some(thread))));
     }
     driver::spawn_task(config, |sockets, clock| {
-        let descriptor = device.as_fd().try_clone_to_owned()?;
-        let mut turns = Turns {
-            start: Arc::clone(&settings.start),
-            readiness: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
-            host: driver::host(device, settings),
-            sockets,
-            clock,
-            has_begun: false,
-            promised: None,
-            check_at: clock.now() + CHECK,
-        };
+        let mut turns = Turns::new(device, settings, sockets, clock)?;
         Ok(move |context: &mut Context<'_>, alarm: &mut Alarm| turns.poll(context, alarm))
     })
 }
@@ -250,14 +240,44 @@ struct Turns<D: Device<Frame = HeapFrame>> {
     has_begun: bool,
     /// Deadline of the last poll.
     promised: Option<Instant>,
+    /// Time of the last read.
+    read_at: Instant,
     check_at: Instant,
+}
+
+impl<D: Device<Frame = HeapFrame> + AsFd> Turns<D> {
+    /// A host on `device`, within tokio's runtime.
+    #[expect(
+        deprecated,
+        reason = "`register` is unsafe for the sake of types other than `OwnedFd`"
+    )]
+    fn new(
+        device: D,
+        settings: Settings,
+        sockets: Sockets<ByWords>,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let descriptor = device.as_fd().try_clone_to_owned()?;
+        Ok(Self {
+            start: Arc::clone(&settings.start),
+            readiness: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
+            host: driver::host(device, settings),
+            sockets,
+            clock,
+            has_begun: false,
+            promised: None,
+            read_at: clock.now(),
+            check_at: clock.now() + CHECK,
+        })
+    }
 }
 
 impl<D: Device<Frame = HeapFrame>> Turns<D> {
     /// Runs until nothing is left to do now. Ready once the interface is gone.
     fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
-        for _ in 0..TURNS {
-            let now = self.clock.now();
+        let mut now = self.clock.now();
+        let end = now + SLICE;
+        while now < end {
             if now >= self.check_at {
                 // A read reports that the interface is gone; readiness does not.
                 if self.has_begun {
@@ -273,17 +293,17 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
             if !self.has_begun && self.start.may_begin(self.host.socket_count(), context) {
                 (self.has_begun, is_busy) = (true, true);
             }
-            if is_busy {
-                continue;
+            if !is_busy {
+                let at = self
+                    .promised
+                    .map_or(self.check_at, |at| at.min(self.check_at));
+                match alarm.rest(Some(at), context) {
+                    Rest::Again => {}
+                    Rest::Yield => break,
+                    Rest::Sleep => return Poll::Pending,
+                }
             }
-            let at = self
-                .promised
-                .map_or(self.check_at, |at| at.min(self.check_at));
-            match alarm.rest(Some(at), context) {
-                Rest::Again => {}
-                Rest::Yield => break,
-                Rest::Sleep => return Poll::Pending,
-            }
+            now = self.clock.now();
         }
         context.waker().wake_by_ref();
         Poll::Pending
@@ -292,16 +312,21 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
     /// Receives a batch, or all frames if a deadline was missed: without them, expired timers would
     /// retransmit data that has been acknowledged since. True if more may be ready.
     fn receive(&mut self, context: &mut Context<'_>, now: Instant) -> io::Result<bool> {
-        let Poll::Ready(ready) = self.readiness.poll_read_ready(context) else {
-            return Ok(false);
+        let mut ready = match self.readiness.poll_read_ready(context) {
+            Poll::Ready(ready) => Some(ready?),
+            Poll::Pending if now < self.read_at + UNREAD => return Ok(false),
+            Poll::Pending => None,
         };
-        let mut ready = ready?;
+        self.read_at = now;
         let is_late = self.promised.is_some_and(|at| now > at + LATE);
         let batches = if is_late { CATCH_UP } else { 1 };
         let is_full = (0..batches).all(|_| self.host.receive(now) == BATCH);
         if is_full {
             return Ok(true);
         }
+        let Some(ready) = &mut ready else {
+            return Ok(false);
+        };
         ready.clear_ready();
         // Registers the task for the next readiness.
         Ok(self.readiness.poll_read_ready(context).is_ready())
@@ -319,5 +344,60 @@ impl<D: Device<Frame = HeapFrame>> Drop for Turns<D> {
                 break;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+    use std::task::Waker;
+
+    use tautline_rt::handle;
+    use tautline_stack::Limits;
+    use tautline_tc::Tree;
+    use tautline_testkit::{Ip, SYN, Segment, TCP};
+
+    use super::*;
+    use crate::Cidr;
+
+    const ADDRESS: [u8; 4] = [10, 9, 0, 1];
+
+    fn settings() -> Settings {
+        let qdisc: Tree = "pfifo".parse().expect("words of tc");
+        let host = HostConfig::new([2, 0, 0, 0, 0, 1], 1);
+        Settings {
+            host: host.address(Cidr::new(ADDRESS, 24)),
+            qdisc: qdisc.build().expect("defaults"),
+            sockets: handle::Config::default(),
+            limits: Limits::default(),
+            frames: 64,
+            start: Arc::default(),
+        }
+    }
+
+    /// The test never awaits, so its runtime is not asked what is readable.
+    #[tokio::test]
+    async fn a_task_that_does_not_sleep_reads_the_interface_without_being_told() {
+        let (near, far) = UnixDatagram::pair().expect("sockets");
+        far.set_nonblocking(true).expect("a socket");
+        let device = TunFd::of_descriptor(near.into(), 1500).expect("a descriptor");
+        let clock = Clock::start();
+        let (_handle, sockets) = StackHandle::new(handle::Config::default(), Waker::noop().clone());
+        let mut turns =
+            Turns::new(device, settings(), sockets.rebuilding(ByWords), clock).expect("a runtime");
+        turns.has_begun = true;
+        let syn = Segment {
+            source_port: 4000,
+            destination_port: 9,
+            flags: SYN,
+            ..Segment::default()
+        };
+        let to_closed = Ip::new([10, 9, 0, 2], ADDRESS, TCP).packet(&syn.to_bytes());
+        far.send(&to_closed).expect("room");
+        let mut alarm = Alarm::new(clock);
+        let mut context = Context::from_waker(Waker::noop());
+        while clock.now() < turns.read_at + UNREAD {}
+        let _ = turns.poll(&mut context, &mut alarm);
+        far.recv(&mut [0; 100]).expect("a reset");
     }
 }
