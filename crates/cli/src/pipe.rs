@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::task::Waker;
 use std::thread::Builder;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -115,20 +116,18 @@ impl FileWriter {
         let _ = self.blocks.try_send(block);
     }
 
-    /// A block that was written since, if any; with `wait` it is waited for.
-    pub(crate) fn reclaim(&mut self, wait: bool) -> io::Result<Option<Vec<u8>>> {
-        let written = if wait && self.queued > 0 {
-            self.written.recv().map_err(|_| TryRecvError::Disconnected)
-        } else {
-            self.written.try_recv()
-        };
-        match written {
+    /// A block that was written since, if any. One in the hands of the writer is waited for, up to `patience`.
+    pub(crate) fn reclaim(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
+        if self.queued == 0 {
+            return Ok(None);
+        }
+        match self.written.recv_timeout(patience) {
             Ok(block) => {
                 self.queued -= 1;
                 block.map(Some)
             }
-            Err(TryRecvError::Empty) => Ok(None),
-            Err(TryRecvError::Disconnected) => Err(io::ErrorKind::BrokenPipe.into()),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 }
@@ -190,6 +189,6 @@ mod tests {
             thread::yield_now();
         }
         assert!(arrived == data);
-        assert!(writer.reclaim(true).expect("no error").is_some());
+        assert!(writer.reclaim(Duration::MAX).expect("no error").is_some());
     }
 }

@@ -116,25 +116,32 @@ impl Receiving {
         }
     }
 
-    /// The counters of the whole transfer.
+    /// The counters of the whole transfer. If it did not complete, the file gets what had arrived.
     ///
     /// # Errors
     /// If it did not complete, or the output cannot be written.
-    pub fn finish(self) -> Result<Outcome, Failure> {
-        match self.stage {
-            Stage::Done(info, time) => Ok(Outcome {
-                role: "receiver",
-                bytes: self.received,
-                time,
-                info: *info,
-                sha256: self.sink.finish()?,
-            }),
-            Stage::Failed(failure) => Err(failure),
+    pub fn finish(mut self) -> Result<Outcome, Failure> {
+        let failure = match self.stage {
+            Stage::Done(info, time) => {
+                return Ok(Outcome {
+                    role: "receiver",
+                    bytes: self.received,
+                    time,
+                    info: *info,
+                    sha256: self.sink.finish()?,
+                });
+            }
+            Stage::Failed(failure) => failure,
             Stage::Listening
             | Stage::Open { .. }
             | Stage::Storing { .. }
-            | Stage::Closing { .. } => Err(Failure::Interrupted),
+            | Stage::Closing { .. } => Failure::Interrupted,
+        };
+        self.block.truncate(self.filled);
+        if !matches!(failure, Failure::Store(_)) && self.sink.take(self.block).is_ok() {
+            self.sink.abandon();
         }
+        Err(failure)
     }
 
     fn react<F: Frame>(

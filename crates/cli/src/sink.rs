@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::task::Waker;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -15,6 +16,8 @@ use crate::pipe::FileWriter;
 
 /// Size of a block.
 pub const BLOCK: usize = 1 << 20;
+/// How long a file may take for a block of a transfer that has failed.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// SHA-256 of a stream, and a copy of it in a file.
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Sink {
     /// # Errors
     /// If the file cannot be written.
     pub fn store_next(&mut self) -> io::Result<Stored> {
-        self.store_oldest(false)
+        self.store_oldest(Duration::ZERO)
     }
 
     /// Hashes and writes the remaining buffered data. Returns the digest in hexadecimal, if
@@ -117,15 +120,22 @@ impl Sink {
     /// # Errors
     /// If the file cannot be written.
     pub fn finish(mut self) -> io::Result<Option<String>> {
-        while self.store_oldest(true)? != Stored::All {}
+        while self.store_oldest(Duration::MAX)? != Stored::All {}
         Ok(self.hasher.map(hex))
     }
 
-    /// Stores the oldest block; with `wait` it waits for an output that does not take it yet.
-    fn store_oldest(&mut self, wait: bool) -> io::Result<Stored> {
+    /// Writes what is left of a transfer that has failed, until the file takes nothing for [`PATIENCE`]:
+    /// a pipe may have no reader any more.
+    pub fn abandon(mut self) {
+        while let Ok(Stored::More) = self.store_oldest(PATIENCE) {}
+    }
+
+    /// Stores the oldest block; an output that does not take it yet is waited for, up to `patience`.
+    fn store_oldest(&mut self, patience: Duration) -> io::Result<Stored> {
         if let Some(writer) = &mut self.writer {
-            let wait = wait && (self.kept.is_empty() || !writer.has_room());
-            while let Some(block) = writer.reclaim(wait)? {
+            let must_wait = self.kept.is_empty() || !writer.has_room();
+            let patience = if must_wait { patience } else { Duration::ZERO };
+            while let Some(block) = writer.reclaim(patience)? {
                 self.spare = Some(block);
             }
             if !writer.has_room() || self.kept.is_empty() && writer.queued() > 0 {
@@ -234,6 +244,36 @@ mod tests {
         std::fs::remove_file(&path).expect("ours");
         assert_eq!(written.len(), BLOCK);
         assert_eq!(digest, Some(hex(Sha256::new_with_prefix(&written))));
+    }
+
+    /// One pipe is read, of the other nobody takes anything.
+    #[test]
+    fn what_a_failed_transfer_has_received_is_written_if_the_file_takes_it() {
+        for is_read in [true, false] {
+            let (mut reader, writer) = io::pipe().expect("descriptors");
+            let file = File::from(std::os::fd::OwnedFd::from(writer));
+            let mut sink = Sink::new(false, Some(file), u64::MAX);
+            sink.start(Waker::noop().clone()).expect("a thread");
+            for _ in 0..4 {
+                let block = sink.empty_block();
+                assert!(sink.take(block).expect("it is kept"));
+            }
+            let (open, reading) = if is_read {
+                let reading = std::thread::spawn(move || {
+                    let mut all = Vec::new();
+                    io::Read::read_to_end(&mut reader, &mut all)
+                });
+                (None, Some(reading))
+            } else {
+                (Some(reader), None)
+            };
+            sink.abandon();
+            drop(open);
+            if let Some(reading) = reading {
+                let count = reading.join().expect("no panic").expect("readable");
+                assert_eq!(count, 4 * BLOCK);
+            }
+        }
     }
 
     #[test]

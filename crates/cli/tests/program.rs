@@ -618,6 +618,39 @@ fn slow_pipes_at_both_ends_do_not_silence_a_transfer() {
     assert!(output.status.success(), "{output:?} {logs:?}");
 }
 
+/// The sender is stopped in the middle: the file has all that had arrived.
+const STOPPED: &str = r#"
+cd "$1"
+ip link add va type veth peer name vb
+ip link set va up; ip link set vb up
+mkfifo in
+head -c 3500K /dev/urandom > sent
+"$0" receive --device packet --iface vb --ip 10.7.0.2/24 --listen 5001 --out received --json > receive.log 2>&1 & receiver=$!
+"$0" send --device packet --iface va --ip 10.7.0.1/24 --to 10.7.0.2:5001 --file in > send.log 2>&1 & sender=$!
+trap 'kill $receiver $sender' EXIT
+exec 3> in
+cat sent >&3
+until grep -q '"bytes":3584000,' receive.log; do sleep 0.1; done
+kill $sender
+! wait $sender
+! wait $receiver
+trap - EXIT
+cmp sent received
+"#;
+
+#[test]
+fn a_file_has_what_arrived_before_a_transfer_failed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", STOPPED, env!("CARGO_BIN_EXE_tautline"), path];
+    let Some(output) = unshared("bash", &words) else {
+        return;
+    };
+    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
+    let logs = ["send.log", "receive.log"].map(log);
+    assert!(output.status.success(), "{output:?} {logs:?}");
+}
+
 #[test]
 fn options_of_a_file_are_checked_by_name() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -6,11 +6,14 @@
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
-/// Prints a line. A closed pipe, as in `lab list | head`, is not an error.
+/// Prints a line on standard output. A closed pipe, as in `lab list | head`, is not an error; any other
+/// error ends the command with it.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _closed = writeln!(std::io::stdout(), $($words)*);
+        if let Err(error) = $crate::cli::piped(writeln!(std::io::stdout(), $($words)*)) {
+            let _first = $crate::cli::UNPRINTED.set(error);
+        }
     }};
 }
 
@@ -24,8 +27,10 @@ mod sweep;
 mod table;
 mod watch;
 
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -94,6 +99,9 @@ enum ExitStatus {
 
 type Failure = Box<dyn std::error::Error>;
 
+/// Why a line could not be printed.
+static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
+
 impl Cli {
     /// Runs the command and prints its outcome.
     pub fn run(self) -> ExitCode {
@@ -106,6 +114,10 @@ impl Cli {
             Command::Sweep(sweep) => sweep.sweep(),
             Command::Compare(compare) => compare.compare(),
         };
+        let outcome = outcome.and_then(|status| match UNPRINTED.get() {
+            None => Ok(status),
+            Some(error) => Err(format!("standard output: {error}").into()),
+        });
         match outcome {
             Ok(ExitStatus::Holds) => ExitCode::SUCCESS,
             Ok(ExitStatus::DoesNotHold) => ExitCode::from(1),
@@ -115,5 +127,13 @@ impl Cli {
                 ExitCode::from(2)
             }
         }
+    }
+}
+
+/// A closed pipe is not an error.
+fn piped(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }

@@ -9,7 +9,7 @@ use std::{env, fs, thread};
 
 use clap::{Args, Subcommand};
 
-use super::{ExitStatus, Failure, Library};
+use super::{ExitStatus, Failure, Library, piped};
 use crate::cell::Backend;
 use crate::plan::{PlanOptions, plan};
 use crate::sweep::table::Results;
@@ -315,12 +315,4 @@ fn open(points: &Path, shard: Shard) -> Result<Manifest, Failure> {
         &file,
         shard,
     )?)
-}
-
-/// A closed pipe is not an error.
-fn piped(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }

@@ -1,6 +1,7 @@
 //! Output and exit code of each command.
 
 use std::fs;
+use std::process::Command;
 
 use tautline_lab::{Quantity, Run};
 
@@ -51,6 +52,24 @@ fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     assert_eq!(
         text(&verdicts),
         "S-1 1 does not hold: the queue is short with TSQ\nS-1 2 holds: the bottleneck is full\n"
+    );
+}
+
+#[test]
+fn output_that_cannot_be_written_is_one_line() {
+    let home = directory(SMALL);
+    let full = fs::File::options().write(true).open("/dev/full");
+    let output = Command::new(env!("CARGO_BIN_EXE_lab"))
+        .current_dir(home.path())
+        .args(["list", "--scenarios", "scenarios"])
+        .stdout(full.expect("a device of Linux"))
+        .output();
+    let output = output.expect("lab starts");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("lab: standard output: No space left"),
+        "{said}"
     );
 }
 
