@@ -164,6 +164,20 @@ fn doctor_has_a_finding_per_line_and_a_status() {
     assert_eq!(absent.status.code(), Some(1));
 }
 
+/// Runs a script of bash in a network namespace of its own: `$0` is the program, `$1` a directory, which is
+/// returned with the output. The script must succeed; otherwise the files `logs` are shown. `None` if
+/// namespaces cannot be made here.
+fn script(text: &str, logs: &[&str]) -> Option<(tempfile::TempDir, Output)> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("text");
+    let words = ["-ec", text, env!("CARGO_BIN_EXE_tautline"), path];
+    let output = unshared("bash", &words)?;
+    let log = |name: &&str| std::fs::read_to_string(directory.path().join(name));
+    let logs: Vec<_> = logs.iter().map(log).collect();
+    assert!(output.status.success(), "{output:?} {logs:?}");
+    Some((directory, output))
+}
+
 /// `tautline link` with these words.
 fn link(words: &[&str]) -> Option<Output> {
     unshared("true", &[])?;
@@ -287,14 +301,10 @@ if "$0" link --delay 5ms -- ping -c 1 -W 1 192.0.2.1 > /dev/null; then exit 1; f
 
 #[test]
 fn a_link_reaches_the_network_if_asked_to_and_writes_what_passes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| directory.path().join(name);
-    let path = directory.path().to_str().expect("text");
-    let program = env!("CARGO_BIN_EXE_tautline");
-    let Some(output) = unshared("bash", &["-ec", INTERNET, program, path]) else {
+    let Some((directory, _)) = script(INTERNET, &[]) else {
         return;
     };
-    assert!(output.status.success(), "{output:?}");
+    let at = |name: &str| directory.path().join(name);
     for name in [
         "alone.json",
         "nested.json",
@@ -433,13 +443,9 @@ grep -q '1 of 2 pairs failed' pairs.log
 
 #[test]
 fn a_running_middlebox_is_shown_and_changed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = ["-ec", OPERATE, env!("CARGO_BIN_EXE_tautline"), path];
-    let Some(output) = unshared("sh", &words) else {
+    let Some((directory, output)) = script(OPERATE, &[]) else {
         return;
     };
-    assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).expect("text");
     let ports: Vec<serde_json::Value> = text
         .lines()
@@ -509,15 +515,10 @@ done
 
 #[test]
 fn a_client_that_vanishes_makes_room_for_the_next() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = ["-ec", VANISH, env!("CARGO_BIN_EXE_tautline"), path];
-    let Some(output) = unshared("bash", &words) else {
-        return;
-    };
-    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
-    let logs = ["server.log", "iperf3.log", "netperf.log", "served.log"].map(log);
-    assert!(output.status.success(), "{output:?} {logs:?}");
+    let _ran = script(
+        VANISH,
+        &["server.log", "iperf3.log", "netperf.log", "served.log"],
+    );
 }
 
 /// A client that is there, but never ends its test.
@@ -573,13 +574,9 @@ ends $program
 
 #[test]
 fn an_interface_that_is_removed_is_named() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = ["-ec", REMOVED, env!("CARGO_BIN_EXE_tautline"), path];
-    let Some(output) = unshared("bash", &words) else {
+    let Some((directory, _)) = script(REMOVED, &["tun2socks.log", "iperf3.log"]) else {
         return;
     };
-    assert!(output.status.success(), "{output:?}");
     for (log, name) in [("tun2socks.log", "tun7"), ("iperf3.log", "tap7")] {
         let text = std::fs::read_to_string(directory.path().join(log)).expect("written");
         let expected = format!("interface `{name}` was removed");
@@ -607,15 +604,7 @@ cmp sent received
 
 #[test]
 fn slow_pipes_at_both_ends_do_not_silence_a_transfer() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = ["-ec", PIPES, env!("CARGO_BIN_EXE_tautline"), path];
-    let Some(output) = unshared("bash", &words) else {
-        return;
-    };
-    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
-    let logs = ["send.log", "receive.log"].map(log);
-    assert!(output.status.success(), "{output:?} {logs:?}");
+    let _ran = script(PIPES, &["send.log", "receive.log"]);
 }
 
 /// The sender is stopped in the middle: the file has all that had arrived.
@@ -640,15 +629,7 @@ cmp sent received
 
 #[test]
 fn a_file_has_what_arrived_before_a_transfer_failed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = ["-ec", STOPPED, env!("CARGO_BIN_EXE_tautline"), path];
-    let Some(output) = unshared("bash", &words) else {
-        return;
-    };
-    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
-    let logs = ["send.log", "receive.log"].map(log);
-    assert!(output.status.success(), "{output:?} {logs:?}");
+    let _ran = script(STOPPED, &["send.log", "receive.log"]);
 }
 
 #[test]
@@ -734,20 +715,7 @@ grep -q '"event":"summary"' receive.log
 
 #[test]
 fn a_dash_is_a_standard_stream() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("text");
-    let words = [
-        "-ec",
-        STANDARD_STREAMS,
-        env!("CARGO_BIN_EXE_tautline"),
-        path,
-    ];
-    let Some(output) = unshared("bash", &words) else {
-        return;
-    };
-    let log = |name: &str| std::fs::read_to_string(directory.path().join(name));
-    let logs = ["send.log", "receive.log"].map(log);
-    assert!(output.status.success(), "{output:?} {logs:?}");
+    let _ran = script(STANDARD_STREAMS, &["send.log", "receive.log"]);
 }
 
 #[test]
