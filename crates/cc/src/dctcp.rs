@@ -66,7 +66,7 @@ impl WindowLaw for DctcpLaw {
 
     #[inline]
     fn answers_marks(&self, episode: Episode) -> bool {
-        episode == Episode::Reduced { by: Signal::Ce }
+        episode == Episode::reduced(Signal::Ce)
     }
 
     #[inline]

@@ -12,7 +12,11 @@ pub(crate) enum Episode {
     /// No episode.
     Open,
     /// The window was cut and is held until the recovery ends.
-    Reduced { by: Signal },
+    Reduced {
+        by: Signal,
+        /// A mark or a local drop since a loss has cut the window.
+        since: Option<Signal>,
+    },
     /// The retransmission timer expired. `progress`: data was delivered since.
     TimedOut { progress: bool },
 }
@@ -24,15 +28,44 @@ impl Episode {
             Self::Open | Self::TimedOut { progress: true } => true,
             // The transport reports each episode once, so a second signal of the same kind begins
             // another one, even without an acknowledgment in between.
-            Self::Reduced { by } => by == signal,
+            Self::Reduced { by, .. } => by == signal,
             Self::TimedOut { progress: false } => signal == Signal::Loss,
         };
-        match signal {
-            Signal::Timeout => *self = Self::TimedOut { progress: false },
-            _ if new => *self = Self::Reduced { by: signal },
-            _ => {}
+        match (signal, *self) {
+            (Signal::Timeout, _) => *self = Self::TimedOut { progress: false },
+            _ if new => *self = Self::reduced(signal),
+            (_, Self::Reduced { by, .. }) if by == Signal::Loss => {
+                *self = Self::Reduced {
+                    by,
+                    since: Some(signal),
+                };
+            }
+            // The episode goes on as one of this kind, so that the next signal of the kind is news.
+            (_, Self::Reduced { .. }) => *self = Self::reduced(signal),
+            (_, Self::Open | Self::TimedOut { .. }) => {}
         }
         new
+    }
+
+    /// `signal` has cut the window.
+    pub(crate) const fn reduced(signal: Signal) -> Self {
+        Self::Reduced {
+            by: signal,
+            since: None,
+        }
+    }
+
+    /// The mark or local drop that begins the next episode, with the acknowledgment that ended the
+    /// recovery of a loss: the transport is in the `state` of such an episode. In the middle of the
+    /// recovery it stays in that of a loss.
+    #[inline]
+    pub(crate) fn successor(&mut self, state: CongestionState) -> Option<Signal> {
+        let Self::Reduced { since, .. } = self else {
+            return None;
+        };
+        let signal = since.take().filter(|_| state == CongestionState::Cwr)?;
+        *self = Self::reduced(signal);
+        Some(signal)
     }
 
     /// True if the window may grow.
@@ -67,6 +100,40 @@ mod tests {
             let mut episode = Episode::Open;
             assert!(episode.on_signal(first));
             assert!(!episode.on_signal(second), "{second:?} after {first:?}");
+        }
+    }
+
+    /// A mark cuts, a loss of the same window does not, and the recovery of that loss ends with the
+    /// acknowledgment that begins the next one.
+    #[test]
+    fn a_signal_of_the_next_window_cuts_whatever_began_the_episode() {
+        for (first, second) in [
+            (Signal::Ce, Signal::Loss),
+            (Signal::LocalDrop, Signal::Loss),
+            (Signal::LocalDrop, Signal::Ce),
+        ] {
+            let mut episode = Episode::Open;
+            let cuts = [first, second, second, second].map(|signal| episode.on_signal(signal));
+            assert_eq!(
+                cuts,
+                [true, false, true, true],
+                "{second:?} after {first:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mark_at_the_end_of_a_recovery_begins_an_episode_and_one_within_it_does_not() {
+        for (state, successor) in [
+            (CongestionState::Cwr, Some(Signal::Ce)),
+            (CongestionState::Recovery, None),
+            (CongestionState::Open, None),
+        ] {
+            let mut episode = Episode::reduced(Signal::Loss);
+            assert!(!episode.on_signal(Signal::Ce));
+            assert_eq!(episode.successor(state), successor, "{state:?}");
+            assert_eq!(episode.successor(CongestionState::Cwr), None, "once");
+            assert_eq!(episode.on_signal(Signal::Ce), successor.is_some());
         }
     }
 

@@ -60,6 +60,8 @@ struct Marks {
     seen: bool,
     /// A mark was signaled that no acknowledgment has accounted for yet.
     signaled: bool,
+    /// The present acknowledgment has accounted for a signaled mark.
+    began: bool,
     /// The observation window.
     observed: Option<Period>,
     /// The window after a reduction, which allows no other reduction.
@@ -142,7 +144,8 @@ impl Marks {
         {
             self.reduced = None;
         }
-        let marked = core::mem::take(&mut self.signaled) || ack.marked.get() > 0;
+        self.began = core::mem::take(&mut self.signaled);
+        let marked = self.began || ack.marked.get() > 0;
         let repairing = matches!(ack.state, CongestionState::Recovery | CongestionState::Loss);
         let due = marked && self.reduced.is_none() && !repairing;
         if due {
@@ -175,6 +178,7 @@ impl Prague {
                 alpha: MarkShare::new(),
                 seen: false,
                 signaled: false,
+                began: false,
                 observed: None,
                 reduced: None,
             },
@@ -248,7 +252,12 @@ impl WindowLaw for PragueLaw {
 
     #[inline]
     fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: impl FnOnce() -> Verdict) {
-        let marks_only = ack.state == CongestionState::Cwr && self.answers_marks(*episode);
+        let is_cwr = ack.state == CongestionState::Cwr;
+        // The acknowledgment that ended the repair of a loss has begun the answer to a mark.
+        if self.marks.began && is_cwr && matches!(episode, Episode::Reduced { .. }) {
+            *episode = Episode::Open;
+        }
+        let marks_only = is_cwr && self.answers_marks(*episode);
         if (episode.on_ack(ack) || marks_only) && ack.cwnd_limited {
             self.grow(ack.acked.saturating_sub(ack.marked));
         }

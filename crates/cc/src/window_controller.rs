@@ -145,6 +145,10 @@ impl<L: WindowLaw> Controller for WindowController<L> {
         let (pacing, window) = (self.pacing, self.law.window());
         let (mss, window) = (window.mss(), window.in_bytes());
         let before = move || pacing.verdict(mss, window);
+        if let Some(signal) = self.episode.successor(ack.state) {
+            self.reduce(signal);
+            self.before.clear();
+        }
         self.pacing.on_ack(ack);
         self.law.observe(ack, before);
         // While marks are answered the transport begins no recovery for a loss.
@@ -152,7 +156,7 @@ impl<L: WindowLaw> Controller for WindowController<L> {
             && ack.state == CongestionState::Cwr
             && ack.lost.get() > 0
         {
-            self.episode = Episode::Reduced { by: Signal::Loss };
+            self.episode = Episode::reduced(Signal::Loss);
             self.reduce(Signal::Loss);
         }
         self.law.on_ack(ack, &mut self.episode, before);

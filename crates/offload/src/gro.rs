@@ -3,7 +3,8 @@
 //!
 //! Segments are merged if their headers are equal in all but length, identification, sequence number
 //! and checksums. A segment with PSH, or one shorter than those before it, ends its packet, and so
-//! does the end of what has arrived: merging delays nothing. The order within a flow is kept.
+//! does the end of what has arrived: merging delays nothing. The order within a flow is kept; frames
+//! without TCP overtake the segments held, as in Linux.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use core::ops::Range;
 
 use tautline_base::checksum::{copy, fold, sum};
 use tautline_base::headers::{
-    IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, Medium, TCP, TCP_HEADER, u16_at, u32_at,
+    IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, Medium, TCP, TCP_HEADER, UDP, u16_at, u32_at,
 };
 use tautline_base::{Frame, HeapFrame, Offload, Received};
 
@@ -22,6 +23,9 @@ const FLOWS: usize = 8;
 const READY: usize = 64;
 /// Most bytes of link, IP and TCP headers, IPv4 without options.
 const HEADERS: usize = 128;
+
+/// Protocol number of ICMPv6.
+const ICMPV6: u8 = 58;
 
 const ACK: u8 = 0x10;
 const PSH: u8 = 0x08;
@@ -197,6 +201,18 @@ fn may_merge(ip: &[u8], [before, flags]: [u8; 2]) -> bool {
     flags & !(PSH | CWR | ECE) == ACK && !(counts && is_marked)
 }
 
+/// False if `frame` holds no part of a TCP segment: a datagram, ICMP, ARP. Extension headers of IPv6
+/// are not searched.
+fn may_hold_tcp(frame: &[u8], medium: Medium) -> bool {
+    let ip = |at: usize| frame.get(medium.network_offset(frame) + at);
+    match medium.ethertype(frame) {
+        Some(IPV4) => ip(9).is_none_or(|protocol| *protocol == TCP),
+        Some(IPV6) => !matches!(ip(6), Some(&(UDP | ICMPV6))),
+        Some(_) => false,
+        None => true,
+    }
+}
+
 impl Constant {
     /// True if the headers `one` and `other`, of equal length, are not those of one packet.
     #[inline]
@@ -272,7 +288,9 @@ impl Gro {
             }
             None => {
                 // It may belong to any held flow.
-                self.flush();
+                if may_hold_tcp(bytes, self.medium) {
+                    self.flush();
+                }
                 self.forward(bytes, offload);
             }
         }

@@ -389,6 +389,48 @@ fn interleaved_flows_are_merged_each() {
     }
 }
 
+/// Datagrams, ICMP and ARP between the segments of a flow leave it whole: they belong to no held one
+/// (Linux `inet_gro_receive` compares within a protocol). A fragment of TCP may, and ends all.
+#[test]
+fn only_what_may_hold_tcp_ends_the_packets_held() {
+    let [udp, icmp, icmpv6, hop_by_hop] = [17, 1, 58, 0];
+    let other = |ipv6, protocol, fragment| {
+        let [source, destination] = addresses(ipv6);
+        let ip = Ip {
+            fragment,
+            ..Ip::new(source, destination, protocol)
+        };
+        frame::ethernet([2; 6], [4; 6], ip.ethertype(), &ip.packet(&[0; 64]))
+    };
+    for (between, packets) in [
+        (other(false, udp, DONT_FRAGMENT), 1),
+        (other(true, udp, 0), 1),
+        (other(false, icmp, 0), 1),
+        (other(true, icmpv6, 0), 1),
+        (frame::ethernet([2; 6], [4; 6], 0x0806, &[0; 46]), 1),
+        (other(false, TCP, 0x2000), 10),
+        (other(true, hop_by_hop, 0), 10),
+    ] {
+        let mut device = device(8);
+        for index in 0..10 {
+            let segment = segment(1, index * 1000, 1000, ACK);
+            let arrived = &mut device.inner_mut().arrived;
+            arrived.push_back(ethernet(false, &segment));
+            arrived.push_back(between.clone());
+        }
+        let (mut of_flow, mut others) = (0, 0);
+        while let Some(received) = device.receive(NOW) {
+            if received.bytes() == between {
+                others += 1;
+            } else {
+                of_flow += 1;
+            }
+            device.recycle(received.frame);
+        }
+        assert_eq!((of_flow, others), (packets, 10), "{between:02x?}");
+    }
+}
+
 /// The sender has nothing further to send after PSH (Linux `tcp_gro_receive`), so its packet ends there: later segments
 /// of the burst begin another.
 #[test]

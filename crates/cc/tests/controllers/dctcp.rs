@@ -102,6 +102,25 @@ fn a_loss_while_a_mark_is_answered_still_halves_and_only_once() {
     assert_eq!(segments(&flow.controller), window / 2.0);
 }
 
+/// Where every segment is marked, the acknowledgment that ends one reduction begins the next, and
+/// the transport is never without one: each is half the window, also after a loss.
+#[test]
+fn at_full_marks_each_window_after_a_loss_is_halved() {
+    let mut dctcp = Dctcp::new(&config(320));
+    dctcp.on_congestion(&signal(NOW, Signal::Loss));
+    let mut windows = Vec::new();
+    for _ in 0..4 {
+        dctcp.on_congestion(&signal(NOW, Signal::Ce));
+        dctcp.on_ack(&Ack {
+            state: CongestionState::Cwr,
+            marked: MSS,
+            ..ack(NOW, MS)
+        });
+        windows.push(segments(&dctcp));
+    }
+    assert_eq!(windows, [80.0, 40.0, 20.0, 10.0]);
+}
+
 #[test]
 fn without_marks_it_is_reno() {
     let mut dctcp = Flow::new(Dctcp::new(&config(10)), 10 * MS);

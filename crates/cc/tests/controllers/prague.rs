@@ -92,6 +92,27 @@ fn growth_does_not_stop_while_the_transport_answers_a_mark() {
     assert!(prague.verdict().cwnd > before);
 }
 
+/// The answer to a mark may begin with the acknowledgment that ends the repair of a loss: the window
+/// grows on as in any other, and it is the law's again, not PRR's.
+#[test]
+fn growth_does_not_wait_for_a_pause_between_the_repair_of_a_loss_and_the_answer_to_a_mark() {
+    let mut prague = avoiding(100, 40 * MS).controller;
+    let in_state = |state| Ack {
+        state,
+        ..ack(NOW, 40 * MS)
+    };
+    prague.on_ack(&in_state(CongestionState::Recovery));
+    assert_eq!(prague.recovery(), Recovery::Prr);
+    prague.on_congestion(&signal(NOW, Signal::Ce));
+    prague.on_ack(&in_state(CongestionState::Cwr));
+    assert_eq!(prague.recovery(), Recovery::Controller);
+    let before = segments(&prague);
+    for _ in 0..50 {
+        prague.on_ack(&in_state(CongestionState::Cwr));
+    }
+    assert!((segments(&prague) - before - 1.0).abs() < 0.02);
+}
+
 #[test]
 fn young_it_grows_by_a_segment_per_round_trip_and_old_as_if_the_path_were_25_ms_long() {
     let mut flow = avoiding(20, 5 * MS);

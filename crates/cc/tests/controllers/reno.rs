@@ -65,6 +65,53 @@ fn a_window_that_does_not_limit_the_sender_does_not_grow() {
     assert_eq!(segments(&reno), 10.0);
 }
 
+/// Losses in the window that a mark has cut are repaired without another cut. That recovery ends
+/// with the acknowledgment that begins the next one, as behind a queue that overflows although it
+/// marks: each of those costs half the window (RFC 5681 §3.1, Linux `tcp_enter_recovery`).
+#[test]
+fn recoveries_after_a_mark_halve_the_window_each() {
+    let mut reno = Reno::new(&config(80));
+    let mut windows = Vec::new();
+    let mut hear = |kind, state| {
+        reno.on_congestion(&signal(NOW, kind));
+        for _ in 0..10 {
+            reno.on_ack(&Ack {
+                state,
+                ..ack(NOW, RTT)
+            });
+        }
+        windows.push(segments(&reno));
+    };
+    hear(Signal::Ce, CongestionState::Cwr);
+    for _ in 0..3 {
+        hear(Signal::Loss, CongestionState::Recovery);
+    }
+    assert_eq!(windows, [40.0, 40.0, 20.0, 10.0]);
+}
+
+/// The acknowledgment that ends a recovery may report marks of what was sent after the loss was
+/// found (Linux `tcp_try_to_open`); one in the middle of it reports those of the same window.
+#[test]
+fn a_mark_at_the_end_of_a_recovery_halves_the_window_and_one_within_it_does_not() {
+    for (state, expected) in [
+        (CongestionState::Cwr, 20.0),
+        (CongestionState::Recovery, 40.0),
+    ] {
+        let mut reno = Reno::new(&config(80));
+        reno.on_congestion(&signal(NOW, Signal::Loss));
+        reno.on_congestion(&signal(NOW, Signal::Ce));
+        for _ in 0..3 {
+            reno.on_ack(&Ack {
+                state,
+                ..ack(NOW, RTT)
+            });
+        }
+        assert_eq!(segments(&reno), expected, "{state:?}");
+        reno.on_undo(NOW);
+        assert_eq!(segments(&reno), expected, "a mark is certain");
+    }
+}
+
 #[test]
 fn recovery_holds_the_window_and_a_timeout_reopens_it() {
     let mut reno = avoiding(10);

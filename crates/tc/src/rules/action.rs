@@ -118,10 +118,17 @@ impl Parameters for Edit {
     ];
 }
 
+/// `tc` reads and prints it as the name of a class of no qdisc, so in hexadecimal (`get_tc_classid`):
+/// `a` and `:a` are 10.
 const PRIORITY: Syntax<u8> = Syntax {
-    expected: Expected::Text("from 0 to 15"),
-    parse: |text| text.parse().ok().filter(|value| *value < 16),
-    ..number()
+    name: "PRIORITY (hexadecimal)",
+    expected: Expected::Text("from 0 to f, a hexadecimal digit"),
+    parse: |text| {
+        let digits = text.strip_prefix(':').unwrap_or(text);
+        let value = units::parse_hexadecimal(digits)?;
+        u8::try_from(value).ok().filter(|value| *value < 16)
+    },
+    show: |priority| Value::Word(format!(":{priority:x}")),
 };
 
 const MARK: Syntax<Masked<u32>> = Syntax {

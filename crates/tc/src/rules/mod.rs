@@ -20,7 +20,7 @@ use crate::discipline::Inspect;
 use crate::kind::write_words;
 use crate::report::{Report, Value};
 use crate::words::parameter::{Parameters, number};
-use crate::words::{Expected, Options, ParseError, Problem, Usage, Word, Words};
+use crate::words::{Expected, Options, ParseError, Problem, Usage, Word, Words, parse_class};
 
 const KINDS: Expected = Expected::OneOf(&["matchall", "fw", "u32", "flower"]);
 
@@ -125,7 +125,7 @@ fn read_head<'a>(
 fn set(rule: &mut Filter, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
     match (option.text, &mut rule.matcher) {
         ("flowid" | "classid", _) => {
-            let class = words.value(option, |text| text.parse().ok(), "a class, e.g. 1:10")?;
+            let class = words.value(option, parse_class, "a class, e.g. 1:10")?;
             rule.class = Some(class);
         }
         ("action", _) => rule.actions.push(action::read(words)?),

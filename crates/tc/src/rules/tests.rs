@@ -60,6 +60,11 @@ fn what_is_printed_is_read_again() {
             "protocol all matchall action pass random netrand drop 9 action skbedit mark 0x3/0xffffffff pipe \
              action pedit munge ip dsfield set 0xb8 retain 0xfc pipe action drop",
         ),
+        (
+            "matchall flowid 0x1:0xa action skbedit priority a action skbedit priority :7 action skbedit priority 0xf",
+            "protocol all matchall flowid 1:a action skbedit priority :a pipe action skbedit priority :7 pipe \
+             action skbedit priority :f pipe",
+        ),
     ] {
         let filter = rule(words);
         assert_eq!(FilterWords(&filter).to_string(), printed, "{words}");
@@ -230,7 +235,12 @@ fn errors_name_the_word_and_the_remedy() {
         (
             "matchall action skbedit priority 16",
             33..35,
-            "`16` is no value for `priority`: give from 0 to 15",
+            "`16` is no value for `priority`: give from 0 to f, a hexadecimal digit",
+        ),
+        (
+            "matchall action skbedit priority 10",
+            33..35,
+            "`10` is no value for `priority`: give from 0 to f, a hexadecimal digit",
         ),
         (
             "matchall action pedit munge ip dsfield set 1 retain 0xff",

@@ -2,7 +2,7 @@
 
 use tautline_qdisc::ClassId;
 
-use crate::words::{ParseError, Word, Words};
+use crate::words::{ParseError, Word, Words, parse_class};
 
 /// The subject of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +115,6 @@ impl<'a> Position<'a> {
 
     /// Sets what `word` names; false if it is no word of a position.
     fn set(&mut self, word: Word<'a>, words: &mut Words<'a>) -> Result<bool, ParseError> {
-        let class = |text: &str| text.parse().ok();
         match word.text {
             "root" => self.root = Some(word),
             "dev" => {
@@ -123,8 +122,8 @@ impl<'a> Position<'a> {
                 words.value(word, |_| Some(()), "a device's name")?;
                 self.device = name;
             }
-            "parent" => self.parent = Some(named(word, words, class, CLASS)?),
-            "classid" => self.classid = Some(named(word, words, class, CLASS)?),
+            "parent" => self.parent = Some(named(word, words, parse_class, CLASS)?),
+            "classid" => self.classid = Some(named(word, words, parse_class, CLASS)?),
             "handle" => self.handle = Some(named(word, words, parse_handle, HANDLE)?),
             _ => return Ok(false),
         }
@@ -146,6 +145,6 @@ fn named<'a, T>(
 /// `1:`, also `1` or `1:0`.
 fn parse_handle(text: &str) -> Option<u16> {
     let (major, minor) = text.split_once(':').unwrap_or((text, ""));
-    let name = [major, ":"].concat().parse::<ClassId>().ok()?;
+    let name = parse_class(&[major, ":"].concat())?;
     matches!(minor, "" | "0").then_some(name.major)
 }

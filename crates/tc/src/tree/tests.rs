@@ -13,7 +13,7 @@ use tautline_testkit::Probe;
 const SCRIPT: &str = "tc qdisc del dev eth0 root 2>/dev/null
 tc qdisc add dev eth0 root handle 1: drr
 tc class add dev eth0 parent 1: classid 1:1 drr quantum 3000   # twice its share
-sudo tc class add dev eth0 parent 1: classid 1:a drr
+sudo tc class add dev eth0 parent 0x1: classid 1:0xa drr
 /sbin/tc qdisc add dev eth0 parent 1:1 handle 10: prio bands 2 \\
     priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1
 tc qdisc replace dev eth0 parent 10:2 codel limit 5

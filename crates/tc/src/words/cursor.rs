@@ -277,6 +277,17 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Reads the name of a class or a qdisc. Both numbers are hexadecimal and may begin with `0x`, as
+/// `strtoul` takes them (`get_tc_classid` in iproute2).
+pub(crate) fn parse_class(text: &str) -> Option<ClassId> {
+    let (major, minor) = text.split_once(':')?;
+    let plain = |number| match str::strip_prefix(number, "0x") {
+        Some("") => None,
+        digits => Some(digits.unwrap_or(number)),
+    };
+    [plain(major)?, plain(minor)?].join(":").parse().ok()
+}
+
 /// Puts lines that end in a backslash together with the next; every word stays where it is.
 pub(crate) fn joined(text: &str) -> String {
     text.replace("\\\r\n", "   ").replace("\\\n", "  ")
@@ -312,6 +323,23 @@ mod tests {
         );
         for word in commands.iter().flatten() {
             assert_eq!(&text[word.span()], word.text);
+        }
+    }
+
+    #[test]
+    fn numbers_of_classes_may_begin_with_0x() {
+        let class = |major, minor| Some(ClassId::new(major, minor));
+        for (text, expected) in [
+            ("1:10", class(1, 0x10)),
+            ("0x1:0x10", class(1, 0x10)),
+            ("0xffff:", class(0xffff, 0)),
+            (":0xa", class(0, 0xa)),
+            ("0x:1", None),
+            ("1:0x0x1", None),
+            ("1:0x10000", None),
+            ("0x1", None),
+        ] {
+            assert_eq!(parse_class(text), expected, "{text}");
         }
     }
 

@@ -9,6 +9,6 @@ mod pointer;
 pub use cursor::{Word, Words};
 pub use error::ParseError;
 
-pub(crate) use cursor::joined;
+pub(crate) use cursor::{joined, parse_class};
 pub(crate) use error::{Expected, Problem, Usage};
 pub(crate) use parameter::Options;
