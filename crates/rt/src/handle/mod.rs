@@ -146,6 +146,25 @@ impl StackHandle {
         Ok(receiver.received().await?)
     }
 
+    /// Waits until the host has ended, with it [`Failure::HostGone`] for every socket. Cancel safe.
+    pub async fn ended(&self) {
+        let (reply, receiver) = oneshot();
+        self.command(Command::End(reply));
+        // It has no other outcome.
+        let _ = receiver.received().await;
+    }
+
+    /// Whether the host still has something to deliver for streams that were dropped, or packets that have
+    /// not left.
+    ///
+    /// # Errors
+    /// [`Failure::HostGone`].
+    pub async fn is_delivering(&self) -> io::Result<bool> {
+        let (reply, receiver) = oneshot();
+        self.command(Command::IsDelivering(reply));
+        Ok(receiver.received().await?)
+    }
+
     /// Queues a command and wakes the host's thread. If the thread is gone, the command is dropped
     /// with its end of the channel, so the waiting application gets an error.
     fn command(&self, command: Command) {
