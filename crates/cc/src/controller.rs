@@ -35,16 +35,19 @@ use crate::sampler::RateSample;
 /// | RFC 9002 | here |
 /// |---|---|
 /// | `max_datagram_size` | [`Config::mss`](crate::Config::mss), the largest UDP payload. Amounts are those of `bytes_in_flight` |
-/// | OnPacketSent | [`Sampler::on_send`](crate::Sampler::on_send); `on_idle` if nothing was in flight |
+/// | OnPacketSent | [`Sampler::on_send`](crate::Sampler::on_send); before it `on_idle` if nothing was in flight, but not for the first packet |
 /// | OnAckReceived | [`Sampler::on_delivered`](crate::Sampler::on_delivered) per packet, then once per ACK frame [`Sampler::on_ack`](crate::Sampler::on_ack) and `on_ack` |
 /// | OnPacketsLost | [`Sampler::on_lost`](crate::Sampler::on_lost) and `on_lost` per packet; `on_congestion` with [`Signal::Loss`] if the packet was sent after the last `on_congestion` |
-/// | more CE marks (§7.1) | `on_congestion` with [`Signal::Ce`], by the same rule; [`Ack::marked`] |
+/// | more CE marks (§7.1) | `on_congestion` with [`Signal::Ce`] if the newest packet acknowledged was sent after the last `on_congestion`; [`Ack::marked`] is the growth of the count, of packets, in bytes: `acked` at most |
+/// | the ECN codepoint to send (RFC 9000 §13.4) | [`ecn`](Self::ecn): ECT(0), with [`Ecn::L4s`] ECT(1) |
+/// | underutilized window (§7.8) | [`Ack::cwnd_limited`] is false; [`Sampler::mark_app_limited`](crate::Sampler::mark_app_limited) when the application has nothing more to send. `on_underuse` may be left out |
 /// | probe timeout | nothing |
 /// | persistent congestion (§7.6) | `on_congestion` with [`Signal::Timeout`] and nothing in flight: the smallest window, whatever was sent since |
 /// | a larger datagram size is found | a new controller with that `mss`, which [`adopt`](Self::adopt)s the verdict of the old one |
 ///
 /// The window of the verdict is reduced at once, so a transport without PRR need not know
-/// [`recovery`](Self::recovery). `tautline-quinn` is such a transport.
+/// [`recovery`](Self::recovery). `tautline-quinn` is such a transport; its
+/// documentation says for each field of [`Ack`] which quantity of RFC 9002 it is.
 ///
 /// # A controller of one's own
 /// It needs the first six methods:

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use std::{fmt, io};
@@ -42,35 +44,80 @@ pub(crate) const SLICE: Duration = Duration::from_micros(50);
 
 /// The task or thread of a stack. Dropping it ends the stack. It waits for a thread, which takes at most
 /// the second that [`HostThread::stop`](tautline_rt::HostThread::stop) gives what is left to deliver.
-pub enum Driver {
+pub struct Driver {
+    running: Running,
+    /// Set once the task or thread has ended by itself.
+    outcome: Arc<OnceLock<Outcome>>,
+}
+
+/// The error is shared by all that ask for it.
+type Outcome = Result<(), Arc<io::Error>>;
+
+enum Running {
     Task(tokio::task::JoinHandle<()>),
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    Thread(Option<tautline_rt::HostThread>),
+    Thread(Mutex<Option<tautline_rt::HostThread>>),
+}
+
+impl Driver {
+    fn new(running: Running) -> Self {
+        let outcome = Arc::default();
+        Self { running, outcome }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn of_thread(thread: tautline_rt::HostThread) -> Self {
+        Self::new(Running::Thread(Mutex::new(Some(thread))))
+    }
+
+    /// How the stack has ended, after its host has.
+    pub(crate) fn outcome(&self) -> io::Result<()> {
+        let outcome = self.outcome.get_or_init(|| match &self.running {
+            Running::Task(_) => Err(Arc::new(panicked())),
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Running::Thread(thread) => end(thread).map_err(Arc::new),
+        });
+        outcome
+            .clone()
+            .map_err(|error| io::Error::new(error.kind(), error))
+    }
+}
+
+/// The task or thread has not returned an outcome; its message has been printed.
+fn panicked() -> io::Error {
+    io::Error::other("the stack has panicked")
+}
+
+/// Ends a thread that has not ended, and returns what it has.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn end(thread: &Mutex<Option<tautline_rt::HostThread>>) -> io::Result<()> {
+    let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(thread) = thread else { return Ok(()) };
+    // A panic of the thread has printed its message and ends with it, as that of a task does: in a
+    // destructor it would abort a program that is unwinding.
+    match catch_unwind(AssertUnwindSafe(|| thread.stop())) {
+        Ok(ended) => ended.map(|_| ()),
+        Err(_) => Err(panicked()),
+    }
 }
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Task(_) => "Driver::Task",
+        f.write_str(match self.running {
+            Running::Task(_) => "Driver::Task",
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Thread(_) => "Driver::Thread",
+            Running::Thread(_) => "Driver::Thread",
         })
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        match self {
-            Self::Task(task) => task.abort(),
+        match &self.running {
+            Running::Task(task) => task.abort(),
+            // The error is the device's; nobody is left to report it to.
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Self::Thread(thread) => {
-                if let Some(thread) = thread.take() {
-                    // The error is the device's; no handle is left to report it to. A panic of the thread
-                    // has printed its message and ends with it, as that of a task does: in a destructor
-                    // it would abort a program that is unwinding.
-                    let _ = catch_unwind(AssertUnwindSafe(|| thread.stop()));
-                }
-            }
+            Running::Thread(thread) => drop(end(thread)),
         }
     }
 }
@@ -139,16 +186,21 @@ where
     let (handle, sockets) = StackHandle::new(config, Waker::from(Arc::clone(&waker)));
     let clock = Clock::start();
     let mut poll = make(sockets.rebuilding(ByWords), clock)?;
+    let outcome: Arc<OnceLock<Outcome>> = Arc::default();
+    let ended = Arc::clone(&outcome);
     let task = runtime.spawn(async move {
         let mut alarm = Alarm::new(clock);
-        // An error is the end of the device: the handles report that the host is gone.
-        let _ = poll_fn(|context| {
+        let outcome = poll_fn(|context| {
             waker.task.register(context.waker());
             poll(context, &mut alarm)
         })
         .await;
+        // Before the sockets go with `poll`: the handles then report that the host is gone.
+        let _ = ended.set(outcome.map_err(Arc::new));
+        drop(poll);
     });
-    Ok((handle, Driver::Task(task)))
+    let running = Running::Task(task);
+    Ok((handle, Driver { running, outcome }))
 }
 
 /// Wakes the task on behalf of the handles.
@@ -373,6 +425,9 @@ mod tests {
             .set_qdisc("pfifo")
             .await
             .expect_err("the thread is gone");
-        drop(Driver::Thread(Some(thread)));
+        let driver = Driver::of_thread(thread);
+        let outcome = driver.outcome().expect_err("a panic");
+        assert_eq!(outcome.to_string(), "the stack has panicked");
+        drop(driver);
     }
 }

@@ -18,12 +18,8 @@ pub struct Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "sockets {}, buffers {} bytes", self.sockets, self.memory)?;
-        let counters = format!("{:?}", self.counters);
-        let inner = counters.split_once('{').map_or("", |(_, inner)| inner);
-        for counter in inner.trim_end_matches(['}', ' ']).split(", ") {
-            if !counter.ends_with(": 0") {
-                writeln!(f, "{}", counter.trim())?;
-            }
+        for (name, count) in self.counters.iter().filter(|(_, count)| *count > 0) {
+            writeln!(f, "{name}: {count}")?;
         }
         Ok(())
     }

@@ -3,20 +3,23 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tautline_rt::{StackHandle, TcpListener, TcpStream, UdpSocket};
 use tautline_stack::{ListenAt, TcpConfig};
+use tokio::time::{sleep, timeout};
 
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::start::{Hold, Start};
 use crate::{Builder, Report, TcpIncoming, UdpIncoming};
 
-/// A stack that runs until it is dropped; then its connections fail.
+/// A stack that runs until it is dropped, or its device has [ended](Self::ended); then its connections
+/// fail. [`shutdown`](Self::shutdown) ends it in order.
 #[derive(Debug)]
 pub struct Netstack {
     handle: StackHandle,
-    _driver: Driver,
+    driver: Driver,
     start: Arc<Start>,
 }
 
@@ -29,7 +32,7 @@ impl Netstack {
     pub(crate) fn new(handle: StackHandle, driver: Driver, start: Arc<Start>) -> Self {
         Self {
             handle,
-            _driver: driver,
+            driver,
             start,
         }
     }
@@ -113,7 +116,47 @@ impl Netstack {
         UdpSocket::bind(&self.handle, local).await
     }
 
-    /// The handle for sockets with settings of their own, and for replacing the qdisc.
+    /// Waits until the device has ended: its interface was removed, or it has nothing more to read. Every
+    /// other call then fails with [`ConnectionAborted`](io::ErrorKind::ConnectionAborted), and a stack for
+    /// another device is built. Cancel safe.
+    ///
+    /// ```no_run
+    /// # async fn serve(stack: tautline_netstack::Netstack) -> std::io::Result<()> {
+    /// let incoming = stack.tcp_incoming().await?;
+    /// loop {
+    ///     let request = tokio::select! {
+    ///         ended = stack.ended() => return ended, // the interface is gone
+    ///         request = incoming.next() => request?,
+    ///     };
+    ///     tokio::spawn(request.accept());
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// That of the [`PacketIo`](crate::device::PacketIo) which has ended the stack.
+    pub async fn ended(&self) -> io::Result<()> {
+        self.handle.ended().await;
+        self.driver.outcome()
+    }
+
+    /// Ends the stack in order: what streams that were closed or dropped have left to deliver has `limit`
+    /// to be acknowledged. Connections that the application still holds then fail, and so do those that the
+    /// time does not suffice for. An application drops its [`TcpIncoming`], or its listeners, before; it
+    /// needs the timers of tokio.
+    pub async fn shutdown(self, limit: Duration) {
+        const CHECK: Duration = Duration::from_millis(5);
+        let delivered = async {
+            while self.handle.is_delivering().await.unwrap_or(false) {
+                sleep(CHECK).await;
+            }
+        };
+        // The limit has passed: dropping the stack ends the rest.
+        let _ = timeout(limit, delivered).await;
+    }
+
+    /// The handle for sockets with settings of their own, for replacing the qdisc, and for its
+    /// [counters](StackHandle::qdisc_report).
     pub fn handle(&self) -> &StackHandle {
         &self.handle
     }

@@ -1,5 +1,6 @@
 //! [`ClassId`]: the name of a class or of a qdisc's handle, as `tc` writes it: `1:10`, `8001:`.
 
+use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 
@@ -37,9 +38,28 @@ impl fmt::Display for ClassId {
     }
 }
 
-/// A text that names no class.
+/// A text that names no class. A program passes it on with `?`, as any error:
+///
+/// ```
+/// use tautline_qdisc::ClassId;
+///
+/// fn leaf(text: &str) -> Result<ClassId, Box<dyn std::error::Error>> {
+///     Ok(text.parse()?)
+/// }
+/// assert_eq!(leaf("1:10")?, ClassId::new(1, 0x10));
+/// assert!(leaf("10").unwrap_err().to_string().ends_with("e.g. 1:10"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoClassId;
+
+impl fmt::Display for NoClassId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no class: write handle and number in hexadecimal, e.g. 1:10")
+    }
+}
+
+impl Error for NoClassId {}
 
 impl FromStr for ClassId {
     type Err = NoClassId;

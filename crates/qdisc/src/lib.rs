@@ -136,7 +136,7 @@ pub use bfifo::Bfifo;
 pub use blue::Blue;
 pub use cake::Cake;
 pub use cake_mq::CakeMq;
-pub use class::ClassId;
+pub use class::{ClassId, NoClassId};
 pub use classful::Classful;
 pub use cobalt::Cobalt;
 pub use codel::Codel;

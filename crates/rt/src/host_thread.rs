@@ -19,7 +19,8 @@ use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 /// Time limit for a stopping host to deliver what dropped streams have left.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// A thread that drives a host until it is [stopped](Self::stop) or its device fails.
+/// A thread that drives a host until it is [stopped](Self::stop) or its device fails. To drop this does
+/// not end the thread: it then runs until its device fails.
 #[derive(Debug)]
 pub struct HostThread {
     stopper: Stopper,

@@ -88,8 +88,8 @@
 //! let mut is_finished = false;
 //! while !is_finished {
 //!     // Any number of inputs: frames, then what the application does about the events.
-//!     client.receive(now);
-//!     server.receive(now);
+//!     while client.receive(now) > 0 {} // 64 frames at a time
+//!     while server.receive(now) > 0 {}
 //!     while let Some(event) = server.next_event() {
 //!         let Event::Readable(socket) = event else { continue };
 //!         loop {

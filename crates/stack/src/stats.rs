@@ -98,6 +98,36 @@ impl HostStats {
     pub const fn accepted(&self) -> u64 {
         self.frames_in.saturating_sub(self.refused())
     }
+
+    /// All counters with their names, in the order of the fields: for a report or a metrics endpoint, which
+    /// so has those that later versions add.
+    ///
+    /// ```
+    /// use tautline_stack::HostStats;
+    ///
+    /// let mut page = String::new(); // in Prometheus' text format
+    /// for (name, value) in HostStats::default().iter() {
+    ///     page += &format!("# TYPE vpn_{name}_total counter\nvpn_{name}_total {value}\n");
+    /// }
+    /// assert!(page.starts_with("# TYPE vpn_frames_in_total counter\nvpn_frames_in_total 0\n"));
+    /// ```
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        /// The fields of these names, all of them: the pattern has no `..`.
+        macro_rules! named {
+            ($($name:ident)+) => {{
+                let Self { $($name),+ } = *self;
+                [$((stringify!($name), $name)),+]
+            }};
+        }
+        named! {
+            frames_in malformed bad_checksum not_for_us fragments icmp_unbelieved icmp_limited
+            resets_limited no_socket backlog_full backlog_refused cookies_sent syns_shed
+            cookies_redeemed fast_opened fast_open_full accept_queue_full too_many_of_peer
+            time_wait_full too_many_orphans out_of_memory duplicate_addresses address_conflicts
+            advertisements_limited births births_in_trains completed dropped no_frame
+        }
+        .into_iter()
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +151,8 @@ mod tests {
             ..HostStats::default()
         };
         assert_eq!((stats.refused(), stats.accepted()), (1023, 1));
+        let named: Vec<_> = stats.iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(named[..2], [("frames_in", 1024), ("malformed", 1)]);
+        assert_eq!(named.len(), 11);
     }
 }

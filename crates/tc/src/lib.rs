@@ -17,6 +17,41 @@
 //! assert!(qdisc.report().to_string().starts_with("qdisc fq_codel 0: root refcnt 2 limit 500p"));
 //! # Ok::<(), tautline_tc::ParseError>(())
 //! ```
+//!
+//! # Classes, their counters, and a rate that changes
+//! The qdiscs below classes count what passes them; [`Stats`] around the root makes it count, too.
+//! [`Report::find_class`] finds a class of the tree, [`change_tree`] changes one while packets are queued.
+//!
+//! ```
+//! use tautline_tc::{Drops, Inspect, Instant, Packet, Qdisc, Stats, Value, build, change_tree};
+//!
+//! let script = "
+//!     qdisc add dev eth0 root handle 1: htb default 20
+//!     class add dev eth0 parent 1: classid 1:1 htb rate 100mbit
+//!     class add dev eth0 parent 1:1 classid 1:10 htb rate 60mbit ceil 100mbit
+//!     class add dev eth0 parent 1:1 classid 1:20 htb rate 40mbit ceil 100mbit
+//!     qdisc add dev eth0 parent 1:10 handle 10: fq_codel
+//!     qdisc add dev eth0 parent 1:20 handle 20: fq_codel
+//!     filter add dev eth0 parent 1: protocol ip u32 match ip dport 443 0xffff flowid 1:10";
+//! let mut root = Stats::new(build::<Packet<()>>(script)?);
+//! let (now, mut drops) = (Instant::from_secs(1), Drops::new());
+//! root.enqueue(Packet::new((), 1514).with_hashes(7, 0, 0), now, &mut drops);
+//! root.dequeue(now, &mut drops);
+//!
+//! let change = "class change parent 1:1 classid 1:20 htb rate 20mbit ceil 50mbit";
+//! change_tree(&mut root, change, now, &mut drops)?;
+//!
+//! let report = root.report();
+//! let class = report.find_class("1:20".parse()?).ok_or("no such class")?;
+//! assert_eq!(class.common.map(|common| common.sent_packets), Some(1));
+//! for (name, value) in &class.counters { // of its kind alone, by the names of `tc`
+//!     if let Value::Count(count) = value {
+//!         println!("htb_{name}_total {count}");
+//!     }
+//! }
+//! println!("{}", report.class_show()); // `tc -s -d class show`
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -43,7 +78,7 @@ pub use kind::Kind;
 pub use report::{ClassShow, QdiscShow, Report, Value};
 pub use rules::{FilterWords, read_filter};
 pub use tautline_base::{Drops, Instant, Item, Packet, Qdisc};
-pub use tautline_qdisc::{Common, units::parse_size};
+pub use tautline_qdisc::{ClassId, Common, Stats, units::parse_size};
 pub use tree::{Tree, TreeMq};
 pub use words::{ParseError, Word, Words};
 

@@ -221,7 +221,7 @@ where
     if has_thread || Handle::try_current().is_err() {
         let make = move || Ok(driver::host(device, settings));
         let (thread, handle) = HostThread::spawn_with(config, Idle::Sleep, ByWords, make)?;
-        return Ok((handle, Driver::Thread(Some(thread))));
+        return Ok((handle, Driver::of_thread(thread)));
     }
     driver::spawn_task(config, |sockets, clock| {
         let mut turns = Turns::new(device, settings, sockets, clock)?;

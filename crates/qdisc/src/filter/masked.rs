@@ -1,5 +1,6 @@
 //! [`Masked`], [`Prefix`], [`Ports`]: values of which only a part is compared.
 
+use core::error::Error;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::ops::{BitAnd, BitXor};
@@ -132,6 +133,16 @@ impl fmt::Display for Prefix {
 /// A text that names no addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPrefix;
+
+impl fmt::Display for NoPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no addresses: write an address, or one with the bits of its network, e.g. 10.0.0.0/8",
+        )
+    }
+}
+
+impl Error for NoPrefix {}
 
 impl FromStr for Prefix {
     type Err = NoPrefix;

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::error::Error;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -46,6 +47,14 @@ impl fmt::Display for Distribution {
 /// A text that names no distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDistribution;
+
+impl fmt::Display for NoDistribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no distribution: choose uniform, normal, pareto or paretonormal")
+    }
+}
+
+impl Error for NoDistribution {}
 
 impl FromStr for Distribution {
     type Err = NoDistribution;
@@ -260,6 +269,9 @@ mod tests {
             assert_eq!(distribution.to_string().parse(), Ok(distribution));
         }
         assert_eq!("cauchy".parse::<Distribution>(), Err(NoDistribution));
+        let choices = NoDistribution.to_string();
+        let mut all = Distribution::ALL.into_iter();
+        assert!(all.all(|distribution| choices.contains(&distribution.to_string())));
     }
 
     use std::string::ToString;

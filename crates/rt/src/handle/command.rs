@@ -4,13 +4,14 @@
 //! the sockets, and the host's thread serves only sockets with work. Options and queries take one
 //! command per call.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use tautline_base::SocketId;
 use tautline_stack::{HostStats, Rejection, Replaced, SocketOption, TcpConfig, TcpInfo, UdpInfo};
-use tautline_tc::Tree;
+use tautline_tc::{Report, Tree};
 
 use super::byte_queue::Budget;
 use super::notify::Notified;
@@ -30,6 +31,11 @@ pub(super) enum Command {
     UdpInfo(SocketId, Reply<UdpInfo>),
     /// Replace the root qdisc.
     Qdisc(Box<Tree>, Reply<Replaced>),
+    QdiscReport(Reply<Report>),
+    /// Whether the host has something to deliver for streams that were dropped.
+    IsDelivering(Reply<bool>),
+    /// Never answered: waits for the end of the host.
+    End(Reply<Infallible>),
     /// Move the bytes of a socket whose handle wrote, freed space or was dropped.
     Serve(SocketId),
     Set(SocketId, SocketOption),

@@ -34,8 +34,8 @@ pub enum Failure {
     /// The host has freed the connection.
     #[error("the connection is over; the host has freed it")]
     NotOpen,
-    /// The type of the host's qdisc is fixed at compile time.
-    #[error("the qdisc of this host cannot be replaced: drive it with `ByWords`")]
+    /// The type of the host's qdisc is fixed at compile time, and its report unknown.
+    #[error("the qdisc of this host can be neither shown nor replaced: drive it with `ByWords`")]
     FixedQdisc,
     /// The parameters of the qdisc contradict each other.
     #[error("invalid qdisc: its parameters contradict each other")]

@@ -11,6 +11,78 @@
 //! thread is woken by a [`Waker`]. So the same code runs in virtual time. The host's thread
 //! waits for an application only while that adds to a chunk of 16 KiB at most, or peeks.
 //! [`tokio_net`](crate::tokio_net) adds tokio's traits.
+//!
+//! # Without threads, in virtual time
+//! A driver of your own polls the program, lets each host receive and [serves](crate::application::serve)
+//! it, until nothing happens any more; then time moves to the next deadline. The same inputs give the same
+//! packets. A device with a delay has a deadline of its own: the arrival of its next frame.
+//!
+#![cfg_attr(any(target_os = "linux", target_os = "android"), doc = "```")]
+#![cfg_attr(
+    not(any(target_os = "linux", target_os = "android")),
+    doc = "```ignore"
+)]
+//! use std::pin::pin;
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use std::task::{Context, Poll, Wake, Waker};
+//! use tautline_rt::application::serve;
+//! use tautline_rt::handle::Config;
+//! use tautline_rt::{Cable, StackHandle, TcpListener, TcpStream, cable};
+//! use tautline_qdisc::{Pfifo, pfifo};
+//! use tautline_stack::{Cidr, Dql, Host, HostConfig, Instant, NoTrace, Pool, Port, Ring};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! /// Set when the program or a handle wakes somebody.
+//! #[derive(Default)]
+//! struct Woken(AtomicBool);
+//!
+//! impl Wake for Woken {
+//!     fn wake(self: Arc<Self>) {
+//!         self.0.store(true, Ordering::Release);
+//!     }
+//! }
+//!
+//! let woken = Arc::new(Woken::default());
+//! let waker = Waker::from(Arc::clone(&woken));
+//! let host = |device: Cable, number: u8| {
+//!     let config = HostConfig::new([2, 0, 0, 0, 0, number], 1).address(Cidr::new([10, 0, 0, number], 24));
+//!     let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
+//!     let (handle, sockets) = StackHandle::new(Config::default(), waker.clone());
+//!     (handle, (Host::new(config, port, Pool::heap(256, None), NoTrace), sockets))
+//! };
+//! let [left, right] = cable()?; // or devices of your own
+//! let ((client, near), (server, far)) = (host(left, 1), host(right, 2));
+//! let mut hosts = [near, far];
+//!
+//! let mut program = pin!(async {
+//!     let listener = TcpListener::bind(&server, 7).await?;
+//!     let connecting = TcpStream::connect(&client, ([10, 0, 0, 2], 7));
+//!     let (mut near, (mut far, _)) = tokio::try_join!(connecting, listener.accept())?;
+//!     near.write_all(b"hello").await?;
+//!     near.shutdown().await?;
+//!     let mut text = String::new();
+//!     far.read_to_string(&mut text).await?;
+//!     std::io::Result::Ok(text)
+//! });
+//! let mut now = Instant::from_secs(1);
+//! let text = loop {
+//!     if let Poll::Ready(text) = program.as_mut().poll(&mut Context::from_waker(&waker)) {
+//!         break text?;
+//!     }
+//!     let (mut received, mut deadline) = (0, None);
+//!     for (host, sockets) in &mut hosts {
+//!         received += host.receive(now);
+//!         let (wake, _) = serve(host, sockets, now);
+//!         deadline = deadline.into_iter().chain(wake.map(|wake| wake.at)).min();
+//!     }
+//!     if received == 0 && !woken.0.swap(false, Ordering::AcqRel) {
+//!         now = now.max(deadline.expect("the program waits for a host"));
+//!     }
+//! };
+//! assert_eq!(text, "hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod byte_queue;
 mod command;
@@ -143,6 +215,25 @@ impl StackHandle {
         let (reply, receiver) = oneshot();
         let budget = Arc::clone(&self.0.budget);
         self.command(Command::HostStats(reply, budget));
+        Ok(receiver.received().await?)
+    }
+
+    /// Waits until the host has ended, with it [`Failure::HostGone`] for every socket. Cancel safe.
+    pub async fn ended(&self) {
+        let (reply, receiver) = oneshot();
+        self.command(Command::End(reply));
+        // It has no other outcome.
+        let _ = receiver.received().await;
+    }
+
+    /// Whether the host still has something to deliver for streams that were dropped, or packets that have
+    /// not left.
+    ///
+    /// # Errors
+    /// [`Failure::HostGone`].
+    pub async fn is_delivering(&self) -> io::Result<bool> {
+        let (reply, receiver) = oneshot();
+        self.command(Command::IsDelivering(reply));
         Ok(receiver.received().await?)
     }
 

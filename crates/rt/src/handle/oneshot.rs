@@ -44,6 +44,11 @@ impl<T> Reply<T> {
         let _ = self.0.reply.set(reply);
         self.0.receiver.wake();
     }
+
+    /// Whether somebody still waits for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
 }
 
 impl<T> Drop for Reply<T> {

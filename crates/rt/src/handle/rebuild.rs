@@ -5,8 +5,7 @@ use std::io::{self, ErrorKind};
 use tautline_base::Item;
 use tautline_qdisc::Stats;
 use tautline_stack::Replaced;
-use tautline_tc::DynQdisc;
-use tautline_tc::Tree;
+use tautline_tc::{DynQdisc, Inspect, Report, Tree};
 
 use super::command::Command;
 use super::oneshot::oneshot;
@@ -19,6 +18,11 @@ pub trait Rebuild<Q> {
     /// # Errors
     /// [`Failure::FixedQdisc`] or [`Failure::BadQdisc`].
     fn rebuild(&mut self, tree: &Tree) -> Result<Q, Failure>;
+
+    /// The parameters and counters of `qdisc`, for [`StackHandle::qdisc_report`]. Default: unknown.
+    fn report(&self, _qdisc: &Q) -> Option<Report> {
+        None
+    }
 }
 
 /// The type of the qdisc is fixed at compile time: it is never replaced.
@@ -39,11 +43,19 @@ impl<P: Item + Send + 'static> Rebuild<Box<dyn DynQdisc<P>>> for ByWords {
     fn rebuild(&mut self, tree: &Tree) -> Result<Box<dyn DynQdisc<P>>, Failure> {
         tree.build().map_err(|_| Failure::BadQdisc)
     }
+
+    fn report(&self, qdisc: &Box<dyn DynQdisc<P>>) -> Option<Report> {
+        Some(qdisc.report())
+    }
 }
 
 impl<P: Item + Send + 'static> Rebuild<Stats<Box<dyn DynQdisc<P>>>> for ByWords {
     fn rebuild(&mut self, tree: &Tree) -> Result<Stats<Box<dyn DynQdisc<P>>>, Failure> {
         self.rebuild(tree).map(Stats::new)
+    }
+
+    fn report(&self, qdisc: &Stats<Box<dyn DynQdisc<P>>>) -> Option<Report> {
+        Some(qdisc.report())
     }
 }
 
@@ -61,6 +73,19 @@ impl StackHandle {
             .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
         let (reply, receiver) = oneshot();
         self.command(Command::Qdisc(Box::new(tree), reply));
+        Ok(receiver.received().await?)
+    }
+
+    /// Parameters and counters of the host's root qdisc and of all below it; the text is that of
+    /// `tc -s -d qdisc`. Like [`set_qdisc`](Self::set_qdisc) it wants a host driven with [`ByWords`];
+    /// those that every qdisc has ([`Report::common`], sojourn times) are there if its qdisc is wrapped
+    /// in [`Stats`].
+    ///
+    /// # Errors
+    /// [`Failure::FixedQdisc`].
+    pub async fn qdisc_report(&self) -> io::Result<Report> {
+        let (reply, receiver) = oneshot();
+        self.command(Command::QdiscReport(reply));
         Ok(receiver.received().await?)
     }
 }

@@ -1,6 +1,7 @@
 //! [`Sockets`]: the host's side of all handles. The cost of a turn is linear in the number of
 //! sockets with work.
 
+use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::mpsc::Receiver;
 
@@ -11,6 +12,7 @@ use tautline_stack::{CloseReason, Event, Host, Tracer};
 
 use super::command::{Command, Connect};
 use super::connection::{self, Fate};
+use super::oneshot::Reply;
 use super::{Failure, Fixed, Rebuild, listener_host, udp_host};
 use crate::application::{Application, Next};
 use crate::log;
@@ -29,6 +31,8 @@ const SCRATCH: usize = 64 << 10;
 pub struct Sockets<B = Fixed> {
     commands: Receiver<Command>,
     rebuild: B,
+    /// Their end is that of the host.
+    ends: Vec<Reply<Infallible>>,
     /// Indexed by the socket's index.
     slots: Vec<Option<Slot>>,
     scratch: Box<[u8]>,
@@ -52,6 +56,7 @@ impl Sockets {
         Self {
             commands,
             rebuild: Fixed,
+            ends: Vec::new(),
             slots: Vec::new(),
             scratch: vec![0; SCRATCH].into(),
         }
@@ -64,6 +69,7 @@ impl<B> Sockets<B> {
     pub fn rebuilding<R>(self, rebuild: R) -> Sockets<R> {
         let Self {
             commands,
+            ends,
             slots,
             scratch,
             ..
@@ -71,6 +77,7 @@ impl<B> Sockets<B> {
         Sockets {
             commands,
             rebuild,
+            ends,
             slots,
             scratch,
         }
@@ -168,6 +175,18 @@ impl<B> Sockets<B> {
                     .rebuild(&tree)
                     .and_then(|qdisc| host.set_qdisc(qdisc, now).map_err(Failure::StuckQdisc));
                 reply.send(replaced);
+            }
+            Command::QdiscReport(reply) => {
+                let report = self.rebuild.report(host.port().qdisc());
+                reply.send(report.ok_or(Failure::FixedQdisc));
+            }
+            Command::IsDelivering(reply) => {
+                reply.send(Ok(host.is_delivering() || host.outstanding() > 0));
+            }
+            Command::End(reply) => {
+                // A program that waits for this and other things asks again after each of them.
+                self.ends.retain(Reply::is_awaited);
+                self.ends.push(reply);
             }
             Command::ConnectUdp(id, remote, reply) => {
                 let connected = host.udp().connect(id, remote);

@@ -126,6 +126,8 @@ fn the_discipline_changes_under_a_transfer() {
             .await
             .expect_err("not a number");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        let report = client.qdisc_report().await.expect("driven by words");
+        assert_eq!((report.kind, report.packet_limit()), ("tbf", 100));
     }));
     client_thread.stop().expect("ran to its end");
     server_thread.stop().expect("ran to its end");
@@ -140,5 +142,7 @@ fn a_discipline_fixed_at_compile_time_stays() {
             error.downcast::<Failure>().expect("a failure"),
             Failure::FixedQdisc
         );
+        let error = world.client.qdisc_report().await.expect_err("unknown");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
     });
 }

@@ -57,8 +57,8 @@ impl Report {
         self.children.first()?.id
     }
 
-    /// The class `id`, of whichever qdisc.
-    pub(crate) fn find_class(&self, id: ClassId) -> Option<&Self> {
+    /// The class `id`, of this qdisc or of one below.
+    pub fn find_class(&self, id: ClassId) -> Option<&Self> {
         self.shown_classes()
             .into_iter()
             .map(|shown| shown.report)
