@@ -240,6 +240,8 @@ fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
     let listener = TcpListener::bind(&server, PORT).expect("free");
     let stream = TcpStream::connect(&client, SERVER).expect("it listens");
     let (mut accepted, _) = listener.accept().expect("one");
+    let patience = Some(Duration::from_secs(20));
+    accepted.set_read_timeout(patience).expect("not zero");
     let written = fill_and_drop(stream);
     let reader = spawn(move || {
         wait(SHORT);
