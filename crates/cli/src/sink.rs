@@ -124,7 +124,7 @@ impl Sink {
         Ok(self.hasher.map(hex))
     }
 
-    /// Writes what is left of a transfer that has failed, until the file takes nothing for [`PATIENCE`]:
+    /// Writes what is left of a transfer that has failed, until the file takes nothing for a second:
     /// a pipe may have no reader any more.
     pub fn abandon(mut self) {
         while let Ok(Stored::More) = self.store_oldest(PATIENCE) {}
