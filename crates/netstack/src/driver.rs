@@ -60,14 +60,12 @@ enum Running {
 }
 
 impl Driver {
-    fn new(running: Running) -> Self {
-        let outcome = Arc::default();
-        Self { running, outcome }
-    }
-
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) fn of_thread(thread: tautline_rt::HostThread) -> Self {
-        Self::new(Running::Thread(Mutex::new(Some(thread))))
+        Self {
+            running: Running::Thread(Mutex::new(Some(thread))),
+            outcome: Arc::default(),
+        }
     }
 
     /// How the stack has ended, after its host has.
