@@ -345,10 +345,10 @@ impl<D: Device + AsFd> Steered<D> {
         match Hosts::of(bytes) {
             Hosts::This => {
                 let offset = self.medium().network_offset(bytes);
-                let owner = accepted.host(bytes, offset);
                 // Nobody else would reset what a host that has ended leaves behind.
-                let living = owner.filter(|owner| !self.group[*owner].has_ended());
-                self.deliver(living.unwrap_or(self.index), bytes)
+                let lives = |host: usize| !self.group[host].has_ended();
+                let owner = accepted.host(bytes, offset, self.index, lives);
+                self.deliver(owner, bytes)
             }
             Hosts::Of(port) => {
                 let owner = usize::from(port - PORTS.start) % self.group.len();

@@ -1,7 +1,8 @@
 //! [`Accepted`]: which host of a group has which accepted connection.
 //!
 //! RSS can change while connections last (`ethtool -X`). Their segments then arrive at the queue of another
-//! host, which would reset them. So each host notes the connections of the segments that it sends.
+//! host, which would reset them. So each host notes the SYNs that it gets, and the connections of the segments
+//! that it sends.
 //! Linux's receive flow steering keeps such a table of recent senders (`rps_sock_flow_table`); there any
 //! processor can take a segment that it confuses with another, here only one host can, and the whole hash is
 //! compared.
@@ -45,22 +46,34 @@ impl Accepted {
             return;
         };
         let (slot, hash) = self.slot(segment.source, segment.destination);
-        let entry = hash & !HOST | (index as u64 + 1);
+        let entry = entry_of(hash, index);
         // Written only if it changes: the others read the same cache line.
         if slot.load(Ordering::Relaxed) != entry {
             slot.store(entry, Ordering::Relaxed);
         }
     }
 
-    /// The host that has the connection of a segment that arrived; `None` if that is not known, or the
-    /// segment may open a new one.
-    pub(super) fn host(&self, received: &[u8], network_offset: usize) -> Option<usize> {
-        let headers = Headers::parse(received, network_offset);
-        let segment = Segment::of(headers).filter(|received| received.flags & SYN == 0)?;
+    /// The host for a segment that arrived at the queue of host `here`: the one that has its connection, or
+    /// that got its SYN, which is sent again while no answer comes and must not be answered by two; otherwise
+    /// `here`. A host that no longer `lives` has none.
+    pub(super) fn host(
+        &self,
+        received: &[u8],
+        network_offset: usize,
+        here: usize,
+        lives: impl Fn(usize) -> bool,
+    ) -> usize {
+        let Some(segment) = Segment::of(Headers::parse(received, network_offset)) else {
+            return here;
+        };
         let (slot, hash) = self.slot(segment.destination, segment.source);
         let entry = slot.load(Ordering::Relaxed);
-        let host = (entry & HOST).checked_sub(1)?;
-        ((entry ^ hash) & !HOST == 0).then_some(host as usize)
+        let known = (entry & HOST).checked_sub(1).map(|host| host as usize);
+        let known = known.filter(|host| (entry ^ hash) & !HOST == 0 && lives(*host));
+        if known.is_none() && segment.flags & SYN != 0 {
+            slot.store(entry_of(hash, here), Ordering::Relaxed);
+        }
+        known.unwrap_or(here)
     }
 
     /// The slot of the connection between two ends, and its hash.
@@ -74,6 +87,11 @@ impl Accepted {
         let hash = self.hasher.hash_one((bits(local), bits(remote), ports));
         (&self.slots[hash as usize % SLOTS], hash)
     }
+}
+
+/// What a slot holds for a connection of host `index`.
+fn entry_of(hash: u64, index: usize) -> u64 {
+    hash & !HOST | (index as u64 + 1)
 }
 
 /// An address and a port.

@@ -155,12 +155,28 @@ fn segments_of_an_accepted_connection_follow_it_when_rss_changes() {
     assert_eq!(arrive(&mut group, 2, [1001, 5001], ACK), [2], "nobody's");
     answer(&mut group, 2, 1001, RST);
     assert_eq!(arrive(&mut group, 1, [1001, 5001], ACK), [1], "still");
-    assert_eq!(arrive(&mut group, 1, [1000, 5001], SYN), [1], "a new one");
-    answer(&mut group, 1, 1000, SYN | ACK);
-    assert_eq!(arrive(&mut group, 0, [1000, 5001], ACK), [1]);
     assert_eq!(group[2].0.passed(), 1);
+    drop(group.remove(0));
+    assert_eq!(arrive(&mut group, 2, [1000, 5001], ACK), [2], "to reset it");
+}
+
+/// Two hosts that answer one SYN reset each other's connection: the client acknowledges one answer, and
+/// that acknowledgment goes to the host that answered last.
+#[test]
+fn a_syn_that_is_sent_again_goes_to_the_host_that_got_it_first() {
+    const SYN: u8 = 0x02;
+    let (mut near, mut group) = three();
+    let mut arrive = |group: &mut Group, queue: usize, ports| {
+        near[queue].put(Packet::new(segment(ports, SYN), 60), Instant::ZERO);
+        near[queue].doorbell(Instant::ZERO);
+        receivers(group)
+    };
+    assert_eq!(arrive(&mut group, 1, [1000, 5001]), [1]);
+    assert_eq!(arrive(&mut group, 0, [1000, 5001]), [1], "not answered yet");
+    assert_eq!(arrive(&mut group, 0, [1002, 5001]), [0], "another");
     drop(group.remove(1));
-    assert_eq!(arrive(&mut group, 0, [1000, 5001], ACK), [0], "to reset it");
+    assert_eq!(arrive(&mut group, 0, [1000, 5001]), [0], "it has ended");
+    assert_eq!(arrive(&mut group, 2, [1000, 5001]), [0]);
 }
 
 /// RSS does not know that a host has ended: packets for the others still arrive at its queue.
