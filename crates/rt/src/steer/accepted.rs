@@ -89,7 +89,7 @@ impl Accepted {
     }
 }
 
-/// What a slot holds for a connection of host `index`.
+/// Content of a slot for a connection of host `index`.
 fn entry_of(hash: u64, index: usize) -> u64 {
     hash & !HOST | (index as u64 + 1)
 }
