@@ -293,10 +293,8 @@ fn converse(role: Role, net: Net) -> io::Result<Summary> {
 /// Sockets whose conversations may be over while their last bytes are still on the way.
 struct Talking {
     sockets: Sockets,
-    /// The programs are through; the host is, when it has no connection left.
+    /// The conversations are over.
     through: Arc<AtomicBool>,
-    /// When a peer that does not take leave is left alone.
-    deadline: Option<Instant>,
 }
 
 impl<F: Frame + Send + 'static> Application<SessionHost<F>> for Talking {
@@ -305,16 +303,10 @@ impl<F: Frame + Send + 'static> Application<SessionHost<F>> for Talking {
     }
 
     fn turn(&mut self, host: &mut SessionHost<F>, now: Instant) -> Next {
+        // Asked before the turn, which then closes what the last conversations have dropped.
+        let through = self.through.load(Ordering::Acquire);
         let next = self.sockets.turn(host, now);
-        if !self.through.load(Ordering::Acquire) {
-            return next;
-        }
-        let deadline = *self.deadline.get_or_insert(now + Duration::from_secs(3));
-        match next {
-            _ if host.socket_count() == 0 || now >= deadline => Next::Done,
-            Next::At(at) => Next::At(at.min(deadline)),
-            Next::Event | Next::Done => Next::At(deadline),
-        }
+        if through { Next::Done } else { next }
     }
 }
 
@@ -337,7 +329,6 @@ impl Job for Work {
         let mut talking = Talking {
             sockets,
             through: Arc::clone(&through),
-            deadline: None,
         };
         let (tell, told) = sync_channel(1);
         std::thread::spawn(move || {
@@ -349,7 +340,7 @@ impl Job for Work {
         let ended = session.event_loop.run(&mut session.host, &mut talking)?;
         session
             .event_loop
-            .drain(&mut session.host, Duration::from_secs(1))?;
+            .drain(&mut session.host, Duration::from_secs(3))?;
         match told.try_recv() {
             Ok(summary) => finish(&summary?),
             Err(_) if ended == Ended::DeviceFailed => {
