@@ -115,7 +115,7 @@ impl Parameters for Config {
 const MASK: Syntax<u32> = Syntax {
     name: "MASK",
     expected: Expected::Text("a mask of 32 bits, e.g. 0xff"),
-    parse: |text| u32::try_from(units::parse_integer(text)?).ok(),
+    parse: |text| u32::try_from(units::parse_c_integer(text)?).ok(),
     show: |mask| Value::Word(format!("{mask:#x}")),
 };
 

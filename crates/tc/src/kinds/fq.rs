@@ -142,7 +142,7 @@ impl Parameters for Config {
 
 const MASK: Syntax<u32> = Syntax {
     expected: Expected::Text("a whole number, e.g. 1023, or none"),
-    parse: |text| u32::try_from(units::parse_integer(text)?).ok(),
+    parse: |text| u32::try_from(units::parse_c_integer(text)?).ok(),
     ..number()
 };
 

@@ -243,6 +243,24 @@ impl<'a> Words<'a> {
         Some(value)
     }
 
+    /// Reads the value that may follow those of `option`: it does if the next word begins as a number
+    /// (`NEXT_IS_NUMBER` in iproute2).
+    pub(crate) fn further<T>(
+        &mut self,
+        option: Word<'_>,
+        parse: impl FnOnce(&str) -> Option<T>,
+        expected: impl Into<Expected>,
+    ) -> Result<Option<T>, ParseError> {
+        let begins = |word: Word<'_>| {
+            word.text
+                .starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'))
+        };
+        let follows = self.peek().is_some_and(begins);
+        follows
+            .then(|| self.value(option, parse, expected))
+            .transpose()
+    }
+
     /// The error that this command lacks `expected`.
     pub(crate) fn missing(&self, expected: &'static str) -> ParseError {
         ParseError {
