@@ -157,6 +157,12 @@ impl<'a> Words<'a> {
         core::iter::from_fn(move || words.word())
     }
 
+    /// The number of the line in which this command begins, from 1.
+    pub(crate) fn line(&self) -> usize {
+        let before = &self.text[..self.command().start];
+        1 + before.matches(['\n', CONTINUED]).count()
+    }
+
     /// The range of this command, from its first word to its last, read or not.
     pub fn command(&self) -> Range<usize> {
         let command = &self.text[self.start..self.end];
@@ -306,9 +312,12 @@ pub(crate) fn parse_class(text: &str) -> Option<ClassId> {
     [plain(major)?, plain(minor)?].join(":").parse().ok()
 }
 
+/// Whitespace that stands for the end of a line that is put together with the next.
+const CONTINUED: char = '\u{b}';
+
 /// Puts lines that end in a backslash together with the next; every word stays where it is.
 pub(crate) fn joined(text: &str) -> String {
-    text.replace("\\\r\n", "   ").replace("\\\n", "  ")
+    text.replace("\\\r\n", "  \u{b}").replace("\\\n", " \u{b}")
 }
 
 #[cfg(test)]
