@@ -151,6 +151,16 @@ pub(crate) const SIZE: Syntax<Bytes> = Syntax {
     show: |size| Value::Size(*size),
 };
 
+/// A size that `tc` reads as an integer as C writes it (`get_unsigned` in iproute2); here it may have
+/// a unit.
+pub(crate) const QUANTUM: Syntax<Bytes> = Syntax {
+    parse: |text| {
+        let whole = units::parse_c_integer(text).map(Bytes::new);
+        whole.or_else(|| units::parse_size(text))
+    },
+    ..SIZE
+};
+
 /// A bucket's size. `tc` takes a cell size behind it, a power of two, which the kernel has long
 /// ignored (`get_size_and_cell` in iproute2).
 pub(crate) const BURST: Syntax<Bytes> = Syntax {
