@@ -104,7 +104,7 @@ pub fn parse_packets(text: &str) -> Option<u32> {
 
 /// Reads a whole number, hexadecimal after `0x`.
 pub fn parse_integer(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => digits_of(digits, 16),
         None => text.parse().ok(),
     }

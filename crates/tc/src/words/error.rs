@@ -71,7 +71,7 @@ pub(crate) enum Problem {
     InClass {
         class: ClassId,
         line: usize,
-        problem: Box<Problem>,
+        problem: Box<Self>,
     },
 }
 
@@ -169,15 +169,7 @@ impl fmt::Display for ParseError {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownKind { word, known } => {
-                let intro = if word.is_empty() {
-                    "the name of a queueing discipline is missing: choose".into()
-                } else {
-                    format!("`{word}` is no queueing discipline: choose")
-                };
-                write_list(f, intro, known)?;
-                suggest(f, word, known)
-            }
+            Self::UnknownKind { word, known } => unknown_kind(f, word, known),
             Self::UnknownOption { kind, word, usage } => {
                 let intro = format!("`{word}` is no option of {kind}, which takes:");
                 if usage.is_empty() {
@@ -229,6 +221,17 @@ impl fmt::Display for Problem {
             } => write!(f, "class {class} in line {line}: {problem}"),
         }
     }
+}
+
+/// Writes that `word` names none of the kinds `known`, or that there is no word.
+fn unknown_kind(f: &mut fmt::Formatter<'_>, word: &str, known: &[&'static str]) -> fmt::Result {
+    let intro = if word.is_empty() {
+        "the name of a queueing discipline is missing: choose".into()
+    } else {
+        format!("`{word}` is no queueing discipline: choose")
+    };
+    write_list(f, intro, known)?;
+    suggest(f, word, known)
 }
 
 /// Columns of a line in a list of options.
