@@ -53,6 +53,9 @@ pub trait Parent {
 
     /// The qdiscs below it, for a change from outside: after it they may open earlier than known.
     fn children_mut(&mut self) -> &mut Children<Self::Packet, Self::Child>;
+
+    /// The child at `at` was changed from outside: it may have run empty.
+    fn note_change(&mut self, _at: usize) {}
 }
 
 impl<T: Parent> Classful<T::Packet> for T {
@@ -74,6 +77,7 @@ impl<T: Parent> Classful<T::Packet> for T {
     ) -> Result<(), ConfigError> {
         let at = self.children().known(class, "parent")?;
         self.children_mut().replace(at, child, drops);
+        self.note_change(at);
         Ok(())
     }
 
@@ -84,6 +88,8 @@ impl<T: Parent> Classful<T::Packet> for T {
         call: impl FnOnce(&mut T::Child, &mut Drops<T::Packet>) -> R,
     ) -> Option<R> {
         let at = self.children().find(class)?;
-        Some(self.children_mut().with_child(at, drops, call))
+        let result = self.children_mut().with_child(at, drops, call);
+        self.note_change(at);
+        Some(result)
     }
 }

@@ -193,4 +193,10 @@ impl<P: Item, Q: Qdisc<P>> Parent for Drr<P, Q> {
         self.closed_until = None;
         &mut self.children
     }
+
+    fn note_change(&mut self, at: usize) {
+        if self.children.held(at).is_empty() {
+            self.rounds.deactivate(at);
+        }
+    }
 }

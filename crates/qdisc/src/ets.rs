@@ -253,4 +253,10 @@ impl<P: Item, Q: Qdisc<P>> Parent for Ets<P, Q> {
         self.closed_until = None;
         &mut self.bands
     }
+
+    fn note_change(&mut self, at: usize) {
+        if self.bands.held(at).is_empty() {
+            self.rounds.deactivate(at);
+        }
+    }
 }

@@ -85,7 +85,8 @@ impl Rounds {
         }
     }
 
-    /// The child at `at` no longer takes turns.
+    /// The child at `at` no longer takes turns: it has run empty otherwise than by its turn
+    /// (`drr_qlen_notify`), or is served otherwise. With its next turn it has its whole quantum.
     pub(crate) fn deactivate(&mut self, at: usize) {
         self.shares[at].active = false;
         self.active.retain(|other| *other != at);

@@ -65,15 +65,35 @@ pub fn parse_rate(text: &str) -> Option<Rate> {
 
 /// Reads a share of one: `0.02` or `2%`.
 pub fn parse_share(text: &str) -> Option<f64> {
-    let (digits, scale) = text
-        .strip_suffix('%')
-        .map_or((text, 1.0), |digits| (digits, 100.0));
-    let plain = !digits.is_empty()
-        && digits
-            .bytes()
-            .all(|digit| digit.is_ascii_digit() || digit == b'.');
-    let share = digits.parse::<f64>().ok()? / scale;
-    (plain && (0.0..=1.0).contains(&share)).then_some(share)
+    let share = match text.strip_suffix('%') {
+        Some(percent) => parse_number(percent, -2)?,
+        None => parse_number(text, 0)?,
+    };
+    (share <= 1.0).then_some(share)
+}
+
+/// Reads a percentage, `2%` or `2`, as a share of one (`parse_percent` in iproute2).
+pub fn parse_percent(text: &str) -> Option<f64> {
+    let share = parse_number(text.strip_suffix('%').unwrap_or(text), -2)?;
+    (share <= 1.0).then_some(share)
+}
+
+/// Reads a number of at least zero as `strtod` does, `0.5`, `1e-1`, `0x10`, and shifts it by `power`
+/// of ten. It is shifted as a text, so that the result is the nearest number to what is meant.
+fn parse_number(text: &str, power: i32) -> Option<f64> {
+    let lower = text.to_ascii_lowercase();
+    let number = lower.strip_prefix('+').unwrap_or(&lower);
+    let hexadecimal = number.starts_with("0x");
+    let (digits, exponent) = match number.split_once('e') {
+        Some((digits, exponent)) if !hexadecimal => (digits.to_string(), exponent.parse().ok()?),
+        _ if hexadecimal => (parse_c_integer(number)?.to_string(), 0),
+        _ => (number.to_string(), 0i32),
+    };
+    let plain = digits
+        .bytes()
+        .all(|digit| digit.is_ascii_digit() || digit == b'.');
+    let value = format!("{digits}e{}", exponent.checked_add(power)?);
+    value.parse().ok().filter(|_| plain && !digits.is_empty())
 }
 
 /// Reads a number of packets: `1000` or `1000p`, an integer as C writes it.
@@ -84,29 +104,32 @@ pub fn parse_packets(text: &str) -> Option<u32> {
 
 /// Reads a whole number, hexadecimal after `0x`.
 pub fn parse_integer(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => digits_of(digits, 16),
         None => text.parse().ok(),
     }
 }
 
 /// Reads a hexadecimal integer, with or without `0x`.
 pub fn parse_hexadecimal(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    u64::from_str_radix(digits, 16).ok().filter(|_| plain)
+    digits_of(text.strip_prefix("0x").unwrap_or(text), 16)
 }
 
 /// Reads an integer as C writes it: decimal, hexadecimal after `0x`, octal after `0`.
 pub fn parse_c_integer(text: &str) -> Option<u64> {
-    match text.strip_prefix('0') {
-        Some(digits)
-            if digits.bytes().all(|digit| digit.is_ascii_digit()) && !digits.is_empty() =>
-        {
-            u64::from_str_radix(digits, 8).ok()
-        }
-        _ => parse_integer(text),
+    let number = text.strip_prefix('+').unwrap_or(text);
+    match number.strip_prefix('0') {
+        Some("") => Some(0),
+        Some(rest) if !rest.starts_with(['x', 'X']) => digits_of(rest, 8),
+        Some(_) => parse_integer(number),
+        None => digits_of(number, 10),
     }
+}
+
+/// Reads digits alone: `from_str_radix` would take a sign.
+fn digits_of(digits: &str, radix: u32) -> Option<u64> {
+    let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, radix).ok().filter(|_| plain)
 }
 
 #[cfg(test)]
@@ -171,10 +194,25 @@ mod tests {
             ["1000p", "1000", "0x3e8", "01750p"].map(parse_packets),
             [Some(1000); 4]
         );
+        assert_eq!(["0x1f", "0X1F", "31"].map(parse_integer), [Some(31); 3]);
         assert_eq!(
-            (parse_integer("0x1f"), parse_integer("31")),
-            (Some(31), Some(31))
+            ["8", "+8", "010", "0x8", "0X8", "+0x8"].map(parse_c_integer),
+            [Some(8); 6]
         );
+        for (text, share) in [
+            ("1e-1%", 0.001),
+            ("1e-1", 0.001),
+            ("0x10%", 0.16),
+            ("+5%", 0.05),
+            (".5", 0.005),
+            ("5.%", 0.05),
+            ("1E2", 1.0),
+        ] {
+            assert_eq!(parse_percent(text), Some(share), "{text}");
+        }
+        for (text, share) in [("0.02", 0.02), ("2%", 0.02), ("2e-2", 0.02), ("0x1", 1.0)] {
+            assert_eq!(parse_share(text), Some(share), "{text}");
+        }
         assert_eq!(
             (time(Duration::from_micros(4999)), size(Bytes::mib(32))),
             ("4999us".into(), "32Mb".into())
@@ -227,7 +265,17 @@ mod tests {
             (parse_packets("p"), parse_packets("5q"), parse_packets("-1")),
             (None, None, None)
         );
-        assert_eq!((parse_integer("0x"), parse_integer("five")), (None, None));
+        assert_eq!(["0x", "0x+5", "five"].map(parse_integer), [None; 3]);
+        assert_eq!(
+            ["08", "0+5", "++5", "-1", "0x", ""].map(parse_c_integer),
+            [None; 6]
+        );
+        assert_eq!(parse_hexadecimal("0x"), None);
+        for text in [
+            "", "%", "101%", "-5%", "5%%", "nan%", "inf", "e", "1e", "1.2.3", "0x1.8", ".",
+        ] {
+            assert_eq!(parse_percent(text), None, "{text}");
+        }
     }
 
     proptest! {
@@ -243,7 +291,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in prop_oneof![".*", "[+-]?[0-9.]{0,50}(e[+-]?[0-9]{0,12})?[a-z%]{0,4}"]) {
             let _ = (parse_time(&text), parse_size(&text), parse_rate(&text), parse_packets(&text), parse_integer(&text));
-            let _ = parse_share(&text);
+            let _ = (parse_share(&text), parse_percent(&text), parse_c_integer(&text));
         }
     }
 }

@@ -87,8 +87,10 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
         Some(Object::Class) => {
             let (word, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
             let class = report.find_class(id).ok_or_else(|| word.no_class(id))?;
-            read_kind(&mut words, class.kind)?;
-            root.change(Target::Class(id), &mut words, now, drops)
+            let (whole, line) = (words.clone(), words.line());
+            read_kind(&mut words, class.kind)
+                .and_then(|()| root.change(Target::Class(id), &mut words, now, drops))
+                .map_err(|error| whole.locate(error).in_class(id, line))
         }
         _ => Err(words.missing(WHAT)),
     }
@@ -292,12 +294,12 @@ mod tests {
             ),
             (
                 "class change classid 1:1 htb",
-                "`htb` does not fit here",
+                "class 1:1 in line 1: `htb` does not fit here",
                 "htb",
             ),
             (
                 "class change classid 1:1 drr quantum 0b",
-                "drr: `quantum` must be at least 1b",
+                "class 1:1 in line 1: drr: `quantum` must be at least 1b",
                 "0b",
             ),
             (

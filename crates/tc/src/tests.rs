@@ -200,15 +200,15 @@ fn errors_name_the_word_and_the_remedy() {
         assert_eq!(error.to_string(), message);
     }
     let kinds: Vec<_> = Kind::all().map(|kind| kind.name()).collect();
-    for word in ["", "bloat"] {
+    for (word, intro) in [
+        ("", "the name of a queueing discipline is missing"),
+        ("bloat", "`bloat` is no queueing discipline"),
+    ] {
         let error = build::<Probe>(word).expect_err("no kind").to_string();
         assert!(error.lines().all(|line| line.len() <= 100), "{error}");
         assert_eq!(
             error.replace("\n ", ""),
-            format!(
-                "`{word}` is no queueing discipline: choose {}",
-                kinds.join(", ")
-            )
+            format!("{intro}: choose {}", kinds.join(", "))
         );
     }
     for (words, suggestion) in [

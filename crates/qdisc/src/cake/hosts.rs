@@ -111,6 +111,11 @@ impl Hosts {
         u16::try_from(place).expect("a table of 1024")
     }
 
+    /// The hash of the host in this slot.
+    pub(super) fn hash_of(&self, place: u16) -> u32 {
+        self.hosts[usize::from(place)].tag
+    }
+
     /// Bulk flows of a host.
     pub(super) fn bulk_flows(&self, place: u16) -> u16 {
         self.hosts[usize::from(place)].bulk_flows

@@ -48,6 +48,9 @@ pub struct Overhead {
     /// Bytes added to the network-layer length, -64 to 256; `None` takes the length as it is, link
     /// header included ("raw"). Default none.
     pub bytes: Option<i16>,
+    /// Whether the bytes are added to the length with the link header instead, as after `raw` in
+    /// `tc`'s words. Default false.
+    pub raw: bool,
     /// No packet counts less than this, 0 to 256 bytes. Default 0.
     pub mpu: u16,
     /// Framing, applied last. Default none.
@@ -88,6 +91,7 @@ impl Overhead {
                 bytes: Some(bytes),
                 mpu: mpu.unwrap_or(self.mpu),
                 framing: framing.unwrap_or(self.framing),
+                ..*self
             };
         }
         found.is_some()
@@ -96,7 +100,7 @@ impl Overhead {
     /// Network-layer length and length on the link of a packet of `len` bytes whose network header
     /// begins at `offset`.
     fn adjust(self, len: u32, offset: u32) -> (u32, u32) {
-        let network = if self.bytes.is_some() {
+        let network = if self.bytes.is_some() && !self.raw {
             len.saturating_sub(offset)
         } else {
             len
@@ -183,6 +187,21 @@ mod tests {
         Sizes::default().weigh(overhead, &Probe::new(0).sized(len))
     }
 
+    /// tc-cake(8): after `raw` the bytes are added to the length that Linux reports.
+    #[test]
+    fn bytes_may_be_added_to_the_length_with_the_link_header() {
+        let ethernet = Overhead::of_link("ethernet").expect("known");
+        let raw = Overhead {
+            raw: true,
+            ..ethernet
+        };
+        let packet = Probe::new(0).sized(1514);
+        let mut sizes = Sizes::default();
+        assert_eq!(sizes.weigh(raw, &packet), 1552);
+        assert_eq!(sizes.network, (1514, 1514));
+        assert_eq!(Sizes::default().weigh(ethernet, &packet), 1538);
+    }
+
     /// `net/sched/sch_cake.c` `cake_calc_overhead`, worked by hand.
     #[test]
     fn packets_weigh_what_the_link_carries() {
@@ -227,7 +246,8 @@ mod tests {
                 Some(Overhead {
                     bytes: Some(bytes),
                     mpu,
-                    framing
+                    framing,
+                    raw: false
                 }),
                 "{name}"
             );
@@ -242,7 +262,7 @@ mod tests {
         let overhead = Overhead {
             bytes: Some(-64),
             mpu: 64,
-            framing: Framing::None,
+            ..Overhead::default()
         };
         for (len, weight) in [(14, 64), (60, 64), (141, 64), (143, 65), (0, 64)] {
             assert_eq!(
@@ -296,10 +316,10 @@ mod tests {
     proptest! {
         /// No length, offset or number of segments overflows; framing never makes a packet lighter.
         #[test]
-        fn any_packet_has_a_weight(len: u32, bytes in -64..=256i16, mpu in 0..=256u16, segments: u16, framing in 0..3usize) {
+        fn any_packet_has_a_weight(len: u32, bytes in -64..=256i16, mpu in 0..=256u16, segments: u16, framing in 0..3usize, raw: bool) {
             let framing = [Framing::None, Framing::Atm, Framing::Ptm][framing];
             let packet = Probe::new(0).sized(len).of_segments(segments);
-            let overhead = Overhead { bytes: Some(bytes), mpu, framing };
+            let overhead = Overhead { bytes: Some(bytes), raw, mpu, framing };
             let weight = Sizes::default().weigh(overhead, &packet);
             prop_assert!(weight >= u32::from(mpu));
             let unframed = Sizes::default().weigh(Overhead { framing: Framing::None, ..overhead }, &packet);

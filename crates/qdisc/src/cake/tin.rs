@@ -177,6 +177,16 @@ impl Tin {
         id
     }
 
+    /// The hashes by which flow `id` got its queue and its hosts.
+    pub(super) fn hashes_of(&self, id: FlowId) -> Hashes {
+        let Flow { tag, hosts, .. } = &self.flows[id];
+        let hash = |side: usize| hosts[side].map_or(0, |host| self.hosts[side].hash_of(host));
+        Hashes {
+            flow: *tag,
+            hosts: [hash(0), hash(1)],
+        }
+    }
+
     /// Makes the host with this hash that of flow `id`.
     fn assign_host(&mut self, id: FlowId, side: usize, hash: u32) {
         let Flow { hosts, phase, .. } = &mut self.flows[id];

@@ -193,6 +193,28 @@ fn a_shaped_class_is_passed_over() {
     assert_eq!(queue.dequeue(opens, &mut drops).expect("open").id, 1);
 }
 
+/// `drr_graft_class` empties the class, which leaves the list (`drr_qlen_notify`): its next packet
+/// comes last, with a whole quantum.
+#[test]
+fn a_class_with_another_qdisc_begins_anew() {
+    let (mut queue, mut drops) = (drr(&[1000, 1000]), Drops::new());
+    fill(&mut queue, &[(1, 400), (1, 400), (2, 1000)]);
+    let first = queue.dequeue(Instant::ZERO, &mut drops);
+    assert_eq!((first.expect("queued").id, deficit(&queue, 0)), (1, 600));
+    queue
+        .with_inner("graft", Instant::ZERO, &mut drops, |queue, drops| {
+            queue.0.graft(class(1), fifo(), drops)
+        })
+        .expect("exists");
+    assert_eq!(drops.len(), 1);
+    fill(&mut queue, &[(1, 500)]);
+    assert_eq!(deficit(&queue, 0), 1000);
+    let sent = ids(core::iter::from_fn(|| {
+        queue.dequeue(Instant::ZERO, &mut drops)
+    }));
+    assert_eq!(sent, [2, 1]);
+}
+
 #[test]
 fn what_has_no_class_is_dropped() {
     let (mut queue, mut drops) = (drr(&[1]), Drops::new());

@@ -300,6 +300,22 @@ fn bands_that_hold_back_are_passed_over() {
     assert_eq!(queue.dequeue(opens, &mut drops).expect("queued").id, 3);
 }
 
+/// `ets_class_qlen_notify`: a band that is emptied from outside has lost its turn.
+#[test]
+fn a_band_with_another_qdisc_begins_anew() {
+    let (mut queue, mut drops) = (ets(config(0, &[1000, 1000])), Drops::new());
+    fill(&mut queue, &[(1, 400), (1, 400), (2, 1000)]);
+    assert_eq!(take(&mut queue, 1), [1]);
+    queue
+        .with_inner("graft", Instant::ZERO, &mut drops, |ets, drops| {
+            ets.graft(ClassId::new(1, 1), fifo(), drops)
+        })
+        .expect("a band");
+    fill(&mut queue, &[(1, 500)]);
+    assert_eq!(queue.inner().rounds.deficit(0), Bytes::new(1000));
+    assert_eq!(take(&mut queue, 2), [2, 1]);
+}
+
 /// A band whose qdisc drops everything has no turn.
 #[test]
 fn a_band_that_drops_everything_stays_idle() {

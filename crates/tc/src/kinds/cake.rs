@@ -115,7 +115,7 @@ impl Parameters for Config {
 const MASK: Syntax<u32> = Syntax {
     name: "MASK",
     expected: Expected::Text("a mask of 32 bits, e.g. 0xff"),
-    parse: |text| u32::try_from(units::parse_integer(text)?).ok(),
+    parse: |text| u32::try_from(units::parse_c_integer(text)?).ok(),
     show: |mask| Value::Word(format!("{mask:#x}")),
 };
 
@@ -133,10 +133,8 @@ impl Parameters for Overhead {
                 };
             },
             |overhead| {
-                overhead
-                    .bytes
-                    .is_none()
-                    .then_some(("raw", Value::Flag(true)))
+                let raw = overhead.bytes.is_none() || overhead.raw;
+                raw.then_some(("raw", Value::Flag(true)))
             }
         ),
         custom!(
@@ -150,11 +148,20 @@ impl Parameters for Overhead {
                 };
             },
             |overhead| {
-                let shown = overhead.bytes.is_some() || overhead.framing != Framing::None;
+                let cooked = overhead.bytes.is_some() && !overhead.raw;
+                let shown = cooked || overhead.framing != Framing::None;
                 shown.then_some((overhead.framing.name(), Value::Flag(true)))
             }
         ),
-        optional!("overhead", OVERHEAD, bytes),
+        custom!(
+            "overhead",
+            ["N"],
+            |overhead, option, words| {
+                overhead.bytes = Some(words.read(option, &OVERHEAD)?);
+                overhead.raw = is_after_raw(option, words);
+            },
+            |overhead| Some(("overhead", (OVERHEAD.show)(overhead.bytes.as_ref()?)))
+        ),
         changed!("mpu", MPU, mpu),
         // Repeated, it counts one tag each.
         custom!(
@@ -163,6 +170,7 @@ impl Parameters for Overhead {
             |overhead, option, words| {
                 let before = bytes_so_far(overhead, option, words);
                 overhead.bytes = Some(before.saturating_add(VLAN_TAG));
+                overhead.raw = is_after_raw(option, words);
             },
             |_| None
         ),
@@ -185,8 +193,10 @@ impl Parameters for Overhead {
             [],
             |overhead, option, words| {
                 let before = bytes_so_far(overhead, option, words);
-                if overhead.set_link(option.text) && option.text != "conservative" {
-                    let added = |bytes: i16| bytes.saturating_add(before);
+                if overhead.set_link(option.text) {
+                    overhead.raw = is_after_raw(option, words);
+                    let alone = option.text == "conservative";
+                    let added = |bytes: i16| bytes.saturating_add(if alone { 0 } else { before });
                     overhead.bytes = overhead.bytes.map(added);
                 }
             },
@@ -207,6 +217,12 @@ fn bytes_so_far(overhead: &Overhead, option: Word<'_>, words: &Words<'_>) -> i16
     given.unwrap_or(0)
 }
 
+/// Whether `raw` is among the earlier words of this command: bytes are then added to the length with
+/// the link header (`TCA_CAKE_RAW`, tc-cake(8)).
+fn is_after_raw(option: Word<'_>, words: &Words<'_>) -> bool {
+    words.before(option).any(|word| word.text == "raw")
+}
+
 const OVERHEAD: Syntax<i16> = Syntax {
     name: "N",
     expected: Expected::Text("a number from -64 to 256"),
@@ -216,7 +232,7 @@ const OVERHEAD: Syntax<i16> = Syntax {
 
 const MPU: Syntax<u16> = Syntax {
     expected: Expected::Text("a number from 0 to 256"),
-    ..number()
+    ..decimal()
 };
 
 impl<P: Item> Configured for Cake<P> {

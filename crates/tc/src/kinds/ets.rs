@@ -18,8 +18,8 @@ use crate::words::{Options, ParseError, Word, Words};
 impl Parameters for Config {
     const KIND: &'static str = "ets";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        optional!("bands", number::<u8>(), bands),
-        changed!("strict", number::<u8>(), strict),
+        optional!("bands", decimal::<u8>(), bands),
+        changed!("strict", decimal::<u8>(), strict),
         custom!(
             "quanta",
             ["SIZE ..."],
@@ -29,7 +29,7 @@ impl Parameters for Config {
         custom!(
             "priomap",
             ["BAND0 ... BAND15"],
-            |config, option, words| config.priomap = list(option, words, &number())?,
+            |config, option, words| config.priomap = list(option, words, &decimal())?,
             |config| numbers("priomap", config.priomap.iter().map(|&band| band.into()))
         ),
     ];

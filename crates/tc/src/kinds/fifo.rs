@@ -36,7 +36,7 @@ impl Parameters for Config {
 
 impl Parameters for pfifo::Config {
     const KIND: &'static str = "pfifo";
-    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", PACKETS, limit)];
+    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", LIMIT, limit)];
 }
 
 impl Parameters for bfifo::Config {
@@ -46,5 +46,5 @@ impl Parameters for bfifo::Config {
 
 impl Parameters for pfifo_head_drop::Config {
     const KIND: &'static str = "pfifo_head_drop";
-    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", PACKETS, limit)];
+    const PARAMETERS: &'static [Parameter<Self>] = &[value!("limit", LIMIT, limit)];
 }

@@ -115,8 +115,8 @@ impl Parameters for Config {
             |config, option, _words| config.pacing = option.text == "pacing",
             |config| Some(("nopacing", Value::Flag(!config.pacing)))
         ),
-        value!("quantum", SIZE, quantum),
-        value!("initial_quantum", SIZE, initial_quantum),
+        value!("quantum", QUANTUM, quantum),
+        value!("initial_quantum", QUANTUM, initial_quantum),
         optional!("maxrate", RATE, maxrate, "unlimited"),
         value!("low_rate_threshold", RATE, low_rate_threshold),
         value!("refill_delay", TIME, refill_delay),
@@ -142,7 +142,7 @@ impl Parameters for Config {
 
 const MASK: Syntax<u32> = Syntax {
     expected: Expected::Text("a whole number, e.g. 1023, or none"),
-    parse: |text| u32::try_from(units::parse_integer(text)?).ok(),
+    parse: |text| u32::try_from(units::parse_c_integer(text)?).ok(),
     ..number()
 };
 

@@ -16,7 +16,7 @@ impl Parameters for Config {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("limit", PACKETS, limit),
         value!("flows", number::<u32>(), flows),
-        value!("quantum", SIZE, quantum),
+        value!("quantum", QUANTUM, quantum),
         value!("memory_limit", SIZE, memory_limit),
         value!("drop_batch", number::<u32>(), drop_batch),
         choice!(

@@ -13,7 +13,7 @@ impl Parameters for Framing {
     const KIND: &'static str = "framing";
     const PARAMETERS: &'static [Parameter<Self>] = &[
         changed!("mpu", SMALL_SIZE, mpu),
-        changed!("overhead", number::<u16>(), overhead),
+        changed!("overhead", decimal::<u16>(), overhead),
         changed!("linklayer", LINKLAYER, linklayer),
     ];
 }

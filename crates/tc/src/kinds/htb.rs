@@ -17,7 +17,7 @@ use crate::words::{Expected, Options, ParseError, Words};
 impl Parameters for Config {
     const KIND: &'static str = "htb";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("r2q", number::<u32>(), r2q),
+        value!("r2q", decimal::<u32>(), r2q),
         value!("default", MINOR, default),
         value!("direct_qlen", DIRECT_PACKETS, direct_qlen),
         choice!("depth", depth, "exact" => Depth::Exact, "ticks" => Depth::Ticks),
@@ -40,6 +40,7 @@ const MINOR: Syntax<Option<u16>> = Syntax {
 
 /// `tc` shows them without their unit.
 const DIRECT_PACKETS: Syntax<u32> = Syntax {
+    parse: |text| text.strip_suffix('p').unwrap_or(text).parse().ok(),
     show: |packets| Value::Count((*packets).into()),
     ..PACKETS
 };
@@ -48,7 +49,7 @@ const DIRECT_PACKETS: Syntax<u32> = Syntax {
 impl Parameters for ClassConfig {
     const KIND: &'static str = "htb";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("prio", number::<u8>(), prio),
+        value!("prio", decimal::<u8>(), prio),
         optional!("quantum", SIZE, quantum),
         value!("rate", RATE, rate),
         part!(framing: Framing),

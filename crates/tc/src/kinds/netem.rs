@@ -12,7 +12,8 @@ use tautline_qdisc::netem::{
     Cells, Chance, Config, Distribution, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing,
     States,
 };
-use tautline_qdisc::{Classful, Netem, units};
+use tautline_qdisc::units::{self, parse_percent};
+use tautline_qdisc::{Classful, Netem};
 
 use super::named;
 use crate::discipline::{Change, Configured, Inspect, change_children, configured};
@@ -43,15 +44,15 @@ impl Parameters for Config {
             |config, _option, _words| config.draw = Draw::Remainder,
             |config| Some(("linux", Value::Flag(config.draw == Draw::Remainder)))
         ),
-        value!("limit", PACKETS, limit),
+        value!("limit", LIMIT, limit),
         custom!(
             "delay" | "latency",
             ["TIME [JITTER [CORRELATION]]"],
             |config, option, words| {
                 config.delay = words.read(option, &TIME64)?;
-                if let Some(jitter) = words.optional(TIME64.parse) {
+                if let Some(jitter) = words.further(option, TIME64.parse, TIME64.expected)? {
                     config.jitter = jitter;
-                    config.delay_correlation = words.optional(parse_percent).unwrap_or_default();
+                    config.delay_correlation = percent_after(option, words)?.unwrap_or_default();
                 }
             },
             |config| Some(("delay", Value::Word(delay_text(config))))
@@ -128,18 +129,6 @@ fn delay_text(config: &Config) -> String {
     }
 }
 
-/// Reads `1%`, or `1`, which is one percent as well.
-fn parse_percent(text: &str) -> Option<f64> {
-    let digits = text.strip_suffix('%').unwrap_or(text);
-    let plain = !digits.is_empty()
-        && digits
-            .bytes()
-            .all(|digit| digit.is_ascii_digit() || digit == b'.');
-    // Shifted as a text, so that what was written is the nearest number to what is meant.
-    let share: f64 = format!("{digits}e-2").parse().ok()?;
-    (plain && share <= 1.0).then_some(share)
-}
-
 /// Writes a share as a percentage that reads as the same number.
 fn percent(share: f64) -> String {
     let text = format!("{share:e}");
@@ -150,11 +139,16 @@ fn percent(share: f64) -> String {
     format!("{}%", shifted.unwrap_or(100.0 * share))
 }
 
+/// Reads a percentage, if one follows.
+fn percent_after(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<f64>, ParseError> {
+    words.further(option, parse_percent, PERCENT)
+}
+
 fn parse_chance(option: Word<'_>, words: &mut Words<'_>) -> Result<Chance, ParseError> {
     let probability = words.value(option, parse_percent, PERCENT)?;
     Ok(Chance {
         probability,
-        correlation: words.optional(parse_percent).unwrap_or_default(),
+        correlation: percent_after(option, words)?.unwrap_or_default(),
     })
 }
 
@@ -169,23 +163,23 @@ fn chance_text(chance: Chance) -> String {
 fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseError> {
     if words.accept("state") {
         let p13 = words.value(option, parse_percent, PERCENT)?;
-        let mut next = |default| words.optional(parse_percent).unwrap_or(default);
+        let mut next = |default| Ok(percent_after(option, words)?.unwrap_or(default));
         return Ok(Loss::States(States {
             p13,
-            p31: next(1.0 - p13),
-            p32: next(0.0),
-            p23: next(1.0),
-            p14: next(0.0),
+            p31: next(1.0 - p13)?,
+            p32: next(0.0)?,
+            p23: next(1.0)?,
+            p14: next(0.0)?,
         }));
     }
     if words.accept("gemodel") {
         let to_bad = words.value(option, parse_percent, PERCENT)?;
-        let mut next = |default| words.optional(parse_percent).unwrap_or(default);
+        let mut next = |default| Ok(percent_after(option, words)?.unwrap_or(default));
         return Ok(Loss::GilbertElliott(GilbertElliott {
             to_bad,
-            to_good: next(1.0 - to_bad),
-            bad_loss: next(1.0),
-            good_loss: next(0.0),
+            to_good: next(1.0 - to_bad)?,
+            bad_loss: next(1.0)?,
+            good_loss: next(0.0)?,
         }));
     }
     words.accept("random");
@@ -212,15 +206,33 @@ fn loss_text(loss: Loss) -> String {
 /// A rate of zero means that there is no link.
 fn parse_link(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Link>, ParseError> {
     let rate = words.read(option, &RATE)?;
-    let packet_overhead = words.optional(|text| text.parse().ok()).unwrap_or_default();
-    let size = words.optional(|text| text.parse().ok()).unwrap_or_default();
-    let overhead = words.optional(|text| text.parse().ok()).unwrap_or_default();
+    let overhead = |words: &mut Words<'_>| {
+        let bytes = words.further(option, parse_signed, "bytes, e.g. 14 or -14")?;
+        Ok(bytes.unwrap_or_default())
+    };
+    let packet_overhead = overhead(words)?;
+    let size = words.further(
+        option,
+        number().parse,
+        "the payload of a cell in bytes, e.g. 48",
+    )?;
+    let (size, overhead) = (size.unwrap_or_default(), overhead(words)?);
     let cells = (size > 0).then_some(Cells { size, overhead });
     Ok((rate > Rate::ZERO).then_some(Link {
         rate,
         packet_overhead,
         cells,
     }))
+}
+
+/// An integer as C writes it, with its sign (`get_s32` in iproute2).
+fn parse_signed(text: &str) -> Option<i32> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) if !digits.starts_with('+') => (-1, digits),
+        _ => (1, text),
+    };
+    let value = i64::try_from(units::parse_c_integer(digits)?).ok()?;
+    i32::try_from(sign * value).ok()
 }
 
 fn link_text(link: Link) -> String {
@@ -246,7 +258,9 @@ fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>,
         let min = words.read(option, &TIME64)?;
         Spacing::Range {
             min,
-            max: words.optional(TIME64.parse).unwrap_or(min),
+            max: words
+                .further(option, TIME64.parse, TIME64.expected)?
+                .unwrap_or(min),
         }
     };
     let (mut packets, mut bytes) = (None, None);

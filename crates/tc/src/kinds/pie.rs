@@ -3,8 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_qdisc::Pie;
 use tautline_qdisc::pie::{Config, Control, DelaySource, Law, Params};
+use tautline_qdisc::{Pie, units};
 
 use super::aqm_fifo::Counters;
 use crate::report::Value;
@@ -62,7 +62,10 @@ impl Parameters for Params {
 const SIXTEENTHS: Syntax<f64> = Syntax {
     name: "SIXTEENTHS",
     expected: Expected::Text("a number of sixteenths per second, e.g. 2"),
-    parse: |text| Some(text.parse::<f64>().ok()? / 16.0),
+    parse: |text| {
+        let whole = units::parse_c_integer(text).map(|whole| whole as f64);
+        Some(whole.or_else(|| text.parse().ok())? / 16.0)
+    },
     show: |weight| Value::Share(weight * 16.0),
 };
 

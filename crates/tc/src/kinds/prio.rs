@@ -13,16 +13,16 @@ use crate::words::parameter::*;
 impl Parameters for Config {
     const KIND: &'static str = "prio";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("bands", number::<u8>(), bands),
+        value!("bands", decimal::<u8>(), bands),
         // A priomap may be cut short, as in `tc`: the other priorities keep their bands.
         custom!(
             "priomap",
             ["BAND0 ... BAND15"],
             |config, option, words| {
                 let [first, others @ ..] = &mut config.priomap;
-                *first = words.read(option, &number())?;
+                *first = words.read(option, &decimal())?;
                 for band in others {
-                    match words.optional(|text| text.parse().ok()) {
+                    match words.optional(decimal().parse) {
                         Some(given) => *band = given,
                         None => break,
                     }

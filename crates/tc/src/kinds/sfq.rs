@@ -111,6 +111,6 @@ const DEPTH: Syntax<u32> = Syntax {
 
 /// Parses a time; a bare number is in seconds, in `tc` only for `perturb`.
 fn parse_seconds(text: &str) -> Option<Duration> {
-    let seconds = text.parse().map(Duration::from_secs).ok();
+    let seconds = units::parse_c_integer(text).map(Duration::from_secs);
     seconds.or_else(|| units::parse_time(text))
 }

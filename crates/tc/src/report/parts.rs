@@ -18,8 +18,10 @@ struct Form {
     key: &'static str,
     /// The parts in order, by their names in JSON.
     parts: &'static [&'static str],
-    /// Number of parts from which `tc` prints their names too.
+    /// Number of parts from which `tc` prints their names too, and leaves out zeros.
     named: usize,
+    /// Words before the first part: of the model, of its distribution.
+    before: usize,
 }
 
 const fn form(option: &'static str, key: &'static str, parts: &'static [&'static str]) -> Form {
@@ -29,19 +31,22 @@ const fn form(option: &'static str, key: &'static str, parts: &'static [&'static
         key,
         parts,
         named: parts.len(),
+        before: 0,
     }
 }
 
-const NETEM: [Form; 9] = [
+const NETEM: [Form; 10] = [
     form("delay", "delay", &["delay", "jitter", "correlation"]),
     Form {
         model: "gemodel",
         named: 0,
+        before: 1,
         ..form("loss", "loss-gemodel", &["p", "r", "1-h", "1-k"])
     },
     Form {
         model: "state",
         named: 0,
+        before: 1,
         ..form("loss", "loss-state", &["p13", "p31", "p32", "p23", "p14"])
     },
     form("loss", "loss-random", &["loss", "correlation"]),
@@ -57,6 +62,16 @@ const NETEM: [Form; 9] = [
         )
     },
     Form {
+        model: "distribution",
+        named: 2,
+        before: 2,
+        ..form(
+            "slot",
+            "slot",
+            &["distribution", "jitter", "packets", "bytes"],
+        )
+    },
+    Form {
         named: 2,
         ..form(
             "slot",
@@ -69,7 +84,8 @@ const NETEM: [Form; 9] = [
 /// A parameter taken apart.
 pub(super) struct Parts<'a> {
     form: &'static Form,
-    words: Vec<&'a str>,
+    /// The parts that are given, by their index in the form.
+    given: Vec<(usize, &'a str)>,
 }
 
 impl<'a> Parts<'a> {
@@ -79,15 +95,21 @@ impl<'a> Parts<'a> {
             return None;
         };
         let forms = if kind == "netem" { &NETEM[..] } else { &[] };
-        let mut words = text.split_ascii_whitespace().peekable();
-        let first = *words.peek()?;
+        let first = text.split_ascii_whitespace().next()?;
         let form = forms
             .iter()
             .find(|form| form.option == option && (form.model.is_empty() || form.model == first))?;
-        let words = words
-            .filter(|word| *word != form.model && !form.parts.contains(word))
-            .collect();
-        Some(Self { form, words })
+        let (mut given, mut next) = (Vec::new(), 0);
+        for word in text.split_ascii_whitespace().skip(form.before) {
+            // The value of a part that is named stands behind the name, that of another in its place.
+            if let Some(at) = form.parts.iter().position(|part| *part == word) {
+                next = at;
+            } else {
+                given.push((next, word));
+                next += 1;
+            }
+        }
+        Some(Self { form, given })
     }
 
     /// Its name in JSON.
@@ -97,18 +119,27 @@ impl<'a> Parts<'a> {
 
     /// Nothing but zeros, which `tc` does not show.
     pub(super) fn is_zero(&self) -> bool {
-        self.words
+        self.given
             .iter()
-            .all(|word| matches!(number(word), Some(Json::Real(0.0))))
+            .all(|(_, word)| matches!(number(word), Some(Json::Real(0.0))))
     }
 
     /// As `tc` prints it.
     pub(super) fn text(&self) -> String {
+        let Form {
+            model,
+            parts,
+            named,
+            ..
+        } = self.form;
         let mut all = Vec::new();
-        all.extend((!self.form.model.is_empty()).then_some(self.form.model));
-        for (at, (name, word)) in self.form.parts.iter().zip(&self.words).enumerate() {
-            all.extend((at >= self.form.named).then_some(*name));
-            all.push(word);
+        all.extend((!model.is_empty()).then_some(*model));
+        for &(at, word) in &self.given {
+            if at < *named {
+                all.push(word);
+            } else if word != "0" {
+                all.extend([parts[at], word]);
+            }
         }
         all.join(" ")
     }
@@ -116,12 +147,19 @@ impl<'a> Parts<'a> {
     /// Times in seconds, shares of one, rates in bytes per second, as in `tc`; missing parts are
     /// zero.
     pub(super) fn json(&self) -> Json {
-        let mut words = self.words.iter();
-        let part = |name: &&'static str| match words.next() {
-            None => (*name, Json::Whole(0)),
-            Some(word) => (*name, number(word).unwrap_or(Json::Null)),
+        let part = |(at, name): (usize, &&'static str)| {
+            let given = self.given.iter().find(|(given, _)| *given == at);
+            let value = given.map_or(Some(Json::Whole(0)), |(_, word)| number(word));
+            (*name, value.unwrap_or(Json::Null))
         };
-        Json::Object(self.form.parts.iter().map(part).collect::<Fields>())
+        Json::Object(
+            self.form
+                .parts
+                .iter()
+                .enumerate()
+                .map(part)
+                .collect::<Fields>(),
+        )
     }
 }
 

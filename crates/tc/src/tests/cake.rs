@@ -43,6 +43,7 @@ fn every_word_sets_its_parameter() {
             bytes: Some(-12),
             mpu: 64,
             framing: Framing::Ptm,
+            ..Overhead::default()
         },
         memory_limit: Some(Bytes::mib(32)),
         fwmark: 0xff00,
@@ -108,7 +109,7 @@ fn every_name_of_tc_is_known() {
         Overhead {
             bytes: Some(46),
             mpu: 84,
-            framing: Framing::None
+            ..Overhead::default()
         }
     );
     for words in [
@@ -124,20 +125,31 @@ fn every_name_of_tc_is_known() {
         overhead("pppoe-ptm via-ethernet"),
         Overhead {
             bytes: Some(30),
-            mpu: 0,
-            framing: Framing::Ptm
+            framing: Framing::Ptm,
+            ..Overhead::default()
         }
     );
     assert_eq!(
         overhead("ether-vlan atm"),
         Overhead {
             bytes: Some(4),
-            mpu: 0,
-            framing: Framing::Atm
+            framing: Framing::Atm,
+            ..Overhead::default()
         }
     );
     assert_eq!(overhead("conservative noatm").framing, Framing::None);
     assert_eq!(overhead("conservative raw"), Overhead::default());
+    assert_eq!(overhead("mpu 010 ptm mpu 08").mpu, 8, "decimal");
+    let raw = Overhead {
+        bytes: Some(10),
+        raw: true,
+        ..Overhead::default()
+    };
+    assert_eq!(overhead("raw overhead 10"), raw);
+    assert_eq!(
+        overhead("overhead 10 raw via-ethernet"),
+        Overhead::default()
+    );
 }
 
 #[test]
@@ -231,4 +243,38 @@ fn a_refused_change_changes_nothing() {
         .change(Target::Root, &mut Words::new("unlimited"), now, &mut drops)
         .expect("valid");
     assert_eq!(queue.rate(), None);
+}
+
+/// As `tc qdisc show` shows them (iproute2 6.1), and read again.
+#[test]
+fn overhead_may_be_added_to_raw_lengths() {
+    for (words, shown) in [
+        ("raw overhead 10", "raw overhead 10"),
+        ("raw conservative mpu 64", "raw atm overhead 48 mpu 64"),
+        ("mpu 64 raw pppoe-vcmux", "raw atm overhead 32 mpu 64"),
+        ("raw docsis", "raw overhead 18 mpu 64"),
+        ("raw ether-vlan", "raw overhead 4"),
+        ("raw overhead 10 ptm", "raw ptm overhead 10"),
+        ("raw atm", "raw atm overhead 0"),
+        ("overhead 10", "noatm overhead 10"),
+    ] {
+        let kind = Kind::Cake(config(words));
+        assert_eq!(kind.to_string().parse(), Ok(kind.clone()), "{words}");
+        let report = kind.build::<Probe>().expect(words).report().to_string();
+        let expected = ["rtt 100ms ", shown, " "].concat();
+        assert!(report.contains(&expected), "{words}: {report}");
+    }
+    let mut queue = build::<Probe>("cake raw overhead 10").expect("valid");
+    let mut drops = Drops::new();
+    let raw = |text: &str| text.contains("raw overhead 10");
+    assert!(raw(&queue.report().to_string()));
+    queue
+        .change(
+            Target::Root,
+            &mut Words::new("overhead 10"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
+    assert!(!raw(&queue.report().to_string()), "another command");
 }

@@ -105,7 +105,7 @@ fn bands_come_and_go_by_words() {
     for (words, message) in [
         (
             "class change classid 1:1 ets quantum 700",
-            "ets: `quantum` must be left out: a strict band has none, not 700b",
+            "class 1:1 in line 1: ets: `quantum` must be left out: a strict band has none, not 700b",
         ),
         (
             "class change classid 1:4 ets quantum 700",

@@ -18,6 +18,11 @@ fn words_are_read_and_written() {
         ("bfifo", "bfifo limit 1514000b"),
         ("bfifo limit 10k", "bfifo limit 10Kb"),
         ("pfifo_head_drop limit 7", "pfifo_head_drop limit 7p"),
+        // `tc` reads a number of packets as a size.
+        ("pfifo_head_drop limit 1Kb", "pfifo_head_drop limit 1024p"),
+        ("pfifo limit 1.5k", "pfifo limit 1536p"),
+        ("pfifo limit 010", "pfifo limit 10p"),
+        ("pfifo limit 0x10p", "pfifo limit 16p"),
     ] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(alloc::format!("{kind}"), printed);
@@ -28,7 +33,7 @@ fn words_are_read_and_written() {
         "fifo bytes",
         "fifo drop middle",
         "bfifo limit 3p",
-        "pfifo_head_drop limit 1Kb",
+        "pfifo limit 4294967296",
         "fifo limit 1",
     ] {
         assert!(words.parse::<Kind>().is_err(), "{words}");

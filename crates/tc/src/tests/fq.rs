@@ -3,6 +3,25 @@
 use super::*;
 use tautline_qdisc::fq::{Config, Priorities, Weighted};
 
+/// As `tc` of iproute2 6.1 reads them.
+#[test]
+fn integers_may_be_octal_or_hexadecimal() {
+    for (words, same) in [
+        ("fq quantum 02000", "fq quantum 1024"),
+        ("fq initial_quantum 0X400", "fq initial_quantum 1Kb"),
+        ("fq orphan_mask 0777", "fq orphan_mask 511"),
+        ("fq_codel quantum 0400", "fq_codel quantum 256b"),
+        ("pie alpha 0x10 beta 010", "pie alpha 16 beta 8"),
+        ("fq_pie alpha 1.5 beta 020", "fq_pie alpha 1.5 beta 16"),
+        ("sfq perturb 0x10", "sfq perturb 16"),
+        ("sfq perturb 010", "sfq perturb 8s"),
+        ("cake fwmark 0400", "cake fwmark 0x100"),
+    ] {
+        let [read, expected] = [words, same].map(|words| words.parse::<Kind>().expect(words));
+        assert_eq!(read, expected, "{words}");
+    }
+}
+
 #[test]
 fn words_set_every_parameter_and_come_back() {
     let words = "fq limit 5p flow_limit 6p buckets 7 orphan_mask 8 bands 3 priomap 0 1 2 0 1 2 0 1 2 0 1 2 0 1 2 0 weights 16384 \

@@ -12,6 +12,17 @@ fn parsed(words: &str) -> ClassConfig {
     config
 }
 
+/// `tc` reads them with `get_unsigned` of base 10.
+#[test]
+fn numbers_are_decimal() {
+    let tree = "htb r2q 010 direct_qlen 08; class classid 1:1 htb rate 1mbit prio 09 overhead 010";
+    let same = "htb r2q 10 direct_qlen 8; class classid 1:1 htb rate 1mbit prio 9 overhead 10";
+    assert_eq!(tree.parse::<Tree>(), same.parse());
+    for words in ["htb r2q 0x10", "htb direct_qlen 0x10", "htb r2q -1"] {
+        words.parse::<Kind>().expect_err(words);
+    }
+}
+
 #[test]
 fn words_are_those_of_tc() {
     let kind: Kind = "htb".parse().expect("known");

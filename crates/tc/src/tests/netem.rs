@@ -116,6 +116,65 @@ fn words_have_the_grammar_of_tc() {
     }
 }
 
+/// Recorded from `tc` of iproute2 6.1.
+#[test]
+fn numbers_are_read_as_tc_does() {
+    for (words, same) in [
+        ("netem loss 1e-1%", "netem loss 0.1%"),
+        ("netem loss 0x10% 1e1", "netem loss 16% 10%"),
+        ("netem duplicate +5%", "netem duplicate 5%"),
+        ("netem loss state 1e-2 5E1%", "netem loss state 0.01% 50%"),
+        ("netem delay 1ms 1ms 1e-1%", "netem delay 1ms 1ms 0.1%"),
+        ("netem limit 100k", "netem limit 102400"),
+        ("netem limit 1.5Kb", "netem limit 1536p"),
+        ("netem limit 010", "netem limit 10"),
+        ("netem rate 0x14kbit", "netem rate 20kbit"),
+        ("netem rate 1mbit 0x14 0X10 010", "netem rate 1mbit 20 16 8"),
+        ("netem rate 1mbit -0x10 5 -010", "netem rate 1mbit -16 5 -8"),
+    ] {
+        let [read, expected] = [words, same].map(|words| words.parse::<Kind>().expect(words));
+        assert_eq!(read, expected, "{words}");
+    }
+    for (words, message) in [
+        (
+            "netem loss 5% 5%%",
+            "`5%%` is no value for `loss`: give a percentage, e.g. 1% or 0.5%",
+        ),
+        (
+            "netem delay 5ms 1x",
+            "`1x` is no value for `delay`: give a time, e.g. 10us; without a unit in ns",
+        ),
+        (
+            "netem rate 1mbit 08",
+            "`08` is no value for `rate`: give bytes, e.g. 14 or -14",
+        ),
+    ] {
+        assert_eq!(words.parse::<Kind>().expect_err(words).to_string(), message);
+    }
+}
+
+#[test]
+fn reports_name_the_parts_that_tc_names() {
+    for (words, shown) in [
+        ("slot 1ms 2ms bytes 5k", "slot 1ms 2ms bytes 5120"),
+        (
+            "slot 1ms 2ms packets 7 bytes 5k",
+            "slot 1ms 2ms packets 7 bytes 5120",
+        ),
+        (
+            "slot distribution normal 1ms 2ms packets 7",
+            "slot distribution 1ms 2ms packets 7",
+        ),
+        ("rate 1mbit 0 10", "rate 1Mbit cellsize 10"),
+        ("rate 1mbit 5", "rate 1Mbit packetoverhead 5"),
+    ] {
+        let qdisc = build::<Probe>(&["netem ", words].concat()).expect(words);
+        let report = qdisc.report().to_string();
+        let start = ["limit 1000 ", shown, " distribution uniform"].concat();
+        assert!(report.contains(&start), "{words}: {report}");
+    }
+}
+
 #[test]
 fn contradictions_are_named() {
     for (words, parameter) in [

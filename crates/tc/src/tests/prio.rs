@@ -51,6 +51,23 @@ fn words_are_those_of_tc() {
 }
 
 #[test]
+fn bands_are_decimal() {
+    let printed = |words: &str| words.parse().map(|kind: Kind| kind.to_string()).ok();
+    let expected = "prio bands 10 priomap 8 9 2 2 1 2 0 0 1 1 1 1 1 1 1 1";
+    assert_eq!(
+        printed("prio bands 010 priomap 08 09").as_deref(),
+        Some(expected)
+    );
+    assert_eq!(printed("prio bands 0x10"), None);
+    let expected = "ets bands 10 strict 8 priomap 9 8";
+    assert_eq!(
+        printed("ets bands 010 strict 08 priomap 09 08").as_deref(),
+        Some(expected)
+    );
+    assert_eq!(printed("ets bands 0x10"), None);
+}
+
+#[test]
 fn a_change_reaches_two_levels_down() {
     let tree = "qdisc root handle 1: prio; qdisc parent 1:1 handle 10: tbf rate 1mbit burst 1514 latency 50ms
         qdisc parent 10:1 pfifo; qdisc parent 1:2 handle 2: drr; class classid 2:1 drr";

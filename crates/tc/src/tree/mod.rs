@@ -14,7 +14,8 @@
 //!
 //! `tc`, `add` and `dev` with its device may be left out, so that real scripts can be pasted. A
 //! command that begins with the name of a kind stands below the one before: `tbf rate 12mbit burst
-//! 5kb latency 50ms; codel ecn`.
+//! 5kb latency 50ms; codel ecn`. `class replace` and `class change` of a class that a command before
+//! adds set its parameters as in Linux: those of HTB all anew, whatever the command does not name.
 
 mod build;
 pub(crate) mod place;
@@ -110,6 +111,14 @@ impl ClassConfig {
             Kind::Htb(_) => Some(Self::Htb(htb::ClassConfig::default())),
             Kind::Drr(_) => Some(Self::Drr(drr::ClassConfig::default())),
             _ => None,
+        }
+    }
+
+    /// Takes over what a command keeps of the parameters before that it does not name. A class of
+    /// HTB gets them all anew (`htb_change_class` in Linux), one of DRR keeps its quantum.
+    fn begin_from(&mut self, before: &Self) {
+        if matches!(self, Self::Drr(_)) {
+            *self = before.clone();
         }
     }
 

@@ -15,7 +15,7 @@ use super::{Class, ClassConfig, FIRST_HANDLE, MAX_DEPTH, Node, ROOT_HANDLE, Tree
 use crate::discipline::DynQdisc;
 use crate::kind::Kind;
 use crate::rules::read_filter;
-use crate::words::{ParseError, Problem, Words};
+use crate::words::{ParseError, Problem, Word, Words};
 
 /// A tree and the words of each of its nodes and classes.
 #[derive(Default)]
@@ -76,13 +76,16 @@ impl<'a> Script<'a> {
             |Refusal {
                  kind,
                  error,
-                 node,
+                 node: refused,
                  class,
              }| {
-                let NodeWords { node, classes } = &self.commands[node];
-                class
-                    .map_or(node, |class| &classes[class])
-                    .refused(kind, error)
+                let NodeWords { node, classes } = &self.commands[refused];
+                let Some(at) = class else {
+                    return node.refused(kind, error);
+                };
+                let command = &classes[at];
+                let id = self.nodes[refused].classes[at].id;
+                command.refused(kind, error).in_class(id, command.line())
             },
         )
     }
@@ -102,6 +105,7 @@ impl<'a> Script<'a> {
         self.same_device(&place)?;
         match (object, place.verb) {
             (Some(Object::Qdisc), Some((_, Verb::Delete))) => self.delete(&words, &place),
+            (Some(Object::Class), Some((_, Verb::Change))) => self.class(words, &place),
             (_, Some((verb, Verb::Change | Verb::Delete))) => Err(verb.misplaced(ADD)),
             (Some(Object::Filter), _) => self.filter(words, &place),
             (Some(Object::Class), _) => self.class(words, &place),
@@ -188,9 +192,21 @@ impl<'a> Script<'a> {
         Ok(())
     }
 
-    fn class(&mut self, mut words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
-        let command = words.clone();
+    fn class(&mut self, words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
         let (classid, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+        let line = words.line();
+        self.named_class(words, place, classid, id)
+            .map_err(|error| error.in_class(id, line))
+    }
+
+    fn named_class(
+        &mut self,
+        mut words: Words<'a>,
+        place: &Position<'a>,
+        classid: Word<'a>,
+        id: ClassId,
+    ) -> Result<(), ParseError> {
+        let command = words.clone();
         let no_node = || classid.no_class(id.discipline());
         let at = self.node_of(id.major).ok_or_else(no_node)?;
         let node = &mut self.nodes[at];
@@ -199,6 +215,16 @@ impl<'a> Script<'a> {
                 classid.misplaced("a class of a discipline to which classes are added: htb or drr")
             );
         };
+        let existing = node.classes.iter().position(|class| class.id == id);
+        let verb = place.verb.map_or(Verb::Add, |(_, verb)| verb);
+        match (verb, existing) {
+            (Verb::Add, Some(_)) => return Err(classid.error(Problem::Exists { class: id })),
+            (Verb::Change, None) => return Err(classid.no_class(id)),
+            _ => {}
+        }
+        if let Some(before) = existing {
+            config.begin_from(&node.classes[before].config);
+        }
         let kind = words.word().ok_or_else(|| command.missing(KIND))?;
         if kind.text != node.kind.name() {
             return Err(kind.misplaced("the kind of the qdisc that the class belongs to"));
@@ -211,8 +237,15 @@ impl<'a> Script<'a> {
         {
             return Err(word.no_class(parent));
         }
-        node.classes.push(Class { parent, id, config });
-        self.commands[at].classes.push(command);
+        let commands = &mut self.commands[at].classes;
+        match existing {
+            // It stays where it is, whatever parent the command names (`htb_change_class`).
+            Some(at) => (node.classes[at].config, commands[at]) = (config, command),
+            None => {
+                node.classes.push(Class { parent, id, config });
+                commands.push(command);
+            }
+        }
         self.classes.insert(id);
         self.last = Some(id);
         Ok(())

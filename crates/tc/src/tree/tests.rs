@@ -134,7 +134,11 @@ fn handles_are_given_in_order_and_never_twice() {
 #[test]
 fn errors_point_at_the_word() {
     for (text, message, words) in [
-        ("tc", "`` is no queueing discipline: choose", ""),
+        (
+            "tc",
+            "the name of a queueing discipline is missing: choose",
+            "",
+        ),
         (
             "tc qdisc add dev eth0 root fqcodel",
             "`fqcodel` is no queueing discipline: choose",
@@ -207,12 +211,12 @@ fn errors_point_at_the_word() {
         ),
         (
             "prio; class classid 1:1 prio",
-            "`1:1` does not fit here: give a class of a discipline to which classes",
+            "class 1:1 in line 1: `1:1` does not fit here: give a class of a discipline to which classes",
             "1:1",
         ),
         (
             "drr; class classid 2:1 drr",
-            "the tree has no class 2:",
+            "class 2:1 in line 1: the tree has no class 2:",
             "2:1",
         ),
         (
@@ -222,38 +226,48 @@ fn errors_point_at_the_word() {
         ),
         (
             "drr; class classid 1:1",
-            "something is missing: the name of a queueing discipline",
+            "class 1:1 in line 1: something is missing: the name of a queueing discipline",
             "class classid 1:1",
         ),
         (
             "drr; class classid 1:1 prio",
-            "`prio` does not fit here: give the kind of the qdisc that",
+            "class 1:1 in line 1: `prio` does not fit here: give the kind of the qdisc that",
             "prio",
         ),
         (
             "drr; class parent 1:7 classid 1:1 drr",
-            "the tree has no class 1:7",
+            "class 1:1 in line 1: the tree has no class 1:7",
             "1:7",
         ),
         (
             "drr; class classid 1:1 drr quantum",
-            "`quantum` lacks its value: a size",
+            "class 1:1 in line 1: `quantum` lacks its value: a size",
             "quantum",
         ),
         (
             "drr; class classid 1:1 drr rate 5",
-            "`rate` is no option of drr, which takes: quantum SIZE",
+            "class 1:1 in line 1: `rate` is no option of drr, which takes: quantum SIZE",
             "rate",
+        ),
+        (
+            "drr; class change classid 1:1 drr",
+            "class 1:1 in line 1: the tree has no class 1:1",
+            "1:1",
         ),
         // What a qdisc refuses when it is made.
         (
+            "# first\ndrr \\\n\nclass classid 1:1 drr\n\n class replace \\\r\n classid 1:1 \\\n drr quantum 0b",
+            "class 1:1 in line 6: drr: `quantum` must be at least 1b, not 0b",
+            "0b",
+        ),
+        (
             "drr; class classid 1:1 drr quantum 0b",
-            "drr: `quantum` must be at least 1b, not 0b",
+            "class 1:1 in line 1: drr: `quantum` must be at least 1b, not 0b",
             "0b",
         ),
         (
             "drr; class classid 1:1 drr; class classid 1:1 drr",
-            "drr: `classid` must be a class that does not exist",
+            "class 1:1 in line 1: class 1:1 exists already: replace or change sets",
             "1:1",
         ),
         (
@@ -293,6 +307,37 @@ fn errors_point_at_the_word() {
         assert_eq!(&text[error.at.clone()], words, "{text}: {error}");
         assert_eq!(build::<Probe>(text).err(), Some(error), "{text}");
     }
+}
+
+/// As `tc class show` shows them after the same commands (iproute2 6.1, Linux 6.1).
+#[test]
+fn a_class_that_is_set_again_gets_what_linux_gives_it() {
+    let tree = |text: &str| text.parse::<Tree>().expect(text);
+    for verb in ["replace", "change"] {
+        let twice = alloc::format!(
+            "htb; class classid 1:1 htb rate 1mbit ceil 9mbit prio 3 quantum 5000
+             class parent 1:1 classid 1:2 htb rate 1mbit
+             class {verb} parent 1: classid 1:2 htb rate 3mbit; pfifo
+             class {verb} classid 1:1 htb rate 2mbit"
+        );
+        let once = "htb; class classid 1:1 htb rate 2mbit
+             class parent 1:1 classid 1:2 htb rate 3mbit; pfifo";
+        assert_eq!(
+            tree(&twice),
+            tree(once),
+            "{verb}: all anew, below its parent"
+        );
+        let twice = alloc::format!(
+            "drr; class classid 1:1 drr quantum 5000; class {verb} classid 1:1 drr
+             class classid 1:2 drr quantum 5000; class {verb} classid 1:2 drr quantum 6000"
+        );
+        let once = "drr; class classid 1:1 drr quantum 5000; class classid 1:2 drr quantum 6000";
+        assert_eq!(tree(&twice), tree(once), "{verb}: a quantum stays");
+    }
+    assert_eq!(
+        tree("drr; class replace classid 1:1 drr"),
+        tree("drr; class classid 1:1 drr")
+    );
 }
 
 /// The script of this module's documentation: what a web server sends has a class of its own.

@@ -157,6 +157,12 @@ impl<'a> Words<'a> {
         core::iter::from_fn(move || words.word())
     }
 
+    /// The number of the line in which this command begins, from 1.
+    pub(crate) fn line(&self) -> usize {
+        let before = &self.text[..self.command().start];
+        1 + before.matches(['\n', CONTINUED]).count()
+    }
+
     /// The range of this command, from its first word to its last, read or not.
     pub fn command(&self) -> Range<usize> {
         let command = &self.text[self.start..self.end];
@@ -243,6 +249,24 @@ impl<'a> Words<'a> {
         Some(value)
     }
 
+    /// Reads the value that may follow those of `option`: it does if the next word begins as a number
+    /// (`NEXT_IS_NUMBER` in iproute2).
+    pub(crate) fn further<T>(
+        &mut self,
+        option: Word<'_>,
+        parse: impl FnOnce(&str) -> Option<T>,
+        expected: impl Into<Expected>,
+    ) -> Result<Option<T>, ParseError> {
+        let begins = |word: Word<'_>| {
+            word.text
+                .starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'))
+        };
+        let follows = self.peek().is_some_and(begins);
+        follows
+            .then(|| self.value(option, parse, expected))
+            .transpose()
+    }
+
     /// The error that this command lacks `expected`.
     pub(crate) fn missing(&self, expected: &'static str) -> ParseError {
         ParseError {
@@ -288,9 +312,12 @@ pub(crate) fn parse_class(text: &str) -> Option<ClassId> {
     [plain(major)?, plain(minor)?].join(":").parse().ok()
 }
 
+/// Whitespace that stands for the end of a line that is put together with the next.
+const CONTINUED: char = '\u{b}';
+
 /// Puts lines that end in a backslash together with the next; every word stays where it is.
 pub(crate) fn joined(text: &str) -> String {
-    text.replace("\\\r\n", "   ").replace("\\\n", "  ")
+    text.replace("\\\r\n", "  \u{b}").replace("\\\n", " \u{b}")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! [`ParseError`]: the offending words of a description of a qdisc, their position and the remedy.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -53,6 +54,8 @@ pub(crate) enum Problem {
     },
     /// A word is missing.
     Missing { expected: &'static str },
+    /// A class that is added exists already.
+    Exists { class: ClassId },
     /// A class has a qdisc already.
     Occupied { class: ClassId },
     /// More qdiscs are nested than `most`.
@@ -63,6 +66,12 @@ pub(crate) enum Problem {
     Refused {
         kind: &'static str,
         error: ConfigError,
+    },
+    /// A problem of the command in this line, which is about `class`.
+    InClass {
+        class: ClassId,
+        line: usize,
+        problem: Box<Self>,
     },
 }
 
@@ -124,6 +133,18 @@ impl ParseError {
         }
     }
 
+    /// The same of the command in `line`, which is about `class`.
+    pub(crate) fn in_class(self, class: ClassId, line: usize) -> Self {
+        Self {
+            at: self.at,
+            problem: Problem::InClass {
+                class,
+                line,
+                problem: Box::new(self.problem),
+            },
+        }
+    }
+
     /// Shows the line of `text` that is at fault, a mark under the words, and the message. `text` must be what was parsed.
     ///
     /// ```
@@ -141,13 +162,15 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.problem {
-            Problem::UnknownKind { word, known } => {
-                let intro = format!("`{word}` is no queueing discipline: choose");
-                write_list(f, intro, known)?;
-                suggest(f, word, known)
-            }
-            Problem::UnknownOption { kind, word, usage } => {
+        self.problem.fmt(f)
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKind { word, known } => unknown_kind(f, word, known),
+            Self::UnknownOption { kind, word, usage } => {
                 let intro = format!("`{word}` is no option of {kind}, which takes:");
                 if usage.is_empty() {
                     return write!(f, "{intro} nothing");
@@ -155,10 +178,10 @@ impl fmt::Display for ParseError {
                 write_list(f, intro, usage)?;
                 suggest(f, word, usage.iter().flat_map(|usage| usage.words))
             }
-            Problem::MissingValue { option, expected } => {
+            Self::MissingValue { option, expected } => {
                 write!(f, "`{option}` lacks its value: {expected}")
             }
-            Problem::BadValue {
+            Self::BadValue {
                 option,
                 word,
                 expected,
@@ -176,19 +199,39 @@ impl fmt::Display for ParseError {
                     _ => Ok(()),
                 }
             }
-            Problem::MissingBefore { option, needed } => {
+            Self::MissingBefore { option, needed } => {
                 write!(f, "`{option}` needs `{needed}` before it")
             }
-            Problem::Misplaced { word, expected } => {
+            Self::Misplaced { word, expected } => {
                 write!(f, "`{word}` does not fit here: give {expected}")
             }
-            Problem::Missing { expected } => write!(f, "something is missing: {expected}"),
-            Problem::Occupied { class } => write!(f, "class {class} has a qdisc already"),
-            Problem::TooDeep { most } => write!(f, "no more than {most} qdiscs may be nested"),
-            Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
-            Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
+            Self::Missing { expected } => write!(f, "something is missing: {expected}"),
+            Self::Occupied { class } => write!(f, "class {class} has a qdisc already"),
+            Self::TooDeep { most } => write!(f, "no more than {most} qdiscs may be nested"),
+            Self::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
+            Self::Exists { class } => write!(
+                f,
+                "class {class} exists already: replace or change sets its parameters"
+            ),
+            Self::Refused { kind, error } => write!(f, "{kind}: {error}"),
+            Self::InClass {
+                class,
+                line,
+                problem,
+            } => write!(f, "class {class} in line {line}: {problem}"),
         }
     }
+}
+
+/// Writes that `word` names none of the kinds `known`, or that there is no word.
+fn unknown_kind(f: &mut fmt::Formatter<'_>, word: &str, known: &[&'static str]) -> fmt::Result {
+    let intro = if word.is_empty() {
+        "the name of a queueing discipline is missing: choose".into()
+    } else {
+        format!("`{word}` is no queueing discipline: choose")
+    };
+    write_list(f, intro, known)?;
+    suggest(f, word, known)
 }
 
 /// Columns of a line in a list of options.
@@ -229,8 +272,15 @@ fn suggest<'a>(
 
 impl Error for ParseError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.problem {
-            Problem::Refused { error, .. } => Some(error),
+        self.problem.source()
+    }
+}
+
+impl Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused { error, .. } => Some(error),
+            Self::InClass { problem, .. } => problem.source(),
             _ => None,
         }
     }

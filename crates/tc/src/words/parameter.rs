@@ -15,6 +15,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
+use core::str::FromStr;
 use core::time::Duration;
 
 use tautline_base::{Bytes, Rate};
@@ -134,11 +135,30 @@ pub(crate) const PACKETS: Syntax<u32> = Syntax {
     show: |packets| Value::Packets((*packets).into()),
 };
 
+/// A number of packets that `tc` reads as a size: `1k` is 1024 (`get_size` in iproute2).
+pub(crate) const LIMIT: Syntax<u32> = Syntax {
+    parse: |text| {
+        let size = || units::parse_size(text)?.get().try_into().ok();
+        size().or_else(|| units::parse_packets(text))
+    },
+    ..PACKETS
+};
+
 pub(crate) const SIZE: Syntax<Bytes> = Syntax {
     name: "SIZE",
     expected: Expected::Text("a size, e.g. 1514, 32Mb"),
     parse: units::parse_size,
     show: |size| Value::Size(*size),
+};
+
+/// A size that `tc` reads as an integer as C writes it (`get_unsigned` in iproute2); here it may have
+/// a unit.
+pub(crate) const QUANTUM: Syntax<Bytes> = Syntax {
+    parse: |text| {
+        let whole = units::parse_c_integer(text).map(Bytes::new);
+        whole.or_else(|| units::parse_size(text))
+    },
+    ..SIZE
 };
 
 /// A bucket's size. `tc` takes a cell size behind it, a power of two, which the kernel has long
@@ -205,6 +225,14 @@ pub(crate) const fn number<T: TryFrom<u64> + Copy + Into<u64>>() -> Syntax<T> {
         expected: Expected::Text("a whole number, e.g. 64"),
         parse: |text| units::parse_c_integer(text)?.try_into().ok(),
         show: |number| Value::Count((*number).into()),
+    }
+}
+
+/// A whole number in decimal digits, leading zeros or not (`get_unsigned` with base 10 in iproute2).
+pub(crate) const fn decimal<T: FromStr + TryFrom<u64> + Copy + Into<u64>>() -> Syntax<T> {
+    Syntax {
+        parse: |text| text.parse().ok(),
+        ..number()
     }
 }
 

@@ -481,3 +481,35 @@ fn filters_decide_before_the_hash() {
     assert_eq!(queue.inner().tins[0].flows[6].hosts, [Some(2), Some(2)]);
     queue.inner().verify();
 }
+
+/// A packet of a removed tin stays in the queue and with the hosts that a filter named; with another
+/// isolation queues have other meanings, and its own hash decides.
+#[test]
+fn a_removed_tin_keeps_what_a_filter_decided() {
+    let four = Config {
+        tins: Tins::Diffserv4,
+        ..best_effort()
+    };
+    let urgent = Probe::new(0).flow(11).hosts(5, 6).marked(1).tos(0xb8);
+    for isolation in [four.isolation, Isolation::Flows] {
+        let (mut queue, mut drops) = (cake(four.clone()), Drops::new());
+        queue
+            .inner_mut()
+            .set_filters(by_mark([(1, ClassId::new(3, 7))]));
+        queue.enqueue(urgent.clone(), ms(1), &mut drops);
+        assert_eq!(queue.inner().tins[3].flows[6].bytes.get(), 1514);
+        queue
+            .edit(ms(2), &mut drops, |config| {
+                (config.tins, config.isolation) = (Tins::BestEffort, isolation);
+            })
+            .expect("valid");
+        let flow = &queue.inner().tins[0].flows[6];
+        if isolation == four.isolation {
+            assert_eq!(flow.bytes.get(), 1514);
+            assert_eq!(flow.hosts, [Some(2), Some(2)]);
+        } else {
+            assert_eq!(flow.bytes, Bytes::ZERO);
+        }
+        queue.inner().verify();
+    }
+}

@@ -115,7 +115,7 @@ fn start() -> impl Strategy<Value = Config> {
     let ethernet = Overhead {
         bytes: Some(38),
         mpu: 84,
-        framing: Framing::None,
+        ..Overhead::default()
     };
     prop_oneof![
         Just(Config::default()),
@@ -228,7 +228,7 @@ proptest! {
     ) {
         let config = Config {
             bandwidth: Bandwidth::Shaped(Rate::bytes_per_sec(rate)),
-            overhead: Overhead { bytes: Some(38), mpu: 84, framing: Framing::None },
+            overhead: Overhead { bytes: Some(38), mpu: 84, ..Overhead::default() },
             ..best_effort()
         };
         let (mut queue, mut drops) = (cake(config), Drops::new());

@@ -18,8 +18,8 @@ fn diffserv3(mbit: u64) -> Config {
 fn packets_leave_at_the_rate() {
     let pppoe = Overhead {
         bytes: Some(40),
-        mpu: 0,
         framing: Framing::Atm,
+        ..Overhead::default()
     };
     for (overhead, nanos) in [(Overhead::default(), 121_120), (pppoe, 139_920)] {
         let config = Config {
