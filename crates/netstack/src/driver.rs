@@ -15,6 +15,8 @@ use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Rec
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::SoftwareOffload;
 use tautline_qdisc::Stats;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use tautline_rt::frame_device::ReadError;
 use tautline_rt::{Clock, StackHandle};
 use tautline_stack::{Host, NoTrace};
 use tautline_tc::DynQdisc;
@@ -49,6 +51,9 @@ pub struct Driver {
     running: Running,
     /// Set once the task or thread has ended.
     outcome: Arc<OnceLock<Outcome>>,
+    /// Why an interface has ended that was not removed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    read_error: Option<Arc<OnceLock<ReadError>>>,
 }
 
 /// The error is shared by all that ask for it.
@@ -69,6 +74,8 @@ impl Driver {
         Self {
             running: Running::Task(task, waker),
             outcome,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            read_error: None,
         }
     }
 
@@ -77,7 +84,15 @@ impl Driver {
         Self {
             running: Running::Thread(Mutex::new(Some(thread))),
             outcome: Arc::default(),
+            read_error: None,
         }
+    }
+
+    /// The device sets `read_error` if it ends for that reason.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn with_read_error(mut self, read_error: Option<Arc<OnceLock<ReadError>>>) -> Self {
+        self.read_error = read_error;
+        self
     }
 
     /// Ends the stack and waits until its device is closed. A thread has `limit` for what is left to
@@ -112,7 +127,12 @@ impl Driver {
         });
         outcome
             .clone()
-            .map_err(|error| io::Error::new(error.kind(), error))
+            .map_err(|error| io::Error::new(error.kind(), error))?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(error) = self.read_error.as_ref().and_then(|error| error.get()) {
+            return Err((*error).into());
+        }
+        Ok(())
     }
 }
 

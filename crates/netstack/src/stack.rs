@@ -135,7 +135,9 @@ impl Netstack {
     /// ```
     ///
     /// # Errors
-    /// That of the [`PacketIo`](crate::device::PacketIo) which has ended the stack.
+    /// That of the [`PacketIo`](crate::device::PacketIo) which has ended the stack; of an interface that was
+    /// not removed, why nothing more can be read from it, with the remedy. Also if the stack has panicked, or
+    /// its runtime was shut down.
     pub async fn ended(&self) -> io::Result<()> {
         self.handle.ended().await;
         self.driver.outcome()

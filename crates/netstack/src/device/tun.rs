@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tautline_base::{Device, HeapFrame, Instant};
+use tautline_rt::frame_device::ReadError;
 #[cfg(target_os = "linux")]
 use tautline_rt::packet_device::{Config, OpenError, PacketDevice, Take};
 use tautline_rt::{ByWords, Clock, HostThread, Idle, Sockets, StackHandle, TunFd};
@@ -116,6 +117,7 @@ impl fmt::Debug for Tun {
 pub struct Nic<D> {
     device: D,
     prepare: fn(&D, &mut HostConfig) -> io::Result<()>,
+    read_error: Option<Arc<OnceLock<ReadError>>>,
 }
 
 impl<D> Nic<D>
@@ -125,7 +127,11 @@ where
     /// A stack on `device`.
     pub fn new(device: D) -> Self {
         let prepare = |_: &D, _: &mut HostConfig| Ok(());
-        Self { device, prepare }
+        Self {
+            device,
+            prepare,
+            read_error: None,
+        }
     }
 }
 
@@ -136,7 +142,12 @@ impl Nic<Tap> {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn tap(interface: &str) -> Result<Self, TapError> {
-        Tap::open_offloading(interface).map(Self::new)
+        let device = Tap::open_offloading(interface)?;
+        let read_error = Some(device.read_error());
+        Ok(Self {
+            read_error,
+            ..Self::new(device)
+        })
     }
 }
 
@@ -154,8 +165,11 @@ impl Nic<PacketDevice> {
             take: Take::Addresses(Vec::new()),
             ..Config::new(interface)
         })?;
-        let prepare = share_interface;
-        Ok(Self { device, prepare })
+        Ok(Self {
+            prepare: share_interface,
+            read_error: Some(device.read_error()),
+            device,
+        })
     }
 }
 
@@ -184,17 +198,20 @@ where
     }
 
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        start(self.device, settings, false)
+        let (handle, driver) = start(self.device, settings, false)?;
+        Ok((handle, driver.with_read_error(self.read_error)))
     }
 }
 
 impl sealed::Start for Tun {
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        match self.kind {
+        let (read_error, started) = match self.kind {
             #[cfg(target_os = "linux")]
-            Kind::Named(tun) => start(tun, settings, self.has_thread),
-            Kind::Descriptor(tun) => start(tun, settings, self.has_thread),
-        }
+            Kind::Named(tun) => (tun.read_error(), start(tun, settings, self.has_thread)),
+            Kind::Descriptor(tun) => (tun.read_error(), start(tun, settings, self.has_thread)),
+        };
+        let (handle, driver) = started?;
+        Ok((handle, driver.with_read_error(Some(read_error))))
     }
 }
 

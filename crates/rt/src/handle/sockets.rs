@@ -406,3 +406,6 @@ where
         Next::At(now)
     }
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests;
