@@ -125,7 +125,10 @@ async fn let_others_run() {
 async fn others_run_between_batches(device: impl Device, taken: Arc<AtomicUsize>) {
     let builder = Netstack::builder(device).address(Cidr::new([10, 9, 0, 1], 24));
     let stack = builder.build().expect("a runtime");
+    let hold = stack.hold();
     let _incoming = stack.tcp_incoming().await.expect("the first");
+    assert_eq!(taken.load(Ordering::Relaxed), 0, "it has not begun");
+    drop(hold);
     for _ in 0..20 {
         let before = taken.load(Ordering::Relaxed);
         let_others_run().await;
