@@ -47,7 +47,7 @@ pub(crate) fn spawn_task<T: Turns>(
         outcome: Arc::clone(&outcome),
         is_over: false,
     };
-    let task = runtime.spawn(task.run(Arc::clone(&waker), Alarm::new(clock)));
+    let task = runtime.spawn(task.run(Arc::clone(&waker), clock));
     Ok((handle, Driver::of_task(task, waker, outcome)))
 }
 
@@ -60,7 +60,8 @@ struct Task<T: Turns> {
 }
 
 impl<T: Turns> Task<T> {
-    async fn run(mut self, waker: Arc<TaskWaker>, mut alarm: Alarm) {
+    async fn run(mut self, waker: Arc<TaskWaker>, clock: Clock) {
+        let mut alarm = Alarm::new(clock);
         let outcome = poll_fn(|context| {
             waker.task.register(context.waker());
             if waker.is_stopped.load(Ordering::Acquire) {

@@ -72,6 +72,18 @@ async fn the_end_of_a_device_is_no_error() {
     ended(&stack).await.expect("an end in order");
 }
 
+#[tokio::test]
+async fn a_stream_of_frames_that_ends_within_one_is_an_error() {
+    let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+    let stack = Netstack::builder(FrameStream::new(ours, 1500)).build();
+    let stack = stack.expect("a runtime");
+    let _incoming = stack.tcp_incoming().await.expect("the first");
+    theirs.write_all(&[0, 0, 0, 60, 1]).await.expect("room");
+    drop(theirs);
+    let error = ended(&stack).await.expect_err("59 bytes are missing");
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+}
+
 /// A descriptor whose other end is closed, and one that cannot be read at all.
 #[cfg(target_os = "linux")]
 #[tokio::test]

@@ -3,12 +3,13 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{CloseReason, Event, Host, Tracer};
+use tautline_stack::{CloseReason, Event, Host, Rejection, Tracer};
 
 use super::command::{Command, Connect};
 use super::connection::{self, Fate};
@@ -125,6 +126,11 @@ impl<B> Sockets<B> {
                     }
                     Err(error) => end.shared.fail(Failure::Connect(error)),
                 }
+            }
+            // A reset behind a SYN that has no answer would be ignored, and the SYN come again.
+            Command::Accept(request, end) if end.shared.abort.load(Ordering::Acquire) => {
+                // Fails only if the request has expired.
+                let _ = host.reject(request, Rejection::Reset, now);
             }
             Command::Accept(request, end) => match host.accept(request, now) {
                 Ok(id) => {
