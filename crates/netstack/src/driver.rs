@@ -97,6 +97,10 @@ impl Driver {
 
     /// Ends the stack and waits until its device is closed. A thread has `limit` for what is left to
     /// deliver.
+    #[cfg_attr(
+        not(any(target_os = "linux", target_os = "android")),
+        expect(unused_variables, reason = "there are no threads")
+    )]
     pub(crate) async fn stop(&mut self, limit: Duration) {
         match &mut self.running {
             Running::Task(task, waker) => {
