@@ -19,17 +19,13 @@ use tautline_qdisc::Stats;
 use tautline_rt::frame_device::ReadError;
 use tautline_rt::{Clock, StackHandle};
 use tautline_stack::{Host, NoTrace};
-use tautline_tc::DynQdisc;
 
 use crate::alarm::{Alarm, Rest};
 use crate::device::PacketIo;
 use crate::served::Served;
-use crate::settings::Settings;
+use crate::settings::{Queue, Settings};
 use crate::start::Start;
-use crate::task::{TaskWaker, Turns, spawn_task};
-
-/// The queueing discipline of every stack.
-pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
+use crate::task::{Outcome, StackTask, TaskWaker, Turns, spawn_task};
 
 /// Room for a link header in a frame.
 const LINK: usize = 18;
@@ -56,9 +52,6 @@ pub struct Driver {
     read_error: Option<Arc<OnceLock<ReadError>>>,
 }
 
-/// The error is shared by all that ask for it.
-pub(crate) type Outcome = Result<(), Arc<io::Error>>;
-
 enum Running {
     Task(tokio::task::JoinHandle<()>, Arc<TaskWaker>),
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -66,14 +59,10 @@ enum Running {
 }
 
 impl Driver {
-    pub(crate) fn of_task(
-        task: tokio::task::JoinHandle<()>,
-        waker: Arc<TaskWaker>,
-        outcome: Arc<OnceLock<Outcome>>,
-    ) -> Self {
+    pub(crate) fn of_task(task: StackTask) -> Self {
         Self {
-            running: Running::Task(task, waker),
-            outcome,
+            running: Running::Task(task.task, task.waker),
+            outcome: task.outcome,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             read_error: None,
         }
@@ -218,7 +207,7 @@ pub(crate) fn offloaded<D: Device<Frame = HeapFrame>>(device: D) -> SoftwareOffl
 /// Starts a task that drives a host on `io`.
 pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(StackHandle, Driver)> {
     let config = settings.sockets.clone();
-    spawn_task(config, |sockets, clock| {
+    let (handle, task) = spawn_task(config, |sockets, clock| {
         let start = Arc::clone(&settings.start);
         let device = offloaded(MemoryRing::new(io.medium(), io.mtu()));
         Ok(PacketTurns {
@@ -228,7 +217,8 @@ pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(Stack
             clock,
             has_begun: false,
         })
-    })
+    })?;
+    Ok((handle, Driver::of_task(task)))
 }
 
 /// A host, its sockets and its device.

@@ -6,7 +6,7 @@ use tautline_rt::{ByWords, Sockets};
 use tautline_stack::{Host, reset_connections};
 
 use crate::alarm::deadline;
-use crate::driver::Queue;
+use crate::settings::Queue;
 
 /// A host that a task drives.
 pub(crate) struct Served<D: Device<Frame = HeapFrame>> {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use tautline_rt::handle::Config;
 use tautline_rt::{ByWords, Clock, Sockets, StackHandle};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::alarm::Alarm;
-use crate::driver::{Driver, Outcome};
 
 /// Time for the last resets of a stack to leave, and for their answers.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(crate) trait Turns: Send + 'static {
 pub(crate) fn spawn_task<T: Turns>(
     config: Config,
     make: impl FnOnce(Sockets<ByWords>, Clock) -> io::Result<T>,
-) -> io::Result<(StackHandle, Driver)> {
+) -> io::Result<(StackHandle, StackTask)> {
     let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
     let waker = Arc::new(TaskWaker::default());
     let (handle, sockets) = StackHandle::new(config, Waker::from(Arc::clone(&waker)));
@@ -48,7 +48,23 @@ pub(crate) fn spawn_task<T: Turns>(
         is_over: false,
     };
     let task = runtime.spawn(task.run(Arc::clone(&waker), clock));
-    Ok((handle, Driver::of_task(task, waker, outcome)))
+    let task = StackTask {
+        task,
+        waker,
+        outcome,
+    };
+    Ok((handle, task))
+}
+
+/// How a stack has ended. The error is shared by all that ask for it.
+pub(crate) type Outcome = Result<(), Arc<io::Error>>;
+
+/// A running task.
+pub(crate) struct StackTask {
+    pub(crate) task: JoinHandle<()>,
+    pub(crate) waker: Arc<TaskWaker>,
+    /// Set once it has ended.
+    pub(crate) outcome: Arc<OnceLock<Outcome>>,
 }
 
 /// Turns that end with their task, at the latest with its runtime.

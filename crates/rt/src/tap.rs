@@ -94,7 +94,7 @@ pub enum TapError {
     Read {
         /// The interface.
         interface: String,
-        /// What its reads return.
+        /// The result of its reads.
         source: ReadError,
     },
     /// Any other error of the kernel.

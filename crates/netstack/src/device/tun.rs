@@ -238,9 +238,10 @@ where
         let (thread, handle) = HostThread::spawn_with(config, Idle::Sleep, ByWords, make)?;
         return Ok((handle, Driver::of_thread(thread)));
     }
-    spawn_task(config, |sockets, clock| {
+    let (handle, task) = spawn_task(config, |sockets, clock| {
         InterfaceTurns::new(device, settings, sockets, clock)
-    })
+    })?;
+    Ok((handle, Driver::of_task(task)))
 }
 
 /// A host on a TUN interface, its sockets, and the readiness of the interface.

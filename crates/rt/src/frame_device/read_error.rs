@@ -24,7 +24,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// That of a read; `None` if there is only no frame now.
+    /// Classifies the error of a read; `None` if there is only no frame now.
     pub(super) fn of(error: &io::Error) -> Option<Self> {
         if error.kind() == io::ErrorKind::WouldBlock {
             return None;

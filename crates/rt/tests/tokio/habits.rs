@@ -657,7 +657,7 @@ fn the_options_of_a_requested_connection_are_those_of_its_listener() {
     });
 }
 
-/// A client that is told of an orderly end takes an empty answer for the whole one.
+/// After an orderly end a client takes an empty answer for the whole one.
 #[test]
 fn a_request_whose_acceptance_is_given_up_is_reset() {
     for wait in [Duration::ZERO, Duration::from_millis(50)] {

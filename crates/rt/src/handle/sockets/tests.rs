@@ -1,4 +1,4 @@
-//! What the host keeps for its handles.
+//! The host's memory of its handles.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
