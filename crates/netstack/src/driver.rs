@@ -2,34 +2,30 @@
 //! readiness and timers. Its ring is in memory; packets leave it as fast as the device takes them.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::sync::{Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{fmt, io};
 
-use atomic_waker::AtomicWaker;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Medium, Packet, Pool, Received};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_offload::SoftwareOffload;
 use tautline_qdisc::Stats;
-use tautline_rt::application::serve;
-use tautline_rt::handle::Config;
-use tautline_rt::{ByWords, Clock, Sockets, StackHandle};
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use tautline_rt::frame_device::ReadError;
+use tautline_rt::{Clock, StackHandle};
 use tautline_stack::{Host, NoTrace};
-use tautline_tc::DynQdisc;
 
-use crate::alarm::{Alarm, Rest, deadline};
+use crate::alarm::{Alarm, Rest};
 use crate::device::PacketIo;
-use crate::settings::Settings;
+use crate::served::Served;
+use crate::settings::{Queue, Settings};
 use crate::start::Start;
-
-/// The queueing discipline of every stack.
-pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
+use crate::task::{Outcome, StackTask, TaskWaker, Turns, spawn_task};
 
 /// Room for a link header in a frame.
 const LINK: usize = 18;
@@ -39,45 +35,97 @@ const RING: usize = 256;
 const FRAMES_PER_LARGE: usize = 8;
 /// Frames received before the task lets others run.
 const BATCH: usize = 64;
+/// Time that a thread has for what dropped streams have left when its stack is dropped.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const LAST_DELIVERY: Duration = Duration::from_secs(1);
 /// Time after which the task lets others run, such as those that wait for what it has received.
 pub(crate) const SLICE: Duration = Duration::from_micros(50);
 
-/// The task or thread of a stack. Dropping it ends the stack. It waits for a thread, which takes at most
-/// the second that [`HostThread::stop`](tautline_rt::HostThread::stop) gives what is left to deliver.
+/// The task or thread of a stack. Dropping it ends the stack. It waits for a thread, which takes little more
+/// than the second that [`HostThread::stop`](tautline_rt::HostThread::stop) gives what is left to deliver.
 pub struct Driver {
     running: Running,
-    /// Set once the task or thread has ended by itself.
+    /// Set once the task or thread has ended.
     outcome: Arc<OnceLock<Outcome>>,
+    /// Why an interface has ended that was not removed.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    read_error: Option<Arc<OnceLock<ReadError>>>,
 }
 
-/// The error is shared by all that ask for it.
-type Outcome = Result<(), Arc<io::Error>>;
-
 enum Running {
-    Task(tokio::task::JoinHandle<()>),
+    Task(tokio::task::JoinHandle<()>, Arc<TaskWaker>),
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Thread(Mutex<Option<tautline_rt::HostThread>>),
 }
 
 impl Driver {
+    pub(crate) fn of_task(task: StackTask) -> Self {
+        Self {
+            running: Running::Task(task.task, task.waker),
+            outcome: task.outcome,
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            read_error: None,
+        }
+    }
+
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) fn of_thread(thread: tautline_rt::HostThread) -> Self {
         Self {
             running: Running::Thread(Mutex::new(Some(thread))),
             outcome: Arc::default(),
+            read_error: None,
+        }
+    }
+
+    /// The device sets `read_error` if it ends for that reason.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn with_read_error(mut self, read_error: Option<Arc<OnceLock<ReadError>>>) -> Self {
+        self.read_error = read_error;
+        self
+    }
+
+    /// Ends the stack and waits until its device is closed. A thread has `limit` for what is left to
+    /// deliver.
+    #[cfg_attr(
+        not(any(target_os = "linux", target_os = "android")),
+        expect(unused_variables, reason = "there are no threads")
+    )]
+    pub(crate) async fn stop(&mut self, limit: Duration) {
+        match &mut self.running {
+            Running::Task(task, waker) => {
+                waker.stop();
+                // A panic has printed its message.
+                let _ = task.await;
+            }
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Running::Thread(thread) => {
+                let thread = thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let thread = thread.take();
+                let stop = move || drop(thread.map(|thread| end(thread, limit)));
+                let _ = tokio::task::spawn_blocking(stop).await;
+            }
         }
     }
 
     /// How the stack has ended, after its host has.
     pub(crate) fn outcome(&self) -> io::Result<()> {
         let outcome = self.outcome.get_or_init(|| match &self.running {
-            Running::Task(_) => Err(Arc::new(panicked())),
+            Running::Task(..) => Err(Arc::new(panicked())),
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Running::Thread(thread) => end(thread).map_err(Arc::new),
+            Running::Thread(thread) => {
+                let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let ended = thread.map_or(Ok(()), |thread| end(thread, LAST_DELIVERY));
+                ended.map_err(Arc::new)
+            }
         });
         outcome
             .clone()
-            .map_err(|error| io::Error::new(error.kind(), error))
+            .map_err(|error| io::Error::new(error.kind(), error))?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if let Some(error) = self.read_error.as_ref().and_then(|error| error.get()) {
+            return Err((*error).into());
+        }
+        Ok(())
     }
 }
 
@@ -86,14 +134,12 @@ fn panicked() -> io::Error {
     io::Error::other("the stack has panicked")
 }
 
-/// Ends a thread that has not ended, and returns what it has.
+/// Ends a thread and returns how it has ended.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn end(thread: &Mutex<Option<tautline_rt::HostThread>>) -> io::Result<()> {
-    let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(thread) = thread else { return Ok(()) };
+fn end(thread: tautline_rt::HostThread, limit: Duration) -> io::Result<()> {
     // A panic of the thread has printed its message and ends with it, as that of a task does: in a
     // destructor it would abort a program that is unwinding.
-    match catch_unwind(AssertUnwindSafe(|| thread.stop())) {
+    match catch_unwind(AssertUnwindSafe(|| thread.stop_within(limit))) {
         Ok(ended) => ended.map(|_| ()),
         Err(_) => Err(panicked()),
     }
@@ -102,7 +148,7 @@ fn end(thread: &Mutex<Option<tautline_rt::HostThread>>) -> io::Result<()> {
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.running {
-            Running::Task(_) => "Driver::Task",
+            Running::Task(..) => "Driver::Task",
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Running::Thread(_) => "Driver::Thread",
         })
@@ -111,11 +157,14 @@ impl fmt::Debug for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        match &self.running {
-            Running::Task(task) => task.abort(),
+        match &mut self.running {
+            Running::Task(_, waker) => waker.stop(),
             // The error is the device's; nobody is left to report it to.
             #[cfg(any(target_os = "linux", target_os = "android"))]
-            Running::Thread(thread) => drop(end(thread)),
+            Running::Thread(thread) => {
+                let thread = thread.get_mut().unwrap_or_else(PoisonError::into_inner);
+                drop(thread.take().map(|thread| end(thread, LAST_DELIVERY)));
+            }
         }
     }
 }
@@ -158,78 +207,31 @@ pub(crate) fn offloaded<D: Device<Frame = HeapFrame>>(device: D) -> SoftwareOffl
 /// Starts a task that drives a host on `io`.
 pub(crate) fn spawn<I: PacketIo>(io: I, settings: Settings) -> io::Result<(StackHandle, Driver)> {
     let config = settings.sockets.clone();
-    spawn_task(config, |sockets, clock| {
-        let mut turns = Turns {
-            start: Arc::clone(&settings.start),
-            host: host(offloaded(MemoryRing::new(io.medium(), io.mtu())), settings),
-            sockets,
+    let (handle, task) = spawn_task(config, |sockets, clock| {
+        let start = Arc::clone(&settings.start);
+        let device = offloaded(MemoryRing::new(io.medium(), io.mtu()));
+        Ok(PacketTurns {
+            start,
+            served: Served::new(host(device, settings), sockets),
             io,
             clock,
             has_begun: false,
-        };
-        Ok(move |context: &mut Context<'_>, alarm: &mut Alarm| turns.poll(context, alarm))
-    })
-}
-
-/// Starts a task that calls what `make` returns until it is ready, at each wake-up.
-pub(crate) fn spawn_task<P>(
-    config: Config,
-    make: impl FnOnce(Sockets<ByWords>, Clock) -> io::Result<P>,
-) -> io::Result<(StackHandle, Driver)>
-where
-    P: FnMut(&mut Context<'_>, &mut Alarm) -> Poll<io::Result<()>> + Send + 'static,
-{
-    let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-    let waker = Arc::new(TaskWaker::default());
-    let (handle, sockets) = StackHandle::new(config, Waker::from(Arc::clone(&waker)));
-    let clock = Clock::start();
-    let mut poll = make(sockets.rebuilding(ByWords), clock)?;
-    let outcome: Arc<OnceLock<Outcome>> = Arc::default();
-    let ended = Arc::clone(&outcome);
-    let task = runtime.spawn(async move {
-        let mut alarm = Alarm::new(clock);
-        let outcome = poll_fn(|context| {
-            waker.task.register(context.waker());
-            poll(context, &mut alarm)
         })
-        .await;
-        // Before the sockets go with `poll`: the handles then report that the host is gone.
-        let _ = ended.set(outcome.map_err(Arc::new));
-        drop(poll);
-    });
-    let running = Running::Task(task);
-    Ok((handle, Driver { running, outcome }))
-}
-
-/// Wakes the task on behalf of the handles.
-#[derive(Debug, Default)]
-struct TaskWaker {
-    task: AtomicWaker,
-}
-
-impl Wake for TaskWaker {
-    fn wake(self: Arc<Self>) {
-        self.task.wake();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.task.wake();
-    }
+    })?;
+    Ok((handle, Driver::of_task(task)))
 }
 
 /// A host, its sockets and its device.
-struct Turns<I> {
-    host: Host<Queue, SoftwareOffload<MemoryRing>>,
-    sockets: Sockets<ByWords>,
+struct PacketTurns<I> {
+    served: Served<SoftwareOffload<MemoryRing>>,
     io: I,
     clock: Clock,
     start: Arc<Start>,
-    /// Nothing is received before.
+    /// Nothing is received before, nor after the device has ended.
     has_begun: bool,
 }
 
-impl<I: PacketIo> Turns<I> {
-    /// Runs until nothing is left to do now. Ready once the device has ended.
+impl<I: PacketIo> Turns for PacketTurns<I> {
     fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
         let mut now = self.clock.now();
         let end = now + SLICE;
@@ -240,18 +242,23 @@ impl<I: PacketIo> Turns<I> {
                 Some(0)
             };
             now = self.clock.now();
-            let _all = self.host.receive(now);
-            let at = deadline(serve(&mut self.host, &mut self.sockets, now));
+            let _all = self.served.host.receive(now);
+            let at = self.served.turn(now);
             let mut is_busy = received == Some(BATCH);
-            if !self.has_begun && self.start.may_begin(self.host.socket_count(), context) {
+            let sockets = self.served.host.socket_count();
+            if !self.has_begun && self.start.may_begin(sockets, context) {
                 (self.has_begun, is_busy) = (true, true);
             }
             is_busy |= self.transmit(context)?;
             if received.is_none() {
+                self.has_begun = false;
                 return Poll::Ready(Ok(()));
             }
             if is_busy {
                 continue;
+            }
+            if self.served.is_done(at, now) {
+                return Poll::Ready(Ok(()));
             }
             match alarm.rest(at, context) {
                 Rest::Again => {}
@@ -263,9 +270,22 @@ impl<I: PacketIo> Turns<I> {
         Poll::Pending
     }
 
+    fn end(&mut self) {
+        self.served.end(self.clock.now());
+    }
+
+    fn flush(&mut self, context: &mut Context<'_>) -> bool {
+        let now = self.clock.now();
+        let at = self.served.turn(now);
+        let may_go_on = matches!(self.transmit(context), Ok(true));
+        may_go_on && !self.served.is_done(at, now)
+    }
+}
+
+impl<I: PacketIo> PacketTurns<I> {
     /// Takes up to a batch of frames from the device; `None` at its end.
     fn receive(&mut self, context: &mut Context<'_>) -> io::Result<Option<usize>> {
-        let ring = self.host.device_mut().inner_mut();
+        let ring = self.served.host.device_mut().inner_mut();
         for taken in 0..BATCH {
             let mut frame = ring.spare_frame();
             match self.io.poll_recv(context, frame.bytes_mut()) {
@@ -286,7 +306,7 @@ impl<I: PacketIo> Turns<I> {
 
     /// Writes the packets in the ring. True if the host has packets to complete.
     fn transmit(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
-        let ring = self.host.device_mut().inner_mut();
+        let ring = self.served.host.device_mut().inner_mut();
         let mut has_written = false;
         while let Some(packet) = ring.waiting.front() {
             // A packet that the device refuses is lost, as on a wire; TCP sends it again.
@@ -383,7 +403,7 @@ impl Device for MemoryRing {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use tautline_rt::handle::{Failure, Rebuild};
+    use tautline_rt::handle::{Config, Failure, Rebuild};
     use tautline_rt::{HostThread, Idle, cable};
     use tautline_stack::{HostConfig, Limits};
     use tautline_tc::Tree;

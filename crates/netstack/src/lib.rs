@@ -35,9 +35,11 @@ pub mod like;
 #[cfg(not(target_family = "wasm"))]
 mod relay;
 mod report;
+mod served;
 mod settings;
 mod stack;
 mod start;
+mod task;
 #[cfg(not(target_family = "wasm"))]
 pub mod tun2socks;
 #[cfg(not(target_family = "wasm"))]

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use tautline_base::{HeapFrame, Packet};
+use tautline_qdisc::Stats;
 use tautline_rt::handle::Config;
 use tautline_stack::{HostConfig, Limits};
 use tautline_tc::DynQdisc;
 
 use crate::start::Start;
+
+/// The queueing discipline of every stack.
+pub(crate) type Queue = Stats<Box<dyn DynQdisc<Packet<HeapFrame>>>>;
 
 /// The settings of [`Builder`](crate::Builder), verified.
 pub struct Settings {

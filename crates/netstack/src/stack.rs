@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tautline_rt::{StackHandle, TcpListener, TcpStream, UdpSocket};
 use tautline_stack::{ListenAt, TcpConfig};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::device::Device;
 use crate::driver::Driver;
@@ -15,7 +15,8 @@ use crate::start::{Hold, Start};
 use crate::{Builder, Report, TcpIncoming, UdpIncoming};
 
 /// A stack that runs until it is dropped, or its device has [ended](Self::ended); then its connections
-/// fail. [`shutdown`](Self::shutdown) ends it in order.
+/// fail, and their peers get resets, as far as the device takes them within a tenth of a second.
+/// [`shutdown`](Self::shutdown) ends it in order, and waits until the device is closed.
 #[derive(Debug)]
 pub struct Netstack {
     handle: StackHandle,
@@ -134,25 +135,32 @@ impl Netstack {
     /// ```
     ///
     /// # Errors
-    /// That of the [`PacketIo`](crate::device::PacketIo) which has ended the stack.
+    /// That of the [`PacketIo`](crate::device::PacketIo) which has ended the stack; of an interface that was
+    /// not removed, why nothing more can be read from it, with the remedy. Also if the stack has panicked, or
+    /// its runtime was shut down.
     pub async fn ended(&self) -> io::Result<()> {
         self.handle.ended().await;
         self.driver.outcome()
     }
 
     /// Ends the stack in order: what streams that were closed or dropped have left to deliver has `limit`
-    /// to be acknowledged. Connections that the application still holds then fail, and so do those that the
-    /// time does not suffice for. An application drops its [`TcpIncoming`], or its listeners, before; it
-    /// needs the timers of tokio.
-    pub async fn shutdown(self, limit: Duration) {
+    /// to be acknowledged. Connections that the application still holds are reset then, and so are those that
+    /// the time does not suffice for. Returns once the device is closed, a tenth of a second after the limit
+    /// at most. An application drops its [`TcpIncoming`], or its listeners, before; it needs the timers of
+    /// tokio. Cancel safe: the stack then ends at once, as when it is dropped.
+    pub async fn shutdown(mut self, limit: Duration) {
         const CHECK: Duration = Duration::from_millis(5);
+        let begun = Instant::now();
         let delivered = async {
             while self.handle.is_delivering().await.unwrap_or(false) {
                 sleep(CHECK).await;
             }
         };
-        // The limit has passed: dropping the stack ends the rest.
+        // The limit has passed: the rest is reset.
         let _ = timeout(limit, delivered).await;
+        self.driver
+            .stop(limit.saturating_sub(begun.elapsed()))
+            .await;
     }
 
     /// The handle for sockets with settings of their own, for replacing the qdisc, and for its

@@ -28,7 +28,7 @@ const LONGEST: usize = 65_535;
 /// A datagram from one address to another.
 type Outgoing = (Queued, SocketAddr, SocketAddr);
 
-/// The sessions to every destination.
+/// The sessions to every destination. Dropping it ends them all.
 #[derive(Debug)]
 pub struct UdpSessions {
     new: Receiver<UdpSession>,

@@ -73,6 +73,51 @@ async fn the_end_of_a_device_is_no_error() {
 }
 
 #[tokio::test]
+async fn a_stream_of_frames_that_ends_within_one_is_an_error() {
+    let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+    let stack = Netstack::builder(FrameStream::new(ours, 1500)).build();
+    let stack = stack.expect("a runtime");
+    let _incoming = stack.tcp_incoming().await.expect("the first");
+    theirs.write_all(&[0, 0, 0, 60, 1]).await.expect("room");
+    drop(theirs);
+    let error = ended(&stack).await.expect_err("59 bytes are missing");
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+}
+
+/// A descriptor whose other end is closed, and one that cannot be read at all.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_interface_that_cannot_be_read_any_more_ends_its_stack_with_the_reason() {
+    use std::os::fd::OwnedFd;
+
+    use tautline_netstack::device::Tun;
+
+    for has_thread in [false, true] {
+        let (ours, _) = std::os::unix::net::UnixStream::pair().expect("sockets");
+        let (_reader, writer) = std::io::pipe().expect("descriptors");
+        let kinds = [ErrorKind::UnexpectedEof, bad_descriptor()];
+        for (descriptor, kind) in [OwnedFd::from(ours), writer.into()].into_iter().zip(kinds) {
+            let tun = Tun::of_descriptor(descriptor, 1500).expect("a descriptor");
+            let tun = if has_thread { tun.with_thread() } else { tun };
+            let stack = Netstack::builder(tun).build().expect("a runtime");
+            let _incoming = stack.tcp_incoming().await.expect("the first");
+            for _ in 0..2 {
+                let error = ended(&stack).await.expect_err("no end in order");
+                assert_eq!(error.kind(), kind, "{error}");
+                assert!(error.to_string().contains("open"), "no remedy: {error}");
+            }
+        }
+    }
+}
+
+/// The kind of EBADF.
+#[cfg(target_os = "linux")]
+fn bad_descriptor() -> ErrorKind {
+    const EBADF: i32 = 9;
+    io::Error::from_raw_os_error(EBADF).kind()
+}
+
+#[tokio::test]
 async fn a_stack_that_is_shut_down_delivers_what_dropped_streams_have_left() {
     const BYTES: usize = 3_000_000;
     let stack = |socket, address: [u8; 4]| {

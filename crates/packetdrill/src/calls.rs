@@ -576,7 +576,7 @@ fn error_of(why: CloseReason) -> &'static str {
         CloseReason::TimedOut => "ETIMEDOUT",
         CloseReason::OutOfMemory => "ENOMEM",
         CloseReason::AddressLost => "EADDRNOTAVAIL",
-        CloseReason::Unreachable => "EHOSTUNREACH",
+        CloseReason::Unreachable | CloseReason::Prohibited => "EHOSTUNREACH",
         // `Finished` and `Local`: no error.
         _ => "0",
     }

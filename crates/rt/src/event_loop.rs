@@ -13,7 +13,7 @@ use std::time::Duration;
 use tautline_base::{Device, Instant, Packet};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, Tracer};
+use tautline_stack::{Host, Tracer, reset_connections};
 
 use crate::application::{Application, Next, serve};
 use crate::clock::Clock;
@@ -91,6 +91,8 @@ const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 /// Interval between checks that the device exists and works: its descriptor may not report that. Each costs
 /// a few system calls.
 const CHECK: Duration = Duration::from_millis(250);
+/// Time for the last resets of a host to leave, and for their answers.
+const RESET_TIME: Duration = Duration::from_millis(100);
 
 impl EventLoop {
     /// A loop for the calling thread.
@@ -241,8 +243,10 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives the host without its application until its last packets have left and what closed
-    /// connections had to deliver is acknowledged, the device has failed, or `time` has passed.
+    /// Ends a host: drives it without its application until its last packets have left and what closed
+    /// connections had to deliver is acknowledged, or `time` has passed; then resets the connections that are
+    /// still open, so that their peers do not wait for timeouts. The resets take a tenth of a second at
+    /// most. Returns at once if the device has failed.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -253,19 +257,47 @@ impl EventLoop {
         T: Tracer,
         L: Limit,
     {
+        let has_delivered = |host: &Host<Q, D, T, L>| !host.is_delivering();
+        if !self.run_out(host, time, has_delivered)? || reset_connections(host) == 0 {
+            return Ok(());
+        }
+        // A peer that has missed data challenges the reset (RFC 5961 §3.2): its answer is another one, with the
+        // number that it wants.
+        self.run_out(host, RESET_TIME, |_| false).map(drop)
+    }
+
+    /// Drives the host until `is_done` and no packet is on its way to the device, or for `time`. Returns false
+    /// if the device has failed.
+    fn run_out<Q, D, T, L>(
+        &self,
+        host: &mut Host<Q, D, T, L>,
+        time: Duration,
+        is_done: impl Fn(&Host<Q, D, T, L>) -> bool,
+    ) -> io::Result<bool>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
         let end = self.clock.now() + time;
         loop {
+            if host.device_mut().is_gone() {
+                return Ok(false);
+            }
             let now = self.clock.now();
             // With more to receive the device stays readable, and the wait returns at once.
             let _ = host.receive(now);
             let wake = host.poll(now);
-            if host.outstanding() == 0 && !host.is_delivering() || now >= end {
-                return Ok(());
+            // A host with many packets to send makes 64 in each poll.
+            let is_idle = host.outstanding() == 0 && wake.is_none_or(|wake| wake.at > now);
+            if is_idle && is_done(host) || now >= end {
+                return Ok(true);
             }
             let until = wake.map_or(end, |wake| wake.at.min(end));
             // A failed device ends every wait at once.
             if !self.wait(host, Some(until), false)? {
-                return Ok(());
+                return Ok(false);
             }
         }
     }
@@ -355,70 +387,4 @@ where
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{PipeReader, pipe};
-    use std::rc::Rc;
-
-    use tautline_base::{HeapFrame, Pool};
-    use tautline_bql::{Port, Ring, Unlimited};
-    use tautline_qdisc::Pfifo;
-    use tautline_stack::{Cidr, HostConfig, NoTrace};
-
-    use super::*;
-    use crate::frame_device::{FrameDevice, FrameIo};
-
-    /// A device whose descriptor has hung up. It counts its reads.
-    struct HungUp {
-        descriptor: PipeReader,
-        reads: Rc<Cell<u32>>,
-    }
-
-    impl AsFd for HungUp {
-        fn as_fd(&self) -> BorrowedFd<'_> {
-            self.descriptor.as_fd()
-        }
-    }
-
-    impl FrameIo for HungUp {
-        fn write_frame(&self, _frame: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-
-        fn read_frame(&self, _frame: &mut [u8]) -> io::Result<usize> {
-            self.reads.set(self.reads.get() + 1);
-            Err(io::ErrorKind::WouldBlock.into())
-        }
-    }
-
-    /// The packets of a device that has failed do not leave any more: nothing is worth a wait, which
-    /// would return at once, over and over.
-    #[test]
-    fn a_host_on_a_failed_device_does_not_spin_while_it_drains() {
-        let (descriptor, writer) = pipe().expect("descriptors");
-        drop(writer);
-        let reads = Rc::new(Cell::new(0));
-        let io = HungUp {
-            descriptor,
-            reads: Rc::clone(&reads),
-        };
-        let device = FrameDevice::new(io, 1500);
-        let ring = Ring::new(device, Unlimited::default());
-        let config = HostConfig::new([2, 0, 0, 0, 0, 1], 1).address(Cidr::new([10, 7, 0, 1], 24));
-        let port = Port::new(Pfifo::new(Default::default()), ring);
-        let pool = Pool::new((0..16).map(|_| HeapFrame::new()).collect());
-        let mut host = Host::new(config, port, pool, NoTrace);
-        let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("descriptors");
-        let now = event_loop.clock().now();
-        let connected = host.connect(
-            ([10, 7, 0, 2], 80),
-            tautline_stack::TcpConfig::default(),
-            now,
-        );
-        connected.expect("on the link");
-        let _ = host.poll(now);
-        assert_eq!(host.outstanding(), 1, "a question for the neighbor");
-        let drained = event_loop.drain(&mut host, Duration::from_millis(500));
-        drained.expect("the kernel waits");
-        assert_eq!(reads.get(), 1);
-    }
-}
+mod tests;

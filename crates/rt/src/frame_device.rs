@@ -1,9 +1,12 @@
 //! [`FrameDevice`]: a file descriptor that passes one frame per read and write, or several
 //! as one, as a [`Device`].
 
+mod read_error;
+
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 use tautline_base::headers::Headers;
@@ -12,6 +15,7 @@ use tautline_base::{
     Received, Segmentation, Tso,
 };
 
+pub use self::read_error::ReadError;
 use crate::kept_memory::KeptMemory;
 
 /// A non-blocking descriptor whose unit is one frame.
@@ -95,6 +99,9 @@ pub enum Unit {
     Datagrams(usize),
 }
 
+/// Reads in a row that fail, or return nothing, until the device is gone. One that fails may have cost a
+/// packet.
+const FAILED_READS: u32 = 16;
 /// Packets that may wait for the descriptor to take them.
 const TRANSMIT_RING: usize = 256;
 
@@ -134,7 +141,9 @@ pub struct FrameDevice<S> {
     datagrams: Option<Datagrams>,
     cutter: Cutter,
     counters: Counters,
-    is_gone: bool,
+    /// The interface was removed.
+    is_removed: bool,
+    read_error: Arc<OnceLock<ReadError>>,
 }
 
 /// Packets refused whole in a row after which whole packets are tried only now and then.
@@ -206,8 +215,15 @@ impl<S: FrameIo> FrameDevice<S> {
             datagrams: None,
             cutter: Cutter::default(),
             counters: Counters::default(),
-            is_gone: false,
+            is_removed: false,
+            read_error: Arc::default(),
         }
+    }
+
+    /// Set once the device is gone because nothing more can be read from it, although its interface was not
+    /// removed.
+    pub fn read_error(&self) -> Arc<OnceLock<ReadError>> {
+        Arc::clone(&self.read_error)
     }
 
     /// Counters since the device was opened.
@@ -249,6 +265,18 @@ impl<S: FrameIo> FrameDevice<S> {
         self.datagrams = Some(datagrams);
         self.counters.received += 1;
         Some(Received::new(frame, 0, len as u32))
+    }
+
+    /// Whether nothing more is to be read after `failed` reads in a row that returned no frame, the last with
+    /// this error.
+    fn has_ended(&mut self, error: ReadError, failed: u32) -> bool {
+        // The interface of a TUN descriptor was removed (`tun_chr_read_iter`).
+        self.is_removed |= error == ReadError::Os(Errno::BADFD.raw_os_error());
+        if failed >= FAILED_READS && !self.is_removed {
+            // The first error stays.
+            let _ = self.read_error.set(error);
+        }
+        self.is_removed || self.read_error.get().is_some()
     }
 
     /// Writes waiting packets until the descriptor would block.
@@ -323,12 +351,14 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        let mut failed = 0;
         loop {
             if let Some(datagram) = self.next_datagram() {
                 return Some(datagram);
             }
             let mut frame = self.spare_frame();
-            match self.io.read_packet(frame.bytes_mut()) {
+            let error = match self.io.read_packet(frame.bytes_mut()) {
+                Ok(Arrival { len: 0, .. }) => Some(ReadError::EndOfFile),
                 Ok(Arrival {
                     len,
                     unit: Unit::Frame(offload),
@@ -351,13 +381,14 @@ impl<S: FrameIo> Device for FrameDevice<S> {
                         size,
                         taken: 0,
                     });
+                    continue;
                 }
-                Err(error) => {
-                    // The interface of a TUN descriptor was removed (`tun_chr_read_iter`).
-                    self.is_gone |= error.raw_os_error() == Some(Errno::BADFD.raw_os_error());
-                    self.spare.push(frame);
-                    return None;
-                }
+                Err(error) => ReadError::of(&error),
+            };
+            self.spare.push(frame);
+            failed += 1;
+            if self.has_ended(error?, failed) {
+                return None;
             }
         }
     }
@@ -373,7 +404,7 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     }
 
     fn is_gone(&mut self) -> bool {
-        self.is_gone || self.io.is_gone()
+        self.is_removed || self.read_error.get().is_some() || self.io.is_gone()
     }
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {

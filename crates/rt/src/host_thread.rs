@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
 use crate::handle::{Config, Fixed, Rebuild, StackHandle};
 
-/// Time limit for a stopping host to deliver what dropped streams have left.
+/// Default time limit for a stopping host to deliver what dropped streams have left.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// A thread that drives a host until it is [stopped](Self::stop) or its device fails. To drop this does
@@ -24,6 +25,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct HostThread {
     stopper: Stopper,
+    /// Time for the last deliveries; unset: the default.
+    limit: Arc<OnceLock<Duration>>,
     thread: JoinHandle<io::Result<Ended>>,
 }
 
@@ -65,6 +68,8 @@ impl HostThread {
         L: Limit,
     {
         let (sender, receiver) = sync_channel(1);
+        let limit = Arc::new(OnceLock::new());
+        let chosen = Arc::clone(&limit);
         let thread = Builder::new().name("host".into()).spawn(move || {
             let event_loop = EventLoop::new(Clock::start(), idle)?;
             let mut host = make()?;
@@ -74,11 +79,21 @@ impl HostThread {
             let _ = sender.send((event_loop.stopper(), stack));
             let ended = event_loop.run(&mut host, &mut sockets)?;
             sockets.abort_all(&mut host, event_loop.clock().now());
-            event_loop.drain(&mut host, DRAIN_TIME)?;
+            // The handles fail now, and not once everything is delivered.
+            drop(sockets);
+            let limit = chosen.get().copied().unwrap_or(DRAIN_TIME);
+            event_loop.drain(&mut host, limit)?;
             Ok(ended)
         })?;
         match receiver.recv() {
-            Ok((stopper, stack)) => Ok((Self { stopper, thread }, stack)),
+            Ok((stopper, stack)) => {
+                let host = Self {
+                    stopper,
+                    limit,
+                    thread,
+                };
+                Ok((host, stack))
+            }
             Err(_) => Err(outcome(thread)
                 .err()
                 .unwrap_or_else(|| io::Error::other("the host's thread ended"))),
@@ -86,7 +101,7 @@ impl HostThread {
     }
 
     /// Ends the thread after it has reset the connections that are still held. What dropped streams have left
-    /// is delivered first, unless that takes longer than a second.
+    /// is delivered first; connections for which a second does not suffice are reset, too.
     ///
     /// # Errors
     /// If the kernel refused to wait.
@@ -94,6 +109,20 @@ impl HostThread {
     /// # Panics
     /// If the host's thread panicked.
     pub fn stop(self) -> io::Result<Ended> {
+        self.stop_within(DRAIN_TIME)
+    }
+
+    /// Like [`stop`](Self::stop), with `limit` instead of a second. The last resets take a tenth of a
+    /// second more at most.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    ///
+    /// # Panics
+    /// As [`stop`](Self::stop).
+    pub fn stop_within(self, limit: Duration) -> io::Result<Ended> {
+        // Set only here.
+        let _ = self.limit.set(limit);
         self.stopper.stop();
         outcome(self.thread)
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tautline_base::{Device, HeapFrame, Medium, Offload, Packet, Tso};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
-use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
+use crate::frame_device::{Arrival, FrameDevice, FrameIo, ReadError, Unit};
 use crate::virtio::{Slices, header_of, slices_of, unit_of};
 
 /// A TAP or TUN interface as a device. Unless it offloads, the kernel finishes checksums and cuts
@@ -89,6 +89,14 @@ pub enum TapError {
         /// The interface.
         interface: String,
     },
+    /// Nothing more can be read from it.
+    #[error("interface `{interface}`: {source}")]
+    Read {
+        /// The interface.
+        interface: String,
+        /// The result of its reads.
+        source: ReadError,
+    },
     /// Any other error of the kernel.
     #[error("cannot open interface `{interface}`: {source}")]
     Os {
@@ -138,9 +146,13 @@ impl Tap {
 
     /// Why the device will never work again.
     pub fn failure(&mut self) -> Option<TapError> {
-        let is_gone = self.is_gone();
-        is_gone.then(|| TapError::Removed {
-            interface: self.io().interface.clone(),
+        if !self.is_gone() {
+            return None;
+        }
+        let interface = self.io().interface.clone();
+        Some(match self.read_error().get() {
+            Some(&source) => TapError::Read { interface, source },
+            None => TapError::Removed { interface },
         })
     }
 

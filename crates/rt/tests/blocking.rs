@@ -248,9 +248,28 @@ fn a_host_that_stops_delivers_what_a_dropped_stream_has_left() {
         let mut all = Vec::new();
         accepted.read_to_end(&mut all).map(|_| all.len())
     });
-    left.stop().expect("ran to its end");
+    // The reader may be scheduled late.
+    left.stop_within(Duration::from_secs(20))
+        .expect("ran to its end");
     let read = reader.join().expect("no panic");
     assert_eq!(read.expect("an orderly end"), written);
+    right.stop().expect("ran to its end");
+}
+
+#[test]
+fn a_host_that_stops_resets_what_its_peer_does_not_take() {
+    let [left, right] = cable().expect("descriptors");
+    let ((left, client), (right, server)) = (host(left, 1), host(right, 2));
+    let listener = TcpListener::bind(&server, PORT).expect("free");
+    let stream = TcpStream::connect(&client, SERVER).expect("it listens");
+    let (mut accepted, _) = listener.accept().expect("one");
+    let patience = Some(Duration::from_secs(20));
+    accepted.set_read_timeout(patience).expect("not zero");
+    fill_and_drop(stream);
+    left.stop_within(SHORT).expect("ran to its end");
+    let end = accepted.read_to_end(&mut Vec::new());
+    let reset = end.expect_err("no orderly end").kind();
+    assert_eq!(reset, ErrorKind::ConnectionReset);
     right.stop().expect("ran to its end");
 }
 

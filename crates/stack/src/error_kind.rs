@@ -13,7 +13,8 @@ impl CloseReason {
             Self::Refused => ErrorKind::ConnectionRefused,
             Self::Reset => ErrorKind::ConnectionReset,
             Self::TimedOut => ErrorKind::TimedOut,
-            Self::Unreachable => ErrorKind::HostUnreachable,
+            // As Linux for ICMP's code 13 (`icmp_err_convert`).
+            Self::Unreachable | Self::Prohibited => ErrorKind::HostUnreachable,
             Self::AddressLost => ErrorKind::AddrNotAvailable,
             Self::Aborted | Self::Local | Self::OutOfMemory => ErrorKind::ConnectionAborted,
             Self::Finished => ErrorKind::BrokenPipe,

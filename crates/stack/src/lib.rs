@@ -156,7 +156,7 @@ pub use config::{
     LocalDropReporting, LossRecovery, MtuProbing, Negotiation, Pacing, Prr, Reordering, Successive,
     SynCookies, TcpConfig,
 };
-pub use host::{Host, Replaced, Stuck, TcpSocket, Udp, announce};
+pub use host::{Host, Replaced, Stuck, TcpSocket, Udp, announce, reset_connections};
 pub use kept_bytes::KeptBytes;
 pub use limits::Limits;
 pub use socket::{

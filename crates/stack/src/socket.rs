@@ -82,8 +82,10 @@ pub enum PathError {
     /// Nothing listens on the port.
     #[error("nothing listens on the port")]
     PortUnreachable,
-    /// A filter forbids it.
-    #[error("a filter forbids the packets")]
+    /// A filter forbids it: ICMP's "administratively prohibited".
+    #[error(
+        "a firewall or a policy on the way forbids the packets (ICMP \"administratively prohibited\")"
+    )]
     Prohibited,
     /// The packet was longer than a link on the way carries.
     #[error("the packets are too long for a link on the way: {}", advice(*.mtu))]
@@ -161,6 +163,13 @@ pub enum CloseReason {
         "no route to the peer: nobody on the link answers for the next hop, or a router has no way; check addresses and cabling"
     )]
     Unreachable,
+    /// A filter on the way, or the peer's own, refuses the connection: ICMP's "administratively
+    /// prohibited".
+    #[error(
+        "the connection is forbidden (ICMP \"administratively prohibited\"): the way to the peer works, but a firewall or the \
+         policy of a proxy refuses this address or port; change the rule there, or use another"
+    )]
+    Prohibited,
 }
 
 /// The result of a read.

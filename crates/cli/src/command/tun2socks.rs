@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
+use std::time::Duration;
 
 use clap::Parser;
 use rustix::io::Errno;
@@ -12,11 +13,14 @@ use tautline_netstack::device::Tun;
 use tautline_netstack::tun2socks::{Proxy, Tun2Socks};
 use tautline_netstack::{Bytes, Netstack};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::timeout;
 
 use crate::args::Times;
 use crate::descriptors;
 use crate::failure::Failure;
 
+/// Time for a stack to say why it has ended.
+const LAST_REASON: Duration = Duration::from_secs(1);
 const EXAMPLES: &str = "\
 Examples:
   tautline tun2socks --tun tun0 --proxy 127.0.0.1:1080
@@ -75,7 +79,10 @@ impl Tun2SocksArgs {
             tun2socks.limits.connect_timeout = self.connect_timeout.0;
             tokio::select! {
                 failed = tun2socks.run(&stack) => {
-                    failed.map_err(|error| lost(&self.tun, &error))
+                    // A stack that has ended says why, if that is not the removal of its interface.
+                    let ended = timeout(LAST_REASON, stack.ended()).await;
+                    let why = ended.unwrap_or(Ok(())).and(failed);
+                    why.map_err(|error| lost(&self.tun, &error))
                 }
                 () = signal => {
                     eprint!("{}", stack.report().await?);
@@ -86,7 +93,7 @@ impl Tun2SocksArgs {
     }
 }
 
-/// The failure of a stack on `interface` that has ended with `error`, which does not know why.
+/// The failure of a stack on `interface` that has ended with `error`, which does not know of a removal.
 fn lost(interface: &str, error: &io::Error) -> Failure {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None);
     let found = socket.and_then(|socket| name_to_index(socket, interface));

@@ -30,7 +30,8 @@ pub struct FrameStream<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> FrameStream<T> {
-    /// A device on a connected stream, for IP packets of up to `mtu` bytes. A longer frame ends it.
+    /// A device on a connected stream, for IP packets of up to `mtu` bytes. A longer frame ends it with an
+    /// error, and so does the end of the stream within a frame.
     pub fn new(io: T, mtu: usize) -> Self {
         Self {
             io,
@@ -88,6 +89,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> PacketIo for FrameStrea
             let count = buffer.filled().len();
             self.received.truncate(had + count);
             ready!(read)?;
+            if count == 0 && had > 0 {
+                let why = "the stream of frames ended within a frame: its other end has failed";
+                let error = io::Error::new(io::ErrorKind::UnexpectedEof, why);
+                return Poll::Ready(Err(error));
+            }
             if count == 0 {
                 return Poll::Ready(Ok(0));
             }

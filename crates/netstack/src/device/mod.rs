@@ -24,7 +24,8 @@ pub use tun::{Nic, Tun};
 use crate::driver::{self, Driver};
 use crate::settings::Settings;
 
-/// A device that is polled by a task.
+/// A device that is polled by a task, and dropped by it: soon after its stack. The last packets are resets; if
+/// the runtime is shut down before the stack is dropped, they are written without a task, once.
 pub trait PacketIo: Send + Unpin + 'static {
     /// The kind of its frames.
     fn medium(&self) -> Medium {

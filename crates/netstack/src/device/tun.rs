@@ -3,18 +3,17 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tautline_base::{Device, HeapFrame, Instant};
-use tautline_rt::application::serve;
+use tautline_rt::frame_device::ReadError;
 #[cfg(target_os = "linux")]
 use tautline_rt::packet_device::{Config, OpenError, PacketDevice, Take};
 use tautline_rt::{ByWords, Clock, HostThread, Idle, Sockets, StackHandle, TunFd};
 #[cfg(target_os = "linux")]
 use tautline_rt::{Tap, TapError};
-use tautline_stack::Host;
 use tautline_stack::HostConfig;
 #[cfg(target_os = "linux")]
 use tautline_stack::LinkLocal;
@@ -23,10 +22,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use super::sealed;
-use crate::alarm::{Alarm, Rest, deadline};
-use crate::driver::{self, Driver, Queue, SLICE};
+use crate::alarm::{Alarm, Rest};
+use crate::driver::{self, Driver, SLICE};
+use crate::served::Served;
 use crate::settings::Settings;
 use crate::start::Start;
+use crate::task::{Turns, spawn_task};
 
 /// Frames that one [`Host::receive`] takes at most.
 const BATCH: usize = 64;
@@ -40,8 +41,6 @@ const CATCH_UP: usize = 32;
 const UNREAD: Duration = Duration::from_micros(50);
 /// Interval between checks that the interface still exists.
 const CHECK: Duration = Duration::from_secs(1);
-/// Turns for the resets of a stack that ends.
-const LAST_TURNS: usize = 8;
 
 /// A TUN interface. Its stack is a task of the current runtime, whose I/O and time drivers must be
 /// enabled, or has a thread of its own if there is no runtime.
@@ -118,6 +117,7 @@ impl fmt::Debug for Tun {
 pub struct Nic<D> {
     device: D,
     prepare: fn(&D, &mut HostConfig) -> io::Result<()>,
+    read_error: Option<Arc<OnceLock<ReadError>>>,
 }
 
 impl<D> Nic<D>
@@ -127,7 +127,11 @@ where
     /// A stack on `device`.
     pub fn new(device: D) -> Self {
         let prepare = |_: &D, _: &mut HostConfig| Ok(());
-        Self { device, prepare }
+        Self {
+            device,
+            prepare,
+            read_error: None,
+        }
     }
 }
 
@@ -138,7 +142,12 @@ impl Nic<Tap> {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn tap(interface: &str) -> Result<Self, TapError> {
-        Tap::open_offloading(interface).map(Self::new)
+        let device = Tap::open_offloading(interface)?;
+        let read_error = Some(device.read_error());
+        Ok(Self {
+            read_error,
+            ..Self::new(device)
+        })
     }
 }
 
@@ -156,8 +165,11 @@ impl Nic<PacketDevice> {
             take: Take::Addresses(Vec::new()),
             ..Config::new(interface)
         })?;
-        let prepare = share_interface;
-        Ok(Self { device, prepare })
+        Ok(Self {
+            prepare: share_interface,
+            read_error: Some(device.read_error()),
+            device,
+        })
     }
 }
 
@@ -186,17 +198,20 @@ where
     }
 
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        start(self.device, settings, false)
+        let (handle, driver) = start(self.device, settings, false)?;
+        Ok((handle, driver.with_read_error(self.read_error)))
     }
 }
 
 impl sealed::Start for Tun {
     fn start(self, settings: Settings) -> io::Result<(StackHandle, Driver)> {
-        match self.kind {
+        let (read_error, started) = match self.kind {
             #[cfg(target_os = "linux")]
-            Kind::Named(tun) => start(tun, settings, self.has_thread),
-            Kind::Descriptor(tun) => start(tun, settings, self.has_thread),
-        }
+            Kind::Named(tun) => (tun.read_error(), start(tun, settings, self.has_thread)),
+            Kind::Descriptor(tun) => (tun.read_error(), start(tun, settings, self.has_thread)),
+        };
+        let (handle, driver) = started?;
+        Ok((handle, driver.with_read_error(Some(read_error))))
     }
 }
 
@@ -223,17 +238,16 @@ where
         let (thread, handle) = HostThread::spawn_with(config, Idle::Sleep, ByWords, make)?;
         return Ok((handle, Driver::of_thread(thread)));
     }
-    driver::spawn_task(config, |sockets, clock| {
-        let mut turns = Turns::new(device, settings, sockets, clock)?;
-        Ok(move |context: &mut Context<'_>, alarm: &mut Alarm| turns.poll(context, alarm))
-    })
+    let (handle, task) = spawn_task(config, |sockets, clock| {
+        InterfaceTurns::new(device, settings, sockets, clock)
+    })?;
+    Ok((handle, Driver::of_task(task)))
 }
 
 /// A host on a TUN interface, its sockets, and the readiness of the interface.
-struct Turns<D: Device<Frame = HeapFrame>> {
+struct InterfaceTurns<D: Device<Frame = HeapFrame>> {
     readiness: AsyncFd<OwnedFd>,
-    host: Host<Queue, D>,
-    sockets: Sockets<ByWords>,
+    served: Served<D>,
     clock: Clock,
     start: Arc<Start>,
     /// Nothing is received before.
@@ -245,7 +259,7 @@ struct Turns<D: Device<Frame = HeapFrame>> {
     check_at: Instant,
 }
 
-impl<D: Device<Frame = HeapFrame> + AsFd> Turns<D> {
+impl<D: Device<Frame = HeapFrame> + AsFd> InterfaceTurns<D> {
     /// A host on `device`, within tokio's runtime.
     #[expect(
         deprecated,
@@ -261,8 +275,7 @@ impl<D: Device<Frame = HeapFrame> + AsFd> Turns<D> {
         Ok(Self {
             start: Arc::clone(&settings.start),
             readiness: AsyncFd::with_interest(descriptor, Interest::READABLE)?,
-            host: driver::host(device, settings),
-            sockets,
+            served: Served::new(driver::host(device, settings), sockets),
             clock,
             has_begun: false,
             promised: None,
@@ -272,28 +285,31 @@ impl<D: Device<Frame = HeapFrame> + AsFd> Turns<D> {
     }
 }
 
-impl<D: Device<Frame = HeapFrame>> Turns<D> {
-    /// Runs until nothing is left to do now. Ready once the interface is gone.
+impl<D: Device<Frame = HeapFrame> + Send + 'static> Turns for InterfaceTurns<D> {
     fn poll(&mut self, context: &mut Context<'_>, alarm: &mut Alarm) -> Poll<io::Result<()>> {
         let mut now = self.clock.now();
         let end = now + SLICE;
         while now < end {
-            if now >= self.check_at {
+            if now >= self.check_at || self.served.has_ended() {
                 // A read reports that the interface is gone; readiness does not.
                 if self.has_begun {
-                    let _ = self.host.receive(now);
+                    let _ = self.served.host.receive(now);
                 }
-                if self.host.device_mut().is_gone() {
+                if self.served.host.device_mut().is_gone() {
                     return Poll::Ready(Ok(()));
                 }
                 self.check_at = now + CHECK;
             }
             let mut is_busy = self.has_begun && self.receive(context, now)?;
-            self.promised = deadline(serve(&mut self.host, &mut self.sockets, now));
-            if !self.has_begun && self.start.may_begin(self.host.socket_count(), context) {
+            self.promised = self.served.turn(now);
+            let sockets = self.served.host.socket_count();
+            if !self.has_begun && self.start.may_begin(sockets, context) {
                 (self.has_begun, is_busy) = (true, true);
             }
             if !is_busy {
+                if self.served.is_done(self.promised, now) {
+                    return Poll::Ready(Ok(()));
+                }
                 let at = self
                     .promised
                     .map_or(self.check_at, |at| at.min(self.check_at));
@@ -309,6 +325,21 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
         Poll::Pending
     }
 
+    fn end(&mut self) {
+        self.served.end(self.clock.now());
+    }
+
+    fn flush(&mut self, _: &mut Context<'_>) -> bool {
+        let now = self.clock.now();
+        let before = self.served.host.stats();
+        let at = self.served.turn(now);
+        let after = self.served.host.stats();
+        let is_stuck = (before.births, before.completed) == (after.births, after.completed);
+        !is_stuck && !self.served.is_done(at, now)
+    }
+}
+
+impl<D: Device<Frame = HeapFrame>> InterfaceTurns<D> {
     /// Receives a batch, or all frames if a deadline was missed: without them, expired timers would
     /// retransmit data that has been acknowledged since. True if more may be ready.
     fn receive(&mut self, context: &mut Context<'_>, now: Instant) -> io::Result<bool> {
@@ -320,7 +351,7 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
         self.read_at = now;
         let is_late = self.promised.is_some_and(|at| now > at + LATE);
         let batches = if is_late { CATCH_UP } else { 1 };
-        let is_full = (0..batches).all(|_| self.host.receive(now) == BATCH);
+        let is_full = (0..batches).all(|_| self.served.host.receive(now) == BATCH);
         if is_full {
             return Ok(true);
         }
@@ -330,20 +361,6 @@ impl<D: Device<Frame = HeapFrame>> Turns<D> {
         ready.clear_ready();
         // Registers the task for the next readiness.
         Ok(self.readiness.poll_read_ready(context).is_ready())
-    }
-}
-
-impl<D: Device<Frame = HeapFrame>> Drop for Turns<D> {
-    /// Resets the connections, so that peers notice.
-    fn drop(&mut self) {
-        let now = self.clock.now();
-        self.sockets.abort_all(&mut self.host, now);
-        for _ in 0..LAST_TURNS {
-            let _ = self.host.poll(now);
-            if self.host.outstanding() == 0 {
-                break;
-            }
-        }
     }
 }
 
@@ -383,8 +400,8 @@ mod tests {
         let device = TunFd::of_descriptor(near.into(), 1500).expect("a descriptor");
         let clock = Clock::start();
         let (_handle, sockets) = StackHandle::new(handle::Config::default(), Waker::noop().clone());
-        let mut turns =
-            Turns::new(device, settings(), sockets.rebuilding(ByWords), clock).expect("a runtime");
+        let mut turns = InterfaceTurns::new(device, settings(), sockets.rebuilding(ByWords), clock)
+            .expect("a runtime");
         turns.has_begun = true;
         let syn = Segment {
             source_port: 4000,

@@ -125,3 +125,70 @@ fn datagrams_that_came_as_one_arrive_one_by_one_and_malformed_ones_hide_none() {
     assert!(device.receive(Instant::ZERO).is_none());
     assert_eq!((device.counters().received, device.spare.len()), (3, 2));
 }
+
+/// Reads fail with each of `errors`, the last one for ever; 0 stands for a read of no bytes, -1 for a frame.
+struct Failing {
+    socket: UnixDatagram,
+    errors: std::cell::RefCell<VecDeque<i32>>,
+}
+
+impl AsFd for Failing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl FrameIo for Failing {
+    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        Ok(frame.len())
+    }
+
+    fn read_frame(&self, _: &mut [u8]) -> io::Result<usize> {
+        let mut errors = self.errors.borrow_mut();
+        let error = match errors.len() {
+            1 => errors[0],
+            _ => errors.pop_front().expect("more"),
+        };
+        match error {
+            0 => Ok(0),
+            -1 => Ok(60),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn failing(errors: impl IntoIterator<Item = i32>) -> FrameDevice<Failing> {
+    let (socket, _) = UnixDatagram::pair().expect("descriptors");
+    let errors = errors.into_iter().collect::<VecDeque<_>>().into();
+    FrameDevice::new(Failing { socket, errors }, 1500)
+}
+
+#[test]
+fn a_device_whose_reads_fail_for_good_is_gone_and_says_why() {
+    let input = Errno::INVAL.raw_os_error();
+    for (error, reason) in [
+        (0, Some(ReadError::EndOfFile)),
+        (input, Some(ReadError::Os(input))),
+        (Errno::BADFD.raw_os_error(), None),
+    ] {
+        let mut device = failing([error]);
+        let why = device.read_error();
+        assert!(device.receive(Instant::ZERO).is_none());
+        assert!(device.is_gone());
+        assert_eq!(why.get().copied(), reason);
+        if let Some(why) = reason {
+            let message = io::Error::from(why).to_string();
+            assert!(message.contains("open"), "no remedy: {message}");
+        }
+    }
+}
+
+/// The kernel drops a packet whose header it cannot write (`tun_put_user`).
+#[test]
+fn a_read_that_fails_once_hides_no_packet() {
+    let [input, again] = [Errno::INVAL, Errno::AGAIN].map(Errno::raw_os_error);
+    let mut device = failing([input, 0, -1, again]);
+    assert!(device.receive(Instant::ZERO).is_some());
+    assert!(device.receive(Instant::ZERO).is_none());
+    assert!(!device.is_gone());
+}

@@ -226,8 +226,8 @@ impl StackHandle {
         let _ = receiver.received().await;
     }
 
-    /// Whether the host still has something to deliver for streams that were dropped, or packets that have
-    /// not left.
+    /// Whether the host still has something to deliver for streams that were dropped, or shut down, or packets
+    /// that have not left.
     ///
     /// # Errors
     /// [`Failure::HostGone`].

@@ -9,6 +9,7 @@ use tautline_stack::{Rejection, TcpConfig};
 
 use super::command::Command;
 use super::connection::pair;
+use super::stream::Attempt;
 use super::{StackHandle, TcpStream};
 
 /// A SYN at a listener with [`deferred_accept`](tautline_stack::TcpConfig::deferred_accept). Dropping
@@ -50,7 +51,7 @@ impl TcpRequest {
         self.peer
     }
 
-    /// Answers by a SYN-ACK and waits until the connection is open.
+    /// Answers by a SYN-ACK and waits until the connection is open. Dropping the future resets it.
     ///
     /// # Errors
     /// [`Failure`](super::Failure): the request has expired, the peer does not answer or has given up,
@@ -58,9 +59,13 @@ impl TcpRequest {
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.is_answered = true;
         let (app, end) = pair(&self.stack, self.peer, &self.tcp);
+        let shared = Arc::clone(&app.shared);
         let stream = TcpStream::new(app, &self.stack);
+        // Dropped before the stream, which notifies the host.
+        let attempt = Attempt::new(shared);
         self.stack.command(Command::Accept(self.id, Box::new(end)));
         stream.opened().await?;
+        attempt.succeed();
         Ok(stream)
     }
 

@@ -3,12 +3,13 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{CloseReason, Event, Host, Tracer};
+use tautline_stack::{CloseReason, Event, Host, Rejection, Tracer};
 
 use super::command::{Command, Connect};
 use super::connection::{self, Fate};
@@ -126,15 +127,7 @@ impl<B> Sockets<B> {
                     Err(error) => end.shared.fail(Failure::Connect(error)),
                 }
             }
-            Command::Accept(request, end) => match host.accept(request, now) {
-                Ok(id) => {
-                    end.set_socket(id, host.local(id));
-                    self.insert(id, End::Connection(*end));
-                    self.serve(id, host, now);
-                }
-                // It has expired, or its listener was closed.
-                Err(_) => end.shared.fail(Failure::Closed(CloseReason::Local)),
-            },
+            Command::Accept(request, end) => self.answer_request(request, *end, host, now),
             // Fails only if the request has expired.
             Command::Reject(request, how) => drop(host.reject(request, how, now)),
             Command::Listen(end) => match host.listen(end.at, end.tcp.clone()) {
@@ -156,6 +149,35 @@ impl<B> Sockets<B> {
                 self.serve(id, host, now);
             }
             query => self.answer(query, host, now),
+        }
+    }
+
+    /// Answers a SYN whose application accepts it.
+    fn answer_request<Q, D, T, L>(
+        &mut self,
+        request: SocketId,
+        end: connection::HostEnd,
+        host: &mut Host<Q, D, T, L>,
+        now: Instant,
+    ) where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        if end.shared.abort.load(Ordering::Acquire) {
+            // It has given up. A reset behind a SYN without an answer would be ignored, and the SYN come again.
+            let _ = host.reject(request, Rejection::Reset, now);
+            return;
+        }
+        match host.accept(request, now) {
+            Ok(id) => {
+                end.set_socket(id, host.local(id));
+                self.insert(id, End::Connection(end));
+                self.serve(id, host, now);
+            }
+            // It has expired, or its listener was closed.
+            Err(_) => end.shared.fail(Failure::Closed(CloseReason::Local)),
         }
     }
 
@@ -406,3 +428,6 @@ where
         Next::At(now)
     }
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests;

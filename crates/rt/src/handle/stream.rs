@@ -112,10 +112,7 @@ impl TcpStream {
         let shared = Arc::clone(&app.shared);
         let mut stream = Self::new(app, stack);
         // Dropped before the stream, which notifies the host.
-        let mut attempt = Attempt {
-            shared,
-            has_succeeded: false,
-        };
+        let attempt = Attempt::new(shared);
         let mut written = 0;
         if !data.is_empty() {
             written = stream.try_write(data)?;
@@ -125,7 +122,7 @@ impl TcpStream {
         while written < data.len() {
             written += poll_fn(|context| stream.poll_send(context, &data[written..])).await?;
         }
-        attempt.has_succeeded = true;
+        attempt.succeed();
         Ok(stream)
     }
 
@@ -292,9 +289,22 @@ impl TcpStream {
 }
 
 /// An attempt to connect. One that is given up is reset: otherwise the host would go on to deliver its data.
-struct Attempt {
+pub(super) struct Attempt {
     shared: Arc<Shared>,
     has_succeeded: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            has_succeeded: false,
+        }
+    }
+
+    pub(super) fn succeed(mut self) {
+        self.has_succeeded = true;
+    }
 }
 
 impl Drop for Attempt {

@@ -657,6 +657,39 @@ fn the_options_of_a_requested_connection_are_those_of_its_listener() {
     });
 }
 
+/// After an orderly end a client takes an empty answer for the whole one.
+#[test]
+fn a_request_whose_acceptance_is_given_up_is_reset() {
+    for wait in [Duration::ZERO, Duration::from_millis(50)] {
+        World::new().run(async |world| {
+            let tcp = TcpConfig {
+                deferred_accept: true,
+                ..TcpConfig::default()
+            };
+            let listener = TcpListener::bind_with(&world.server, PORT, tcp)
+                .await
+                .expect("free");
+            let given_up = async {
+                let request = listener.request().await.expect("one");
+                let mut accepting = std::pin::pin!(request.accept());
+                let begun = std::future::poll_fn(|context| {
+                    Poll::Ready(accepting.as_mut().poll(context).is_pending())
+                });
+                assert!(begun.await, "the handshake takes a round trip");
+                tokio::time::sleep(wait).await;
+            };
+            let asking = async {
+                let mut stream = TcpStream::connect(&world.client, SERVER).await?;
+                stream.read(&mut [0; 1]).await
+            };
+            let (answer, ()) = tokio::join!(asking, given_up);
+            let kind = answer.expect_err("no orderly end").kind();
+            let kinds = [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset];
+            assert!(kinds.contains(&kind), "{kind}");
+        });
+    }
+}
+
 #[test]
 fn an_option_has_one_value_however_it_was_set() {
     World::new().run(async |world| {

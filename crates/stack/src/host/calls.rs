@@ -220,12 +220,15 @@ where
         self.transport.sockets.len() + self.transport.time_waits.len()
     }
 
-    /// Whether a connection that was [closed](Self::close) still delivers: its peer has not acknowledged
-    /// all data and the FIN. The time that this takes is linear in the number of connections: it is for an
-    /// application that is about to stop.
+    /// Whether a connection that was [closed](Self::close), or has sent its FIN, still delivers: its peer has
+    /// not acknowledged all data and the FIN. The time that this takes is linear in the number of
+    /// connections: it is for an application that is about to stop.
     pub fn is_delivering(&self) -> bool {
         let mut connections = self.transport.sockets.connections();
-        connections.any(|connection| connection.orphan && connection.state().may_deliver())
+        connections.any(|connection| {
+            let state = connection.state();
+            state.may_deliver() && (connection.orphan || state.has_sent_fin())
+        })
     }
 
     /// Limits what all connections hold together.

@@ -32,9 +32,8 @@ impl Connection {
         if self.state == State::SynSent {
             match problem {
                 Problem::PortUnreachable => self.end(CloseReason::Refused),
-                Problem::HostUnreachable | Problem::Prohibited => {
-                    self.end(CloseReason::Unreachable)
-                }
+                Problem::HostUnreachable => self.end(CloseReason::Unreachable),
+                Problem::Prohibited => self.end(CloseReason::Prohibited),
                 Problem::TooBig { .. } | Problem::TimeExceeded | Problem::Parameter => {}
             }
         }

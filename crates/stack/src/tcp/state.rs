@@ -26,6 +26,11 @@ impl State {
         !matches!(self, Self::FinWait2 | Self::TimeWait | Self::Closed)
     }
 
+    /// Our FIN is sent.
+    pub(crate) fn has_sent_fin(self) -> bool {
+        !self.is_opening() && !matches!(self, Self::Established | Self::CloseWait | Self::Closed)
+    }
+
     /// The handshake is not complete.
     pub(crate) fn is_opening(self) -> bool {
         matches!(self, Self::SynSent | Self::SynReceived { .. })

@@ -166,7 +166,7 @@ fn the_client_sees_the_refusal_that_the_application_chose() {
         (Rejection::Reset, Some(CloseReason::Refused)),
         (Rejection::HostUnreachable, Some(CloseReason::Unreachable)),
         (Rejection::PortUnreachable, Some(CloseReason::Refused)),
-        (Rejection::Prohibited, Some(CloseReason::Unreachable)),
+        (Rejection::Prohibited, Some(CloseReason::Prohibited)),
         (Rejection::Silence, None),
     ] {
         for to in ANYWHERE.map(at) {
@@ -181,6 +181,12 @@ fn the_client_sees_the_refusal_that_the_application_chose() {
             assert_eq!(pair.hosts[OWNER].socket_count(), 1, "only the listener");
         }
     }
+}
+
+#[test]
+fn a_forbidden_connection_does_not_send_its_user_to_the_cables() {
+    let forbidden = CloseReason::Prohibited.to_string();
+    assert!(forbidden.contains("firewall") && !forbidden.contains("cabling"));
 }
 
 /// The application never answers: the request expires, and the client's next SYN asks again. A

@@ -113,6 +113,7 @@ fn a_syn_that_cannot_arrive_ends_the_attempt_at_once_but_not_by_a_guess() {
     for (kind, why) in [
         (PORT_UNREACHABLE, CloseReason::Refused),
         (HOST_UNREACHABLE, CloseReason::Unreachable),
+        ((3, 13), CloseReason::Prohibited),
     ] {
         let mut peer = connecting();
         let wrong = peer.host_isn.wrapping_add(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Recv, SocketOption, TcpConfig};
+use tautline_stack::{CloseReason, Recv, SocketOption, TcpConfig, reset_connections};
 
 use crate::peer::*;
 
@@ -308,6 +308,48 @@ fn a_closed_connection_delivers_until_its_fin_is_acknowledged() {
     peer.send(&peer.acknowledges(11));
     assert_eq!(sockets(&peer), 1, "FIN-WAIT-2");
     assert!(!peer.pair.hosts[HOST].is_delivering());
+    // Of one that its application holds the FIN counts, too.
+    let mut peer = connected(TcpConfig::default());
+    peer.pair.hosts[HOST].shutdown(peer.socket).expect("open");
+    peer.run_for(Duration::from_millis(1));
+    assert!(peer.pair.hosts[HOST].is_delivering(), "the FIN is not");
+    peer.send(&peer.acknowledges(1));
+    assert!(!peer.pair.hosts[HOST].is_delivering());
+}
+
+#[test]
+fn a_host_that_stops_resets_what_is_open_and_spares_what_is_delivered() {
+    let resets = |peer: &mut Peer| reset_connections(&mut peer.pair.hosts[HOST]);
+    // Held by its application, or not delivered.
+    for is_closed in [false, true] {
+        let mut peer = connected(TcpConfig::default());
+        peer.host_writes(10);
+        if is_closed {
+            peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
+            peer.run_for(Duration::from_millis(1));
+        }
+        assert_eq!(resets(&mut peer), 1);
+        let last = peer.run_for(Duration::from_millis(1));
+        assert_eq!(last.last().map(|last| last.flags & RST), Some(RST));
+        assert_eq!(resets(&mut peer), 0, "it is over");
+    }
+    let mut peer = connected(TcpConfig::default());
+    peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
+    peer.run_for(Duration::from_millis(1));
+    peer.send(&peer.acknowledges(1));
+    assert_eq!(sockets(&peer), 1, "FIN-WAIT-2");
+    assert_eq!(
+        resets(&mut peer),
+        0,
+        "its peer may not have read everything"
+    );
+    // One that its application holds waits for the peer's data.
+    let mut peer = connected(TcpConfig::default());
+    peer.pair.hosts[HOST].shutdown(peer.socket).expect("open");
+    peer.run_for(Duration::from_millis(1));
+    peer.send(&peer.acknowledges(1));
+    assert_eq!(peer.state(), Some("FIN-WAIT-2"));
+    assert_eq!(resets(&mut peer), 1);
 }
 
 #[test]
