@@ -12,7 +12,7 @@ use tautline_cc::{Algorithm, Factory, PacerConfig};
 
 pub use self::ack_compression::AckCompression;
 pub use self::autoconfiguration::{Autoconfiguration, Identifiers};
-pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
+pub use self::loss_recovery::{LossRecovery, Prr, RackRtt, Reordering, Successive};
 use crate::address::{Cidr, Route};
 use crate::tsq::TsqLimit;
 use crate::wire::MAX_WINDOW_SCALE;
@@ -176,15 +176,22 @@ pub struct TcpConfig {
     pub notsent_lowat: Option<Bytes>,
     /// Charge of each segment in that buffer, beside its bytes, until it is acknowledged,
     /// selectively or not. Default 0; Linux charges the memory of its descriptors, 1280 bytes for a
-    /// full Ethernet segment sent alone (`truesize` 2728), and joins selectively acknowledged
-    /// segments.
+    /// full Ethernet segment sent alone (`truesize` 2728), and joins adjacent segments that are
+    /// selectively acknowledged (`tcp_shift_skb_data`).
     pub send_overhead: Bytes,
     /// A write that finds any of that buffer free may exceed it by what completes its last segment,
     /// as in Linux (`sk_stream_memory_free`, asked once for each segment), so that a full buffer ends
     /// with a full segment. Default false: the buffer is never exceeded.
     pub send_whole_segments: bool,
+    /// The last segment of every write is pushed, even if more was written before it leaves, and
+    /// within a write one for each half of the largest window, as in Linux (`tcp_push`,
+    /// `forced_push`). A Linux receiver acknowledges a pushed segment when it has been read. Default
+    /// false: the last segment of what is queued (RFC 9293 §3.9.1.2).
+    pub push_writes: bool,
     /// The receive window is sized when the application reads, as in Linux (`tcp_rcv_space_adjust`),
-    /// so that no round trip ends while a hole keeps data from it. Default false: sized when data
+    /// so that no round trip ends while a hole keeps data from it. What is measured ends with the
+    /// first of the buffers that Linux would read, which joins at most seventeen segments: of the
+    /// data behind a long hole, it is the segment that fills it. Default false: sized when data
     /// arrives, behind a hole too.
     pub size_on_read: bool,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
@@ -220,10 +227,12 @@ pub struct TcpConfig {
     /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
     /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
-    /// Granularity of the timer that sends delayed acknowledgments: it expires with the first tick
-    /// after the delay, for all connections at once. Default 0: when the delay is over. In Linux a
-    /// tick is a jiffy (`calc_index`, `kernel/time/timer.c`), 1 to 10 ms.
-    pub delayed_ack_tick: Duration,
+    /// Granularity of the timers of delayed acknowledgments, of the reordering window and of the
+    /// tail's probe: each expires with the first tick after its time, for all connections at once.
+    /// Default 0: when the time is over. In Linux a tick is a jiffy (`calc_index`,
+    /// `kernel/time/timer.c`), 1 to 10 ms, so that on paths shorter than a tick acknowledgments
+    /// decide before these timers do.
+    pub timer_tick: Duration,
     /// The segments that are acknowledged at once at the start of a connection are counted from the
     /// first data, and again after a silence longer than the retransmission timeout, as in Linux
     /// (`tcp_event_data_recv`). Default false: from the SYN, once.
@@ -231,8 +240,8 @@ pub struct TcpConfig {
     /// Data that the application has not read yet delays acknowledgments where it narrows the window:
     /// then the second segment is not acknowledged at once, and reading acknowledges more than one
     /// (Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`). Without `receive_charge` it narrows none, and
-    /// more than one segment is acknowledged at once. Default false: every second segment is
-    /// acknowledged when it arrives.
+    /// more than one segment is acknowledged at once. A pushed segment is acknowledged when all is
+    /// read. Default false: every second segment is acknowledged when it arrives.
     pub acks_follow_reads: bool,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`].
@@ -353,6 +362,7 @@ impl Default for TcpConfig {
             send_overhead: Bytes::ZERO,
             send_whole_segments: false,
             receive_buffer: Bytes::mib(6),
+            push_writes: false,
             size_on_read: false,
             receive_start: Bytes::kib(64),
             receive_charge: 0,
@@ -362,7 +372,7 @@ impl Default for TcpConfig {
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             delayed_ack_max: Duration::from_millis(40),
-            delayed_ack_tick: Duration::ZERO,
+            timer_tick: Duration::ZERO,
             quick_acks_from_data: false,
             acks_follow_reads: false,
             ack_compression: None,

@@ -153,8 +153,8 @@ pub use address::{BadCidr, Cidr, Route};
 pub use autoconf::Configuration;
 pub use config::{
     AckCompression, Autoconfiguration, EcnMode, HostConfig, Identifiers, Keepalive, LinkLocal,
-    LocalDropReporting, LossRecovery, MtuProbing, Negotiation, Pacing, Prr, Reordering, Successive,
-    SynCookies, TcpConfig,
+    LocalDropReporting, LossRecovery, MtuProbing, Negotiation, Pacing, Prr, RackRtt, Reordering,
+    Successive, SynCookies, TcpConfig,
 };
 pub use host::{Host, Replaced, Stuck, TcpSocket, Udp, announce, reset_connections};
 pub use kept_bytes::KeptBytes;

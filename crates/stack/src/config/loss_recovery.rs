@@ -20,6 +20,11 @@ pub struct LossRecovery {
     pub frto: bool,
     /// Divisor of fast recovery's deliveries. Default [`Prr::Rfc9937`].
     pub prr: Prr,
+    /// Round trip that the reordering window begins with. Default [`RackRtt::Newest`].
+    pub rack_rtt: RackRtt,
+    /// Where the end of the reordering window begins a recovery, the window admits as much as if a
+    /// segment had been delivered, as in Linux (`tcp_rack_reo_timeout`). Default false.
+    pub prr_credit_on_timer: bool,
     /// When losses of a later flight that a recovery leaves behind begin the next one. Default
     /// [`Successive::AtNextLoss`].
     pub successive: Successive,
@@ -30,6 +35,8 @@ impl LossRecovery {
     pub fn linux() -> Self {
         Self {
             prr: Prr::Linux,
+            rack_rtt: RackRtt::LastTaken,
+            prr_credit_on_timer: true,
             successive: Successive::AtOnce,
             ..Self::default()
         }
@@ -44,6 +51,8 @@ impl Default for LossRecovery {
             reordering: Reordering::Adaptive,
             frto: true,
             prr: Prr::Rfc9937,
+            rack_rtt: RackRtt::Newest,
+            prr_credit_on_timer: false,
             successive: Successive::AtNextLoss,
         }
     }
@@ -70,6 +79,18 @@ pub enum Prr {
     Rfc9937,
     /// Divides by the congestion window before the recovery (Linux, after RFC 6937).
     Linux,
+}
+
+/// The segment whose round trip RACK adds its window to, among those that one acknowledgment
+/// delivers (RFC 8985 §6.2 step 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RackRtt {
+    /// The one that left last: the order in which segments are looked at does not matter.
+    #[default]
+    Newest,
+    /// The one that is looked at last, as in the RFC's pseudocode and in Linux (`tcp_rack_advance`):
+    /// the highest that is acknowledged cumulatively, or else selectively.
+    LastTaken,
 }
 
 /// Reaction to a recovery that ends while segments sent after its beginning are known to be lost.

@@ -200,7 +200,8 @@ impl Connection {
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get())
                 .charging(config.receive_charge)
                 .offering(config.window_scale())
-                .following_reads(config.acks_follow_reads),
+                .following_reads(config.acks_follow_reads)
+                .sizing_on_read(config.size_on_read),
             ecn: Ecn::new(config.ecn, send.flight.congestion.controller().ecn()),
             liveness: Liveness::new(send.flight.numbers().seed()),
             send,
@@ -314,6 +315,9 @@ impl Connection {
         stream.more = then == Boundary::More;
         if then == Boundary::Record && !stream.buffer.wants_room() {
             stream.end_record(nxt);
+        }
+        if self.config.push_writes && then != Boundary::More {
+            stream.end_write(taken, self.send.flight.mss());
         }
         if let Some(attribution) = &mut self.attribution {
             attribution.written(self.send.stream.buffer.end(), now);

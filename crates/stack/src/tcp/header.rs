@@ -187,7 +187,12 @@ impl HeaderBuilder<'_> {
             _ if plan.fin && plan.payload().is_empty() => Flags::Fin,
             // The FIN ends the queued data: it is pushed (RFC 9293 §3.9.1.2).
             _ if plan.fin => Flags::PshFin,
-            Kind::New | Kind::Retransmit(_) if plan.range.end >= self.send.stream.record_end() => {
+            Kind::New | Kind::Retransmit(_)
+                if self
+                    .send
+                    .stream
+                    .is_pushed(&plan.range, self.config.push_writes) =>
+            {
                 Flags::Psh
             }
             _ => Flags::None,

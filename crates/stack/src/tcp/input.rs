@@ -482,6 +482,8 @@ impl Connection {
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
+        let in_order = offset == self.receiver.next();
+        self.receiver.acks.note_push(segment.psh && in_order);
         let is_ahead = offset > self.receiver.next();
         let rule = self.config.ack_compression.filter(|_| sack && is_ahead);
         let srtt = self.send.flight.rtt.srtt();

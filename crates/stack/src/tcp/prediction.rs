@@ -73,6 +73,7 @@ impl<'a, 'b> NextData<'a, 'b> {
         connection
             .receiver
             .note_payload((segment.count(), segment.size), bounds, now);
+        connection.receiver.acks.note_push(segment.psh);
         let delay = (connection.receiver.acks).delay_of_arrival(true, bounds, now);
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;
@@ -155,6 +156,7 @@ pub(super) mod tests {
             ack: Some(ack),
             syn: false,
             fin: false,
+            psh: false,
             rst: false,
             window: u16::MAX,
             window_scale: None,

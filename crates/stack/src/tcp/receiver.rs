@@ -71,6 +71,8 @@ pub(super) struct Receiver {
     pub(super) offered_scale: u8,
     /// [`TcpConfig::acks_follow_reads`](crate::TcpConfig::acks_follow_reads).
     acks_follow_reads: bool,
+    /// [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read).
+    sizes_on_read: bool,
     /// In the host's queue of receivers to examine when memory overflows.
     pub(super) is_listed: bool,
     pub(super) totals: ReceiveTotals,
@@ -156,6 +158,7 @@ impl Receiver {
             charge: 0,
             offered_scale: 0,
             acks_follow_reads: false,
+            sizes_on_read: false,
             totals: ReceiveTotals::default(),
         }
     }
@@ -181,6 +184,24 @@ impl Receiver {
         Self {
             acks_follow_reads,
             ..self
+        }
+    }
+
+    /// Notes which data lie in one buffer, to measure reads by it.
+    pub(super) fn sizing_on_read(self, sizes_on_read: bool) -> Self {
+        Self {
+            sizes_on_read,
+            ..self
+        }
+    }
+
+    /// Data arrived in order from offset `start` to `end`; for the size of the window.
+    #[inline]
+    fn note_buffer(&mut self, start: u64, end: u64) {
+        if self.sizes_on_read
+            && let Some(sizing) = &mut self.window.sizing
+        {
+            sizing.on_data((start, end, self.next), self.window.peer_segment);
         }
     }
 
@@ -417,6 +438,7 @@ impl Receiver {
         let filled_gap = self.advance();
         if self.next > next {
             self.acks.on_progress();
+            self.note_buffer(next, end.clamp(next, self.next));
         }
         if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.compress(compression)
         {
@@ -457,6 +479,7 @@ impl Receiver {
         self.bytes
             .write_or_keep(self.next, payload.bytes, payload.kept);
         self.next += len;
+        self.note_buffer(self.next - len, self.next);
         self.acks.on_progress();
         self.acks.owe(self.owes_at_once(), deadline);
         self.totals.bytes_received += len;
@@ -581,6 +604,12 @@ impl Receiver {
     /// The application has read `count` bytes, at most all.
     pub(super) fn consume(&mut self, count: usize) {
         self.read += count.min(self.readable()) as u64;
+        if self.sizes_on_read
+            && count > 0
+            && let Some(sizing) = &mut self.window.sizing
+        {
+            sizing.on_read();
+        }
         self.window.shrink(self.window_base());
         self.bytes.release_below(self.read);
     }
@@ -642,7 +671,8 @@ impl Receiver {
         let bounds = (share, self.charged());
         let waits = self.acks_follow_reads
             && matches!(self.acks.owed(), Acknowledgment::By(_))
-            && self.next.saturating_sub(self.acknowledged) > self.window.peer_segment;
+            && (self.next.saturating_sub(self.acknowledged) > self.window.peer_segment
+                || self.acks.delays_push() && self.readable() == 0);
         let reopened = self.window.has_reopened((unread, self.next), scale, bounds);
         if (waits || reopened) && !self.finished() {
             self.acks.allow_answers();

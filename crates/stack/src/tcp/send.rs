@@ -95,7 +95,7 @@ impl SendHalf {
             more: self.flight.nxt() < self.stream.sendable_end(),
         };
         let summary = self.flight.on_ack(input, offer)?;
-        self.stream.buffer.acknowledge(self.flight.una());
+        self.stream.acknowledged(self.flight.una());
         Some(summary)
     }
 

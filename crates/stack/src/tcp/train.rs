@@ -42,7 +42,7 @@ impl Train {
             && plan.range.start > 0
             && plan.range.end - plan.range.start == len;
         // A segment at the end of the data, or of a record, is pushed.
-        let has_more = send.stream.is_in_one_record() && plan.range.end < send.stream.buffer.end();
+        let has_more = send.stream.is_unmarked() && plan.range.end < send.stream.buffer.end();
         // ECN, SACK blocks and compressed acknowledgments change headers from one segment to the
         // next; a limit on unsent data wakes the application.
         let is_plain = matches!(connection.state, State::Established | State::CloseWait)

@@ -55,7 +55,7 @@ fn parts_of_linux_tcp_take_any_value() {
                     arrives(&TcpConfig {
                         delayed_ack: delay,
                         delayed_ack_max: delay,
-                        delayed_ack_tick: tick,
+                        timer_tick: tick,
                         quick_acks_from_data: true,
                         acks_follow_reads: true,
                         receive_charge: charge,

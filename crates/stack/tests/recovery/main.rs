@@ -4,6 +4,7 @@
 //! | module | follows |
 //! |---|---|
 //! | [`tail`] | RFC 8985 §7: probes of the tail |
+//! | [`reordering_timer`] | RFC 8985 §6.2: the end of the reordering window |
 //! | [`timeout`] | RFC 6298, RFC 5682: timeouts, spurious ones |
 //! | [`duplicates`] | RFC 2883, RFC 3522, RFC 3708: needless retransmissions, and what undoes them |
 //! | [`successive`] | RFC 6675 §5, Linux: what a recovery leaves behind |
@@ -24,6 +25,7 @@ mod pair;
 mod peer;
 
 mod duplicates;
+mod reordering_timer;
 mod successive;
 mod tail;
 mod timeout;

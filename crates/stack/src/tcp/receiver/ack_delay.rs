@@ -41,7 +41,7 @@ impl Bounds {
             most,
             srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
             rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
-            tick: config.delayed_ack_tick,
+            tick: config.timer_tick,
             silence,
         }
     }

@@ -49,6 +49,8 @@ pub(in crate::tcp) struct AckSchedule {
     repeated: u8,
     /// Acknowledgments compressed since one left.
     compressed: u8,
+    /// A pushed segment came since an acknowledgment left.
+    pushed: bool,
     /// Pure acknowledgments that may leave before the next arrival, timer or read.
     answers: u8,
     delay: AckDelay,
@@ -61,6 +63,7 @@ impl Default for AckSchedule {
             quick: QUICK_ACKS,
             repeated: 0,
             compressed: 0,
+            pushed: false,
             answers: ANSWERS,
             delay: AckDelay::default(),
         }
@@ -110,6 +113,17 @@ impl AckSchedule {
         true
     }
 
+    /// A segment that came in order is pushed.
+    #[inline]
+    pub(in crate::tcp) fn note_push(&mut self, is_pushed: bool) {
+        self.pushed |= is_pushed;
+    }
+
+    /// The acknowledgment of a pushed segment is delayed.
+    pub(super) fn delays_push(&self) -> bool {
+        self.pushed && matches!(self.owed, Acknowledgment::By(_))
+    }
+
     /// A hole is filled: the acknowledgments beyond the next one count from zero.
     pub(super) fn on_progress(&mut self) {
         self.repeated = 0;
@@ -154,6 +168,7 @@ impl AckSchedule {
     pub(super) fn sent(&mut self) {
         self.owed = Acknowledgment::None;
         self.compressed = 0;
+        self.pushed = false;
         self.quick = self.quick.saturating_sub(1);
     }
 

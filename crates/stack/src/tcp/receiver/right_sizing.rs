@@ -6,6 +6,27 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
+/// Segments that Linux joins in one buffer at most (`MAX_SKB_FRAGS` in `skb_try_coalesce`).
+const BUFFER_SEGMENTS: u64 = 17;
+
+/// The first buffer of the data that the application has not read, as Linux would hold it.
+#[derive(Clone, Copy, Debug)]
+struct FirstBuffer {
+    end: u64,
+    segments: u64,
+}
+
+impl FirstBuffer {
+    /// `segments` more up to offset `end`, in a buffer of their own so far, come next: they join the
+    /// first one if that is the last, and has room for all of them.
+    fn join(&mut self, end: u64, segments: u64) {
+        if self.segments + segments <= BUFFER_SEGMENTS {
+            self.end = end;
+            self.segments += segments;
+        }
+    }
+}
+
 /// Bytes the application reads in a round trip, and the window that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RightSizing {
@@ -23,6 +44,10 @@ pub(super) struct RightSizing {
     space: u64,
     /// Time at which a window was offered, and its right edge.
     offered: Option<(Instant, u64)>,
+    /// The first buffer that is unread; known if the window is sized on reads.
+    unread: Option<FirstBuffer>,
+    /// End of the first buffer of the last read.
+    first_read: u64,
 }
 
 impl RightSizing {
@@ -38,6 +63,37 @@ impl RightSizing {
             arrived: Instant::ZERO,
             space: space.max(1),
             offered: None,
+            unread: None,
+            first_read: read,
+        }
+    }
+
+    /// Data arrived in order from offset `start` to `end`, and with it what was held beyond up to
+    /// `next`, in segments of `size` bytes.
+    pub(super) fn on_data(&mut self, (start, end, next): (u64, u64, u64), size: u64) {
+        let segments = |bytes: u64| bytes.div_ceil(size.max(1));
+        let arrived = segments(end - start);
+        match &mut self.unread {
+            Some(first) if first.end == start => first.join(end, arrived),
+            Some(_) => {}
+            None => {
+                self.unread = Some(FirstBuffer {
+                    end,
+                    segments: arrived,
+                })
+            }
+        }
+        if let Some(first) = self.unread.as_mut().filter(|first| first.end == end)
+            && next > end
+        {
+            first.join(next, segments(next - end));
+        }
+    }
+
+    /// The application reads what has arrived.
+    pub(super) fn on_read(&mut self) {
+        if let Some(first) = self.unread.take() {
+            self.first_read = first.end;
         }
     }
 
@@ -72,26 +128,42 @@ impl RightSizing {
     }
 
     /// Data arrives; the application has read up to offset `read` and left `queued` bytes unread.
-    /// Once a round trip, the answer is the window that the peer could fill in the next. `on_read`:
-    /// [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read).
+    /// Once a round trip, the answer is the window that the peer could fill in the next.
     pub(super) fn on_arrival(
         &mut self,
         now: Instant,
         read: u64,
         queued: u64,
         mss: u64,
-        on_read: bool,
     ) -> Option<u64> {
-        let rtt = self.rtt?;
-        let has_read = core::mem::replace(&mut self.seen, read) != read;
-        let last = core::mem::replace(&mut self.arrived, now);
-        // A reader that waits for data has read when it arrived.
-        let now = if on_read { last } else { now };
-        if now - self.since < rtt || on_read && !has_read {
+        if now - self.since < self.rtt? {
             return None;
         }
         let taken = (read - self.read).saturating_sub(queued);
-        (self.since, self.read) = (now, read);
+        self.end_round(now, read, taken, mss)
+    }
+
+    /// The same for [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read): a reader that waits for
+    /// data has read when it last arrived. The round trip ends with the first buffer that was read;
+    /// the rest of it counts in the next.
+    pub(super) fn on_arrival_after_read(
+        &mut self,
+        now: Instant,
+        read: u64,
+        mss: u64,
+    ) -> Option<u64> {
+        let has_read = core::mem::replace(&mut self.seen, read) != read;
+        let then = core::mem::replace(&mut self.arrived, now);
+        if then - self.since < self.rtt? || !has_read {
+            return None;
+        }
+        let taken = self.first_read.saturating_sub(self.read);
+        self.end_round(then, self.first_read, taken, mss)
+    }
+
+    /// A round trip ends at `at`, in which the application has taken `taken` bytes, up to offset `read`.
+    fn end_round(&mut self, at: Instant, read: u64, taken: u64, mss: u64) -> Option<u64> {
+        (self.since, self.read) = (at, read);
         let more = taken.checked_sub(self.space).filter(|more| *more > 0)?;
         let window = u128::from(taken) * 2 + u128::from(mss) * 16;
         // The peer's window doubles while this answer travels.
@@ -114,30 +186,36 @@ mod tests {
         let mut sizing = RightSizing::new(1, 14_480);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(
-            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448, false),
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
             None,
             "no round trip is known"
         );
         sizing.sample(1, MS * 20);
         assert_eq!(
-            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448, false),
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
             Some(243_264)
         );
         assert_eq!(
-            sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448, false),
+            sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448),
             None,
             "once a round trip"
         );
         assert_eq!(
-            sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448, false),
+            sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448),
             None,
             "no more than before"
         );
         assert_eq!(
-            sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448, false),
+            sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448),
             None,
             "what nobody reads counts against it"
         );
+    }
+
+    /// The application has read everything up to offset `read`, which came in order since the last read.
+    fn read_up_to(sizing: &mut RightSizing, read: u64) {
+        sizing.on_data((sizing.first_read, read, read), 1448);
+        sizing.on_read();
     }
 
     #[test]
@@ -145,16 +223,17 @@ mod tests {
         let mut sizing = RightSizing::new(1, 14_480);
         sizing.sample(1, MS * 20);
         let at = |millis| Instant::from_millis(millis);
-        assert_eq!(sizing.on_arrival(at(999), 1, 0, 1448, true), None);
-        assert!(sizing.on_arrival(at(1000), 28_961, 0, 1448, true).is_some());
+        assert_eq!(sizing.on_arrival_after_read(at(999), 1, 1448), None);
+        read_up_to(&mut sizing, 24_617);
+        let window = sizing.on_arrival_after_read(at(1000), 24_617, 1448);
+        assert!(window.is_some());
         for millis in 1001..1100 {
-            assert_eq!(sizing.on_arrival(at(millis), 28_961, 0, 1448, true), None);
+            assert_eq!(sizing.on_arrival_after_read(at(millis), 24_617, 1448), None);
         }
-        // 57 920 bytes in one round trip, the one that began at 999.
-        assert_eq!(
-            sizing.on_arrival(at(1100), 86_881, 0, 1448, true),
-            Some(57_920 * 2 + 23_168 + 2 * (57_920 * 2 + 23_168))
-        );
+        read_up_to(&mut sizing, 49_233);
+        // 24 616 bytes again in one round trip, the one that began at 999.
+        let window = sizing.on_arrival_after_read(at(1100), 49_233, 1448);
+        assert_eq!(window, None, "no more than before");
     }
 
     /// A reader that waits has read when data last arrived: a round trip that ends in a pause ends
@@ -162,15 +241,58 @@ mod tests {
     #[test]
     fn a_round_trip_is_over_when_the_application_reads() {
         let at = |millis| Instant::from_millis(millis);
-        for (on_read, grows) in [(true, false), (false, true)] {
+        let mut sizing = RightSizing::new(1, 14_480);
+        sizing.sample(1, MS * 20);
+        for (millis, read) in [(1000, 2), (1001, 3), (1010, 24_000)] {
+            read_up_to(&mut sizing, read);
+            sizing.on_arrival_after_read(at(millis), read, 1448);
+        }
+        read_up_to(&mut sizing, 24_001);
+        let window = sizing.on_arrival_after_read(at(1021), 24_001, 1448);
+        assert_eq!(
+            window, None,
+            "the read was at 1010, 9 ms after the one before"
+        );
+        read_up_to(&mut sizing, 24_002);
+        let window = sizing.on_arrival_after_read(at(1022), 24_002, 1448);
+        assert!(window.is_some(), "the read was at 1021");
+    }
+
+    /// `skb_try_coalesce`: a segment fills a hole that sixteen more wait behind, and all are one buffer;
+    /// with seventeen it stands alone, and the rest of the read counts in the next round trip.
+    #[test]
+    fn a_round_trip_ends_with_the_first_buffer_of_a_read() {
+        let at = |millis| Instant::from_millis(millis);
+        for (behind, first, rest) in [(16, 17, 0), (17, 1, 17)] {
             let mut sizing = RightSizing::new(1, 14_480);
             sizing.sample(1, MS * 20);
-            sizing.on_arrival(at(1000), 2, 0, 1448, on_read);
-            sizing.on_arrival(at(1001), 3, 0, 1448, on_read);
-            sizing.on_arrival(at(1010), 28_961, 0, 1448, on_read);
-            let window = sizing.on_arrival(at(1021), 28_962, 0, 1448, on_read);
-            assert_eq!(window.is_some(), grows, "{on_read}");
+            let end = |segments: u64| 1 + 1448 * segments;
+            sizing.on_data((1, end(1), end(1 + behind)), 1448);
+            sizing.on_read();
+            sizing.on_arrival_after_read(at(1000), 1, 1448);
+            assert_eq!(sizing.first_read, end(first));
+            sizing.on_arrival_after_read(at(1001), end(1 + behind), 1448);
+            assert_eq!(sizing.read, end(first), "{behind} behind");
+            read_up_to(&mut sizing, end(1 + behind) + 1448);
+            assert_eq!(
+                sizing.first_read - sizing.read,
+                1448 * (rest + 1),
+                "{behind} behind"
+            );
         }
+    }
+
+    #[test]
+    fn a_buffer_joins_no_more_than_seventeen_segments_and_nothing_after_another() {
+        let mut sizing = RightSizing::new(1, 1);
+        for segment in 0..20 {
+            let (start, end) = (1 + segment * 1448, 1 + (segment + 1) * 1448);
+            sizing.on_data((start, end, end), 1448);
+        }
+        sizing.on_read();
+        assert_eq!(sizing.first_read, 1 + 17 * 1448);
+        sizing.on_read();
+        assert_eq!(sizing.first_read, 1 + 17 * 1448, "nothing was unread");
     }
 
     #[test]
@@ -211,11 +333,11 @@ mod tests {
         sizing.sample(0, Duration::MAX);
         sizing.sample(1, Duration::ZERO);
         assert_eq!(
-            sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX, false),
+            sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX),
             Some(u64::MAX)
         );
         assert_eq!(
-            sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0, false),
+            sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0),
             None
         );
     }

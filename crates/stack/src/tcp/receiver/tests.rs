@@ -147,6 +147,36 @@ fn a_small_window_gets_fewer_quick_acknowledgments() {
 
 /// Linux `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`: four segments that arrive before the application
 /// reads are acknowledged when it does, where they narrow the window; else every second one.
+/// Linux 6.1.57 and later (`tcp_measure_rcv_mss`, `ICSK_ACK_PUSHED` in `tcp_cleanup_rbuf`).
+#[test]
+fn a_pushed_segment_is_acknowledged_when_all_is_read() {
+    let cases = [
+        (true, true, 1000, Acknowledgment::Now),
+        (true, true, 999, Acknowledgment::By(LATER)),
+        (true, false, 1000, Acknowledgment::By(LATER)),
+        (false, true, 1000, Acknowledgment::By(LATER)),
+    ];
+    for (follows, pushed, read, owed) in cases {
+        let mut receiver = Receiver::new(10_000, 10_000).following_reads(follows);
+        receiver.synchronized();
+        receiver.acknowledged();
+        receiver.acks.quick = 0;
+        receiver.window.peer_segment = 1000;
+        receiver.advertise(0, None);
+        receiver.acks.note_push(pushed);
+        receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+        receiver.consume(read);
+        receiver.announce_window(0, None);
+        assert_eq!(receiver.acks.owed(), owed, "{follows} {pushed} {read}");
+        receiver.acknowledged();
+        receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+        receiver.consume(2000);
+        receiver.announce_window(0, None);
+        let delayed = Acknowledgment::By(LATER);
+        assert_eq!(receiver.acks.owed(), delayed, "the push is acknowledged");
+    }
+}
+
 #[test]
 fn unread_data_delays_acknowledgments_until_it_is_read() {
     for (follows, sent, read) in [

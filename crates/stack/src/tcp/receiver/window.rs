@@ -174,11 +174,19 @@ impl ReceiveWindow {
         let sizing = self
             .sizing
             .get_or_insert_with(|| Box::new(RightSizing::new(read, expected)));
+        // A read that is over knew no sample of the data that arrives now.
+        let mut window = None;
+        if on_read {
+            window = sizing.on_arrival_after_read(now, read, mss);
+        }
         if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
             sizing.sample(echo, rtt);
         }
         sizing.on_progress(now, next, self.size);
-        if let Some(window) = sizing.on_arrival(now, read, queued, mss, on_read) {
+        if !on_read {
+            window = sizing.on_arrival(now, read, queued, mss);
+        }
+        if let Some(window) = window {
             self.capacity = self.capacity.max(window.min(most));
         }
     }

@@ -27,6 +27,7 @@ pub(in crate::tcp) use self::rtt::MAX_RTO;
 pub(in crate::tcp) use self::rtt::RttEstimator;
 pub(in crate::tcp) use self::segments::Delivery;
 use self::segments::Segments;
+pub(in crate::tcp::send) use self::segments::sacked_runs;
 pub(in crate::tcp::send) use self::segments::{discard_records, record_memory};
 use self::timers::SendTimers;
 pub(in crate::tcp) use self::timers::sooner;

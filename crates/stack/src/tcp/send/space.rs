@@ -5,6 +5,7 @@
 use tautline_base::Bytes;
 
 use super::SendHalf;
+use super::flight::sacked_runs;
 use crate::config::Pacing;
 
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux
@@ -95,11 +96,10 @@ impl SendHalf {
     /// Free space of the send buffer, after the overhead of its segments.
     fn room(&self) -> Bytes {
         let held = Bytes::new(self.stream.buffer.len() as u64);
-        let alone = held
-            .get()
-            .saturating_sub(self.flight.segments.sacked_bytes());
-        let charged =
-            held + self.flight.config().send_overhead * alone.div_ceil(self.flight.mss().max(1));
+        let segments = &self.flight.segments;
+        let alone = held.get().saturating_sub(segments.sacked_bytes());
+        let descriptors = alone.div_ceil(self.flight.mss().max(1)) + sacked_runs(segments);
+        let charged = held + self.flight.config().send_overhead * descriptors;
         Bytes::new(self.stream.buffer.capacity() as u64).saturating_sub(charged)
     }
 

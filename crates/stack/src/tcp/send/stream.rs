@@ -19,8 +19,8 @@ pub(in crate::tcp) struct Stream {
     pub(in crate::tcp) window: PeerWindow,
     /// Offset of our FIN once the application has closed its half.
     fin: Option<NonZeroU64>,
-    /// Ends of records beyond what is sent (`MSG_EOR`): no segment goes past one.
-    records: Option<Box<Records>>,
+    /// Places that segments respect, while there are any.
+    marks: Option<Box<Marks>>,
     /// The FIN waits until the peer has acknowledged the SYN.
     pub(in crate::tcp) fin_waits: bool,
     /// The SYN-ACK acknowledged data of the SYN, of either end (RFC 7413).
@@ -31,9 +31,15 @@ pub(in crate::tcp) struct Stream {
     pub(in crate::tcp) more: bool,
 }
 
-/// Ends of records, in order.
+/// Places in the stream, in order.
 #[derive(Debug, Default)]
-struct Records(VecDeque<u64>);
+struct Marks {
+    /// Ends of records beyond what is sent (`MSG_EOR`): no segment goes past one.
+    records: VecDeque<u64>,
+    /// Ends of pushed segments that are not acknowledged
+    /// ([`push_writes`](crate::TcpConfig::push_writes)).
+    pushes: VecDeque<u64>,
+}
 
 impl Stream {
     pub(super) fn new(config: &TcpConfig) -> Self {
@@ -41,7 +47,7 @@ impl Stream {
             buffer: SendBuffer::new(config),
             window: PeerWindow::default(),
             fin: None,
-            records: None,
+            marks: None,
             fin_waits: false,
             syn_data_acked: false,
             corked: false,
@@ -66,7 +72,7 @@ impl Stream {
             return;
         }
         let end = self.buffer.end();
-        let records = &mut self.records.get_or_insert_default().0;
+        let records = &mut self.marks.get_or_insert_default().records;
         if records.back() != Some(&end) {
             records.push_back(end);
         }
@@ -75,33 +81,79 @@ impl Stream {
     /// Everything below `nxt` is sent.
     #[inline]
     pub(super) fn sent(&mut self, nxt: u64) {
-        let Some(Records(records)) = self.records.as_deref_mut() else {
+        if let Some(marks) = &mut self.marks {
+            discard_below(&mut marks.records, nxt);
+            self.drop_empty_marks();
+        }
+    }
+
+    /// Everything below `una` is acknowledged.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, una: u64) {
+        self.buffer.acknowledge(una);
+        if let Some(marks) = &mut self.marks {
+            discard_below(&mut marks.pushes, una);
+            self.drop_empty_marks();
+        }
+    }
+
+    fn drop_empty_marks(&mut self) {
+        let is_empty = |marks: &Marks| marks.records.is_empty() && marks.pushes.is_empty();
+        if self.marks.as_deref().is_some_and(is_empty) {
+            self.marks = None;
+        }
+    }
+
+    /// A write of `len` bytes has ended: its last segment is pushed, and within it the first segment of
+    /// `segment` bytes that ends more than half of the largest window after the push before.
+    pub(in crate::tcp) fn end_write(&mut self, len: usize, segment: u64) {
+        if len == 0 {
             return;
-        };
-        while records.front().is_some_and(|end| *end <= nxt) {
-            records.pop_front();
         }
-        if records.is_empty() {
-            self.records = None;
+        let (end, segment) = (self.buffer.end(), segment.max(1));
+        let start = end - len as u64;
+        let far = (self.window.largest() / 2).max(segment);
+        let pushes = &mut self.marks.get_or_insert_default().pushes;
+        let mut last = pushes.back().copied().unwrap_or(start);
+        while end - last > far {
+            let segments = (last + far).saturating_sub(start) / segment + 1;
+            last = (start + segments * segment).min(end);
+            pushes.push_back(last);
         }
+        if pushes.back() != Some(&end) {
+            pushes.push_back(end);
+        }
+    }
+
+    /// A segment of the bytes in `range` is pushed: it holds the end of a write or, if ends of writes
+    /// do not count (`writes`), that of a record or of the data.
+    pub(in crate::tcp) fn is_pushed(&self, range: &Range<u64>, writes: bool) -> bool {
+        if !writes {
+            return range.end >= self.record_end();
+        }
+        let pushes = self.marks.as_ref().map(|marks| &marks.pushes);
+        pushes.is_some_and(|pushes| {
+            let next = pushes.partition_point(|end| *end <= range.start);
+            pushes.get(next).is_some_and(|end| *end <= range.end)
+        })
     }
 
     /// End of the record that is sent next, or of the data.
     #[inline]
     pub(in crate::tcp) fn record_end(&self) -> u64 {
-        let record = self.records.as_ref().and_then(|records| records.0.front());
+        let record = self.marks.as_ref().and_then(|marks| marks.records.front());
         record.copied().unwrap_or_else(|| self.buffer.end())
     }
 
-    /// No record ends within the data.
+    /// No record ends within the data, and no segment but the last is pushed.
     #[inline]
-    pub(in crate::tcp) fn is_in_one_record(&self) -> bool {
-        self.records.is_none()
+    pub(in crate::tcp) fn is_unmarked(&self) -> bool {
+        self.marks.is_none()
     }
 
     /// A record ends at `end`, and there is data beyond it.
     pub(super) fn ends_record(&self, end: u64) -> bool {
-        self.records.is_some() && end == self.record_end() && end < self.buffer.end()
+        self.marks.is_some() && end == self.record_end() && end < self.buffer.end()
     }
 
     /// The FIN may leave, or has.
@@ -141,6 +193,13 @@ impl Stream {
             fin,
             ..Plan::new(Kind::New, nxt..end + u64::from(fin))
         }
+    }
+}
+
+/// Removes the places up to offset `end`.
+fn discard_below(places: &mut VecDeque<u64>, end: u64) {
+    while places.front().is_some_and(|place| *place <= end) {
+        places.pop_front();
     }
 }
 
@@ -204,5 +263,39 @@ impl PeerWindow {
 
     pub(super) fn moved(&self) -> bool {
         self.moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux `tcp_push` and `forced_push`: the end of each write, and a segment for each half of the
+    /// largest window; those that are acknowledged are forgotten.
+    #[test]
+    fn writes_are_pushed_at_their_ends_and_every_half_window() {
+        let mut stream = Stream::new(&TcpConfig::default());
+        stream.window.update_from_syn(1, 5000);
+        let write = |stream: &mut Stream, len| {
+            stream.buffer.write_zeros(len);
+            stream.end_write(len, 1000);
+        };
+        let pushed = |stream: &Stream, range| stream.is_pushed(&range, true);
+        write(&mut stream, 2000);
+        write(&mut stream, 7000);
+        write(&mut stream, 0);
+        let ends: Vec<_> = (1..10)
+            .map(|segment| 1 + 1000 * segment)
+            .filter(|end| pushed(&stream, end - 1000..*end))
+            .collect();
+        // The second write begins at 2001: the first segment that ends beyond 2001 + 2500, and so on.
+        assert_eq!(ends, [2001, 5001, 8001, 9001]);
+        assert!(!pushed(&stream, 5001..8000) && pushed(&stream, 2001..9001));
+        assert!(!stream.is_unmarked());
+        stream.acknowledged(5001);
+        assert!(!pushed(&stream, 1..5001) && pushed(&stream, 7001..8001));
+        stream.acknowledged(9001);
+        assert!(stream.is_unmarked());
+        assert!(stream.is_pushed(&(8001..9001), false), "the data end there");
     }
 }

@@ -37,6 +37,7 @@ impl Flight {
             echo: input.echo,
             mss: self.mss,
             min_rtt: self.rtt.min(),
+            rack_rtt: self.config.loss_recovery.rack_rtt,
         };
         let mut delivery = if advanced {
             self.totals.bytes_acked += ack - self.una();

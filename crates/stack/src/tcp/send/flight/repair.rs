@@ -7,6 +7,7 @@ use tautline_cc::{Congestion, Signal};
 use super::Flight;
 use super::recovery::{Episode, Frto, Phase, TailProbe};
 use super::segments::{Losses, ReorderingWindow};
+use super::timers::on_tick;
 use crate::config::{Prr, Successive};
 use crate::tcp::send::ack::AckSummary;
 
@@ -190,7 +191,8 @@ impl Flight {
         } else {
             Default::default()
         };
-        self.timers.reorder = found.recheck_at;
+        let tick = self.config.timer_tick;
+        self.timers.reorder = found.recheck_at.map(|at| on_tick(now, at, tick));
         let mut lost = known + found.bytes;
         if let Some(probe) = self.path.on_lost(self.una(), lost) {
             self.use_path_mtu();

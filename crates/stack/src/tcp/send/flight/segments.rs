@@ -141,6 +141,12 @@ pub(in crate::tcp) struct Segments {
     rack: Rack,
 }
 
+/// Number of gapless runs of segments that the peer reported out of order.
+pub(in crate::tcp) fn sacked_runs(segments: &Segments) -> u64 {
+    let holes = segments.holes.as_ref();
+    holes.map_or(0, |holes| holes.sacked.len() as u64)
+}
+
 impl Segments {
     /// Records a segment that was never sent before, with its rate sample. Returns its number.
     #[inline]

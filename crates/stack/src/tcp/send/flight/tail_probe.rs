@@ -9,6 +9,7 @@ use super::Flight;
 use super::recovery::TailProbe;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
+use super::timers::on_tick;
 use crate::tcp::send::ack::AckSummary;
 use crate::tcp::send::plan::Plan;
 
@@ -30,6 +31,7 @@ impl Flight {
             }
             srtt => now.after_nanos(srtt.saturating_mul(2)) + TIMER_SLACK,
         };
+        let at = on_tick(now, at, self.config.timer_tick);
         self.timers.tail = Some(self.timers.rto.map_or(at, |rto| at.min(rto)));
     }
 

@@ -9,6 +9,7 @@ use tautline_cc::{NewestDelivered, Sampler};
 
 use super::rack::Rack;
 use super::{Holes, NUMBER_MASK, Record, Segments, State, sacked_count};
+use crate::config::RackRtt;
 use crate::seq;
 use crate::wire::SACK_BLOCKS;
 
@@ -22,6 +23,7 @@ pub(in crate::tcp) struct Arrival {
     pub(in crate::tcp) mss: u64,
     /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
     pub(in crate::tcp) min_rtt: Duration,
+    pub(in crate::tcp) rack_rtt: RackRtt,
 }
 
 /// Segments and bytes that one acknowledgment delivered.
@@ -199,6 +201,10 @@ impl Segments {
             touched = Some(start..new.end);
         });
         let Some(touched) = touched else { return };
+        // Linux takes selective acknowledgments in before the cumulative one.
+        let taken_after = (arrival.rack_rtt == RackRtt::LastTaken && delivery.cumulative)
+            .then_some(self.rack.rtt)
+            .filter(|_| delivery.newest.is_some());
         let mut at = self
             .records
             .partition_point(|record| record.range.end <= touched.start);
@@ -222,6 +228,7 @@ impl Segments {
             }
             at += 1;
         }
+        self.rack.rtt = taken_after.unwrap_or(self.rack.rtt);
         self.drop_stale_lost();
     }
 
@@ -249,6 +256,7 @@ fn deliver(
         echo,
         mss,
         min_rtt,
+        rack_rtt,
     } = arrival;
     if record.state == State::Sacked {
         return;
@@ -281,6 +289,10 @@ fn deliver(
     if !of_original {
         let newest = delivery.newest.map_or(sent_at, |sent| sent.max(sent_at));
         delivery.newest = Some(newest);
-        rack.advance((sent_at, record.range.end), now - newest);
+        let of = match rack_rtt {
+            RackRtt::Newest => newest,
+            RackRtt::LastTaken => sent_at,
+        };
+        rack.advance((sent_at, record.range.end), now - of);
     }
 }

@@ -1,6 +1,7 @@
 use tautline_cc::{Algorithm, Sampler};
 
 use super::*;
+use crate::config::RackRtt;
 use crate::tcp::send::flight::congestion::Congestion;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
@@ -38,6 +39,7 @@ fn plain(now: Instant) -> Arrival {
         echo: None,
         mss: 1000,
         min_rtt: Duration::ZERO,
+        rack_rtt: RackRtt::Newest,
     }
 }
 
@@ -97,6 +99,27 @@ fn rack_example_of_the_spec() {
     assert_eq!(delivery.bytes, Bytes::new(3000));
 }
 
+/// One acknowledgment delivers P1, which was sent again at 100 ms, and P2, sent at 1 ms, cumulatively,
+/// and P4, sent at 3 ms, selectively. Linux takes P4 in first and P2 last.
+#[test]
+fn the_round_trip_is_that_of_the_newest_segment_or_of_the_last_taken() {
+    for (rack_rtt, millis) in [(RackRtt::Newest, 45), (RackRtt::LastTaken, 144)] {
+        let mut sampler = Sampler::default();
+        let mut segments = four(&mut sampler);
+        with_losses(&mut sampler, |losses| segments.lose_head(losses));
+        let again = sent(&mut sampler, Instant::from_millis(100));
+        segments.retransmitted(id(0), again, 100);
+        let arrival = Arrival {
+            rack_rtt,
+            ..at(145)
+        };
+        let mut delivery = segments.acknowledge(2001, arrival, &mut sampler);
+        segments.sack(3001..4001, arrival, &mut sampler, &mut delivery);
+        assert_eq!(segments.rack.rtt, Duration::from_millis(millis));
+        assert_eq!(sacked_runs(&segments), 1);
+    }
+}
+
 #[test]
 fn reordering_widens_the_window() {
     let mut sampler = Sampler::default();
@@ -145,10 +168,9 @@ fn an_echo_older_than_the_retransmission_is_of_the_original() {
         segments.acknowledge(
             1001,
             Arrival {
-                now,
                 echo,
-                mss: 1000,
                 min_rtt: Duration::from_millis(40),
+                ..plain(now)
             },
             &mut sampler,
         );
