@@ -236,7 +236,7 @@ mod tests {
         let before = root.backlog().packets + drops.len();
         change_tree(
             &mut *root,
-            "qdisc change parent 10:1 codel limit 0; qdisc change handle 20: tbf rate 2mbit",
+            "qdisc change parent 10:1 codel limit 0p; qdisc change handle 20: tbf rate 2mbit",
             Instant::ZERO,
             &mut drops,
         )

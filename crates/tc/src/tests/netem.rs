@@ -176,11 +176,25 @@ fn reports_name_the_parts_that_tc_names() {
 }
 
 #[test]
+fn a_gap_of_zero_is_none() {
+    for (words, same) in [
+        ("delay 1ms gap 0", "delay 1ms"),
+        ("gap 0", ""),
+        ("delay 1ms reorder 25% gap 0", "delay 1ms reorder 25% gap 1"),
+        ("delay 1ms gap 0 reorder 25%", "delay 1ms reorder 25%"),
+    ] {
+        let [read, expected] =
+            [words, same].map(|words| ["netem ", words].concat().parse::<Kind>());
+        assert_eq!(read, expected, "{words}");
+        read.expect(words).build::<Probe>().expect(words);
+    }
+}
+
+#[test]
 fn contradictions_are_named() {
     for (words, parameter) in [
         ("distribution normal", "distribution"),
         ("reorder 25%", "reorder"),
-        ("delay 1ms gap 0", "gap"),
         ("loss state 60% 50% 0% 0% 50%", "loss"),
         ("slot 2ms 1ms", "slot"),
         ("slot 1ms packets 0", "packets"),
