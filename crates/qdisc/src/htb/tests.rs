@@ -311,7 +311,7 @@ fn lenders_are_limited_themselves() {
     );
 }
 
-/// Linux takes it: `htb_class_mode` looks at the bucket of the ceiling first.
+/// Linux takes it: `htb_class_mode` asks the bucket of the ceiling first.
 #[test]
 fn a_ceiling_below_the_rate_holds() {
     for parent in [0, 1] {

@@ -99,7 +99,8 @@ impl Parameters for Config {
             "gap",
             ["PACKETS"],
             |config, option, words| {
-                // A gap alone is kept always. Zero is none, or 1 if packets are reordered, as in `tc`.
+                // A gap alone is kept always. Zero leaves it out, or is 1 if packets are reordered, as
+                // in `tc`.
                 let gap: u32 = words.read(option, &number())?;
                 let always = (gap > 0).then_some(Chance::of(1.0));
                 let chance = config.reorder.map(|reorder| reorder.chance).or(always);
