@@ -37,6 +37,8 @@ impl<P: Item> Configured for Fq<P> {
             ("horizon_caps", Value::Count(stats.horizon_caps)),
         ];
         if bands {
+            // Since 6.7 Linux shows it, too, although nothing counts there.
+            counters.push(("highprio", Value::Count(0)));
             let packets = stats.band_packets.map(|packets| packets as u64);
             counters.push(("band_drops", Value::List(stats.band_drops.into())));
             counters.push(("band_pkt_count", Value::List(packets.into())));

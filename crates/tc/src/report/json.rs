@@ -9,7 +9,7 @@ use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
 use super::parts::Parts;
 use super::tree::{Parent, handle, is_among_parameters};
-use super::{ClassShow, QdiscShow, Report, Value, cake};
+use super::{ClassShow, QdiscShow, Report, Value, cake, tc};
 use tautline_qdisc::Common;
 use tautline_qdisc::stats::{Flow, Sojourn};
 
@@ -111,6 +111,7 @@ fn qdisc(report: &Report, place: Option<Parent>) -> Fields {
         ("handle", Json::Text(handle(report.id))),
     ]);
     fields.extend(placed(place));
+    fields.extend((place == Some(Parent::Root)).then_some(("refcnt", Json::Whole(2))));
     fields.push(("options", Json::Object(options)));
     fields.extend(
         report
@@ -119,6 +120,9 @@ fn qdisc(report: &Report, place: Option<Parent>) -> Fields {
             .flat_map(|common| stats(report, common)),
     );
     fields.extend(values(report.kind, counters));
+    if report.kind == "codel" {
+        fields.extend(["lastcount", "drop_next"].map(|name| (name, Json::Whole(0))));
+    }
     fields.extend(report.sojourn.as_ref().map(sojourn));
     if report.kind == "cake" {
         let tins = cake::tins(report).iter().map(cake::tin);
@@ -151,12 +155,14 @@ fn class(report: &Report, place: Option<Parent>) -> Fields {
     fields
 }
 
-/// The parameters that `tc` prints in JSON although they are as always: netem's gap, flags of RED that
+/// The parameters that `tc` prints in JSON although they are as always, such as flags of RED that
 /// `sfq` has not.
 fn told_always(report: &Report) -> Fields {
     let has = |name: &str| report.options.iter().any(|(option, _)| *option == name);
     match report.kind {
+        "htb" => Fields::from([("ver", Json::Text(tc::HTB_VERSION.into()))]),
         "netem" if !has("gap") => Fields::from([("gap", Json::Whole(0))]),
+        "pfifo_fast" | "prio" => Fields::from([("multiqueue", Json::Bool(false))]),
         "sfq" if has("redflowlimit") => Fields::from([
             ("adaptive", Json::Bool(false)),
             ("nodrop", Json::Bool(false)),

@@ -33,12 +33,7 @@ const NOT_OURS: [(&str, &str); 13] = [
 ];
 
 /// Values in `tc`'s JSON that ours has otherwise, and why.
-const OTHERWISE: [(&str, &str); 13] = [
-    ("ver", "of Linux' HTB"),
-    ("refcnt", "there are no references"),
-    ("lastcount", "known to the control law alone"),
-    ("drop_next", "depends on the time of asking"),
-    ("multiqueue", "of another discipline"),
+const OTHERWISE: [(&str, &str); 8] = [
     ("ewma", "a logarithm; ours is told avpkt and burst"),
     ("Scell_log", "a logarithm; ours is told the bandwidth"),
     ("horizon_drop", "null"),

@@ -157,7 +157,7 @@ impl<'a> Parameters<'a> {
             }
             "htb" => {
                 self.show("r2q default direct_packets_stat");
-                self.line.push_str(" ver 3.17");
+                self.line.extend([" ver ", tc::HTB_VERSION]);
                 self.show("direct_qlen");
             }
             _ => {}
@@ -355,7 +355,7 @@ impl<'a> Counters<'a> {
                     ["flows", "inactive", "throttled_flows"].map(|name| self.text(name));
                 let delay = self.set("next_packet_delay");
                 let flows =
-                    format!("  flows {flows} (inactive {inactive} throttled {throttled}{delay})");
+                    format!("  flows {flows} (inactive {inactive} throttled {throttled}){delay}");
                 self.push(flows);
                 let (collected, passed_by) = (self.all("gc highprio"), self.set("fastpath"));
                 let (throttled, late) = (self.all("throttled"), self.set("latency ce_mark"));
