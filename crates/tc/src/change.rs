@@ -85,7 +85,8 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
             }
         },
         Some(Object::Class) => {
-            let (word, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+            let handle = report.id.map_or(0, |id| id.major);
+            let (word, id) = place.class(handle).ok_or_else(|| words.missing(CLASSID))?;
             let class = report.find_class(id).ok_or_else(|| word.no_class(id))?;
             let (whole, line) = (words.clone(), words.line());
             read_kind(&mut words, class.kind)

@@ -66,7 +66,8 @@
 //! - Quanta below 64 bytes are refused, those up to 255 are what they say; of `drr` and `ets`, all
 //!   are, whose turns without a packet are skipped at once. Linux raises them to 256 (not those of
 //!   `fq`), and so does `linux` in `fq_codel` and `fq_pie`. A quantum of `drr` may exceed 1 MiB.
-//! - `offload` and `debug` of `htb` and `qevent` of `red` are unknown.
+//! - `stab` and `est` before a kind, `offload` and `debug` of `htb`, and `qevent` of `red` are
+//!   unknown.
 //!
 //! More is taken than by `tc`: units on packets and quanta (`10p`, `1514b`), sizes and rates beyond
 //! 32 bits, times for `perturb`, words that are given twice (the last one counts), a `gap` of `netem`

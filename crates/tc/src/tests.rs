@@ -335,6 +335,25 @@ fn words_may_be_cut_short_where_tc_takes_them() {
         assert_eq!(words.parse::<Tree>(), same.parse(), "{words}");
         words.parse::<Tree>().expect(words);
     }
+    let filter = |words: &str| {
+        [
+            "prio; filter ",
+            words,
+            " u32 match ip dport 80 0xffff flowid 1:1",
+        ]
+        .concat()
+    };
+    for (words, same) in [
+        ("proto ip pri 3 parent 1:", "protocol ip prio 3 parent 1:"),
+        (
+            "parent 1: pre 3 prot ipv6",
+            "parent 1: pref 3 protocol ipv6",
+        ),
+    ] {
+        let [read, expected] = [words, same].map(|words| filter(words).parse::<Tree>());
+        assert_eq!(read, expected, "{words}");
+        read.expect(words);
+    }
     // The others compare whole words.
     for words in [
         "codel lim 5",
@@ -377,5 +396,23 @@ fn linux_raises_small_quanta() {
         change_tree(&mut *queue, "quantum 99", Instant::ZERO, &mut drops).expect("valid");
         let quantum = ("quantum", Value::Size(Bytes::new(256)));
         assert!(queue.report().options.contains(&quantum), "{kind}");
+    }
+}
+
+/// `tc_ctl_tclass` in Linux: the number of the parent's qdisc, or of the root.
+#[test]
+fn a_class_may_lack_the_number_of_its_qdisc() {
+    for parent in ["", "parent 7: ", "parent 7:0 "] {
+        let text = format!("qdisc root handle 7: drr; class {parent}classid :a drr; fq_codel");
+        let same = "qdisc root handle 7: drr; class parent 7: classid 7:a drr; fq_codel";
+        assert_eq!(text.parse::<Tree>(), same.parse(), "{parent}");
+        let (mut queue, mut drops) = (build::<Probe>(&text).expect("valid"), Drops::new());
+        let change = format!("class change {parent}classid :a drr quantum 700");
+        change_tree(&mut *queue, &change, Instant::ZERO, &mut drops).expect("a class");
+        let report = queue.report().to_string();
+        assert!(
+            report.contains("class drr 7:a root leaf 8001: quantum 700b"),
+            "{report}"
+        );
     }
 }

@@ -193,7 +193,8 @@ impl<'a> Script<'a> {
     }
 
     fn class(&mut self, words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
-        let (classid, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+        let root = self.nodes.first().map_or(0, |node| node.handle);
+        let (classid, id) = place.class(root).ok_or_else(|| words.missing(CLASSID))?;
         let line = words.line();
         self.named_class(words, place, classid, id)
             .map_err(|error| error.in_class(id, line))
