@@ -66,6 +66,8 @@
 //! - Quanta below 64 bytes are refused, those up to 255 are what they say; of `drr` and `ets`, all
 //!   are, whose turns without a packet are skipped at once. Linux raises them to 256 (not those of
 //!   `fq`), and so does `linux` in `fq_codel` and `fq_pie`. A quantum of `drr` may exceed 1 MiB.
+//! - A change keeps the options that it does not name; `tc` sends those of `netem`, `red`, `prio`, of
+//!   RED in `sfq` and of classes of `htb` all anew. (In a script, `htb` does so here, too.)
 //! - `stab` and `est` before a kind, `offload` and `debug` of `htb`, and `qevent` of `red` are
 //!   unknown.
 //!

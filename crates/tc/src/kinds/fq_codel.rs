@@ -12,7 +12,7 @@ use crate::words::Options;
 use crate::words::parameter::*;
 
 /// `linux` raises smaller quanta to this number of bytes, as Linux does. By default they are taken
-/// as they are: down to 64 bytes, a packet waits no more than 1024 turns.
+/// as they are: at 64 bytes, a packet of 64 KiB takes 1024 turns.
 pub(super) const LEAST_QUANTUM: Bytes = Bytes::new(256);
 
 impl Parameters for Config {
