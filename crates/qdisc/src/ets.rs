@@ -16,7 +16,7 @@ mod tests;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::bands::band_of;
 use crate::children::Children;
@@ -25,7 +25,6 @@ use crate::classful::Parent;
 use crate::filter::Filters;
 use crate::rounds::Rounds;
 use crate::stats::Common;
-use crate::units;
 
 use params::QUANTUM;
 pub use params::{ClassConfig, Config};
@@ -145,18 +144,8 @@ impl<P: Item, Q: Qdisc<P>> Ets<P, Q> {
         let Some(quantum) = config.quantum else {
             return Ok(());
         };
-        let allowed = if self.is_strict(band) {
-            "left out: a strict band has none"
-        } else {
-            "at least 1b"
-        };
-        let valid = !self.is_strict(band) && quantum > Bytes::ZERO;
-        ConfigError::check(valid, "quantum", units::size(quantum), allowed)?;
-        let place = band - usize::from(self.config.strict);
-        if place >= self.config.quanta.len() {
-            self.config.quanta.resize(place + 1, QUANTUM);
-        }
-        self.config.quanta[place] = quantum;
+        let number = u8::try_from(band).expect("at most 16 bands");
+        self.config.set_quantum(number, quantum)?;
         self.rounds.set_quantum(band, quantum);
         Ok(())
     }

@@ -85,7 +85,8 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
             }
         },
         Some(Object::Class) => {
-            let (word, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+            let handle = report.id.map_or(0, |id| id.major);
+            let (word, id) = place.class(handle).ok_or_else(|| words.missing(CLASSID))?;
             let class = report.find_class(id).ok_or_else(|| word.no_class(id))?;
             let (whole, line) = (words.clone(), words.line());
             read_kind(&mut words, class.kind)
@@ -236,7 +237,7 @@ mod tests {
         let before = root.backlog().packets + drops.len();
         change_tree(
             &mut *root,
-            "qdisc change parent 10:1 codel limit 0; qdisc change handle 20: tbf rate 2mbit",
+            "qdisc change parent 10:1 codel limit 0p; qdisc change handle 20: tbf rate 2mbit",
             Instant::ZERO,
             &mut drops,
         )

@@ -52,6 +52,29 @@
 //! println!("{}", report.class_show()); // `tc -s -d class show`
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where words differ from those of `tc`
+//! Of qdiscs and classes, what `tc` of iproute2 6.1 takes is taken and means the same, but for:
+//!
+//! - A rate in percent is refused: there is no device of which it could be a share.
+//! - `tbf` refuses a bucket that holds no frame: Linux warns and drops every full frame.
+//! - `sfq` refuses a depth above 127 and flows above 65 408: Linux cuts them.
+//! - A zero of `alpha`, `beta` and `ecn_prob`, and a zero with a unit (`limit 0p`, `target 0ms`), is
+//!   that value: `tc` takes it for the default. Without a unit, zero is the default here, too.
+//! - `ce_threshold_selector` stands behind a `ce_threshold`; `rtt 0` of CAKE is refused: in `tc` it
+//!   leaves the interval and makes the target 1 µs.
+//! - Quanta below 64 bytes are refused, those up to 255 are what they say; of `drr` and `ets`, all
+//!   are, whose turns without a packet are skipped at once. Linux raises them to 256 (not those of
+//!   `fq`), and so does `linux` in `fq_codel` and `fq_pie`. A quantum of `drr` may exceed 1 MiB.
+//! - A change keeps the options that it does not name; `tc` sends those of `netem`, `red`, `prio`, of
+//!   RED in `sfq` and of classes of `htb` all anew. (In a script, `htb` does so here, too.)
+//! - `stab` and `est` before a kind, `offload` and `debug` of `htb`, and `qevent` of `red` are
+//!   unknown.
+//!
+//! More is taken than by `tc`: units on packets and quanta (`10p`, `1514b`), sizes and rates beyond
+//! 32 bits, times for `perturb`, words that are given twice (the last one counts), a `gap` of `netem`
+//! without `reorder`, `red` without `limit` and `avpkt`, and the words that reports show beyond
+//! those of `tc`.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -176,23 +176,23 @@ fn errors_name_the_word_and_the_remedy() {
             "`-1` is no value for `flows`: give a whole number, e.g. 64",
         ),
         (
-            "fq_codel flows 0",
-            "fq_codel: `flows` must be from 1 to 65536, not 0",
+            "fq_codel flows 65537",
+            "fq_codel: `flows` must be from 1 to 65536, not 65537",
         ),
         (
             "fq_codel quantum 2Mb",
             "fq_codel: `quantum` must be from 64b to 1Mb, not 2Mb",
         ),
         (
-            "fq_codel drop_batch 0",
-            "fq_codel: `drop_batch` must be at least 1, not 0",
+            "fq_codel quantum 0b",
+            "fq_codel: `quantum` must be from 64b to 1Mb, not 0b",
         ),
         (
             "codel ce_threshold_selector 1/3",
             "`ce_threshold_selector` needs `ce_threshold` before it",
         ),
         (
-            "codel interval 0",
+            "codel interval 0ns",
             "codel: `interval` must be longer than the tick of the control law's clock (1ns, or 1024ns with law linux), not 0ns",
         ),
     ] {
@@ -272,5 +272,147 @@ fn kind_and_options_are_reported() {
                 report.options
             );
         }
+    }
+}
+
+/// Zero is no value for `tc`, which passes no such parameter on. With the unit that reports print it
+/// is one.
+#[test]
+fn a_zero_without_a_unit_is_no_value() {
+    for kind in ["codel", "fq_codel", "pie", "fq_pie"] {
+        let (zero, words) = (
+            format!("{kind} limit 0 target 0"),
+            format!("{kind} limit 0p target 0ns"),
+        );
+        assert_eq!(zero.parse::<Kind>(), kind.parse(), "{kind}");
+        let literal: Kind = words.parse().expect(&words);
+        assert!(literal.to_string().contains("limit 0p"), "{literal}");
+        assert!(literal.to_string().contains("target 0ns"), "{literal}");
+        assert_eq!(literal.to_string().parse(), Ok(literal), "{kind}");
+    }
+    for (words, same) in [
+        ("codel interval 1s interval 0x0", "codel interval 1s"),
+        ("fq_codel flows 0 quantum 0 drop_batch 00", "fq_codel"),
+        ("fq_codel limit 7 limit 0", "fq_codel limit 7"),
+        ("pie tupdate 0", "pie"),
+        ("fq_pie flows 0 quantum 0 memory_limit 0", "fq_pie"),
+        ("sfq quantum 0 depth 0 flows 0 divisor 0", "sfq"),
+        ("fq buckets 0", "fq"),
+        ("red min 0 max 0 burst 0 bandwidth 0", "red"),
+        ("ets bands 0 quanta 9", "ets quanta 9"),
+        ("htb r2q 0", "htb r2q 1"),
+    ] {
+        assert_eq!(words.parse::<Kind>(), same.parse(), "{words}");
+    }
+    let zero = "htb; class classid 1:1 htb rate 1mbit ceil 0 quantum 0 burst 0 cburst 0";
+    let same = "htb; class classid 1:1 htb rate 1mbit";
+    assert_eq!(zero.parse::<Tree>(), same.parse());
+}
+
+/// `matches` in iproute2.
+#[test]
+fn words_may_be_cut_short_where_tc_takes_them() {
+    for (words, same) in [
+        ("netem lim 5 del 9ms la 8ms", "netem limit 5 delay 8ms"),
+        (
+            "netem l 5 d 9ms lo 1% ra 1mbit",
+            "netem limit 5 delay 9ms loss 1% rate 1mbit",
+        ),
+        (
+            "netem d 9ms 1ms re 5% g 3 c 1% du 2% dist normal lo 1% e s 1ms",
+            "netem delay 9ms 1ms reorder 5% gap 3 corrupt 1% duplicate 2% distribution normal loss 1% ecn slot 1ms",
+        ),
+        (
+            "tbf rate 1mbit bu 2000 lat 9ms peak 2mbit mtu 1600 over 4 link a",
+            "tbf rate 1mbit burst 2000 latency 9ms peakrate 2mbit mtu 1600 overhead 4 linklayer atm",
+        ),
+        ("htb def 1f r 5 dir 7", "htb default 1f r2q 5 direct_qlen 7"),
+        (
+            "htb; class classid 1:1 htb rate 1mbit pri 3 quant 2000 bur 3k c 4k m 9000 mp 64 ov 4 li ads",
+            "htb; class classid 1:1 htb rate 1mbit prio 3 quantum 2000 burst 3k cburst 4k mtu 9000 mpu 64 overhead 4 linklayer atm",
+        ),
+    ] {
+        assert_eq!(words.parse::<Tree>(), same.parse(), "{words}");
+        words.parse::<Tree>().expect(words);
+    }
+    let filter = |words: &str| {
+        [
+            "prio; filter ",
+            words,
+            " u32 match ip dport 80 0xffff flowid 1:1",
+        ]
+        .concat()
+    };
+    for (words, same) in [
+        ("proto ip pri 3 parent 1:", "protocol ip prio 3 parent 1:"),
+        (
+            "parent 1: pre 3 prot ipv6",
+            "parent 1: pref 3 protocol ipv6",
+        ),
+    ] {
+        let [read, expected] = [words, same].map(|words| filter(words).parse::<Tree>());
+        assert_eq!(read, expected, "{words}");
+        read.expect(words);
+    }
+    // The others compare whole words.
+    for words in [
+        "codel lim 5",
+        "fq_codel q 300",
+        "netem lx 5",
+        "tbf ra 1mbit",
+        "htb default 1 de",
+    ] {
+        words.parse::<Tree>().expect_err(words);
+    }
+    for (text, at) in [
+        ("netem lim", "lim"),
+        ("netem lim x", "x"),
+        ("netem delay 1ms sl 2ms 1ms", "2ms"),
+        ("tbf rate 1mbit burst 2000 peak 1mbit mtu 1600", "1mbit"),
+    ] {
+        let error = build::<Probe>(text).expect_err(text);
+        assert_eq!(&text[error.at.clone()], at, "{text}: {error}");
+    }
+}
+
+/// `fq_codel_change` and `fq_pie_change` in Linux 6.1.
+#[test]
+fn linux_raises_small_quanta() {
+    for kind in ["fq_codel", "fq_pie"] {
+        for words in [
+            "linux quantum 64",
+            "quantum 255b linux",
+            "linux quantum 256",
+        ] {
+            let words = format!("{kind} {words}");
+            let raised: Kind = words.parse().expect(&words);
+            assert!(raised.to_string().contains("quantum 256b"), "{raised}");
+        }
+        let words = format!("{kind} quantum 64");
+        let taken: Kind = words.parse().expect(&words);
+        assert!(taken.to_string().contains("quantum 64b"), "{taken}");
+        let linux = format!("{kind} linux");
+        let (mut queue, mut drops) = (build::<Probe>(&linux).expect("valid"), Drops::new());
+        change_tree(&mut *queue, "quantum 99", Instant::ZERO, &mut drops).expect("valid");
+        let quantum = ("quantum", Value::Size(Bytes::new(256)));
+        assert!(queue.report().options.contains(&quantum), "{kind}");
+    }
+}
+
+/// `tc_ctl_tclass` in Linux: the number of the parent's qdisc, or of the root.
+#[test]
+fn a_class_may_lack_the_number_of_its_qdisc() {
+    for parent in ["", "parent 7: ", "parent 7:0 "] {
+        let text = format!("qdisc root handle 7: drr; class {parent}classid :a drr; fq_codel");
+        let same = "qdisc root handle 7: drr; class parent 7: classid 7:a drr; fq_codel";
+        assert_eq!(text.parse::<Tree>(), same.parse(), "{parent}");
+        let (mut queue, mut drops) = (build::<Probe>(&text).expect("valid"), Drops::new());
+        let change = format!("class change {parent}classid :a drr quantum 700");
+        change_tree(&mut *queue, &change, Instant::ZERO, &mut drops).expect("a class");
+        let report = queue.report().to_string();
+        assert!(
+            report.contains("class drr 7:a root leaf 8001: quantum 700b"),
+            "{report}"
+        );
     }
 }

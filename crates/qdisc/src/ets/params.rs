@@ -43,6 +43,27 @@ impl Config {
         Some(self.quanta.get(place).copied().unwrap_or(QUANTUM))
     }
 
+    /// Gives `band` another quantum.
+    ///
+    /// # Errors
+    /// If there is no such band, it is strict, or `quantum` is zero. Then nothing changes.
+    pub fn set_quantum(&mut self, band: u8, quantum: Bytes) -> Result<(), ConfigError> {
+        let place = band.checked_sub(self.strict).map(usize::from);
+        let place = place.filter(|_| band < self.bands() && quantum > Bytes::ZERO);
+        let allowed = if band < self.strict {
+            "left out: a strict band has none"
+        } else {
+            "at least 1b"
+        };
+        ConfigError::check(place.is_some(), "quantum", units::size(quantum), allowed)?;
+        let place = place.unwrap_or_default();
+        if place >= self.quanta.len() {
+            self.quanta.resize(place + 1, QUANTUM);
+        }
+        self.quanta[place] = quantum;
+        Ok(())
+    }
+
     /// The band of each local priority.
     pub fn bands_of_priorities(&self) -> [u8; 16] {
         let last = self.bands().saturating_sub(1);

@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
 use std::vec;
-use tautline_base::Rate;
+use tautline_base::{Bytes, Rate};
 use tautline_testkit::{Probe, ids};
 
 type Queue = Ets<Probe, Box<dyn Qdisc<Probe>>>;

@@ -94,7 +94,8 @@ pub struct ClassConfig {
     /// The guaranteed rate, if those of all leaves fit together into the link. Default none: it
     /// must be given.
     pub rate: Rate,
-    /// The most it sends, its parent lending the rest. Default its rate: it borrows nothing.
+    /// The most it sends, its parent lending the rest. Default its rate: it borrows nothing. Below
+    /// its rate, the rate has no effect, as in Linux (`htb_class_mode`).
     pub ceil: Option<Rate>,
     /// Burst at its own rate. Default
     /// [`mtu`](Self::mtu) and what leaves within a tick ([`Config::hz`]), as `tc` computes it.
@@ -147,10 +148,10 @@ impl ClassConfig {
         )?;
         let ceil = self.ceil();
         ConfigError::check(
-            ceil >= self.rate,
+            ceil > Rate::ZERO,
             "ceil",
             units::rate(ceil),
-            "at least `rate`",
+            "at least 8bit",
         )?;
         ConfigError::check(
             self.quantum != Some(Bytes::ZERO),

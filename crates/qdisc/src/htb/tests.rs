@@ -311,6 +311,22 @@ fn lenders_are_limited_themselves() {
     );
 }
 
+/// Linux takes it: `htb_class_mode` asks the bucket of the ceiling first.
+#[test]
+fn a_ceiling_below_the_rate_holds() {
+    for parent in [0, 1] {
+        let classes = [
+            (1, 0, own(Rate::mbit(10))),
+            (2, parent, ClassConfig::new(Rate::mbit(6), Rate::mbit(2))),
+        ];
+        let mut queue = htb(Config::default(), &classes);
+        fill(&mut queue, 2, 900, 1000);
+        let left = run(&mut queue, Instant::ZERO, Instant::from_millis(500));
+        let mbit = bytes_of(&left, 2) as f64 * 8.0 / 500_000.0;
+        assert!((mbit - 2.0).abs() < 0.1, "below {parent}: {mbit}");
+    }
+}
+
 #[test]
 fn what_has_no_class_leaves_at_once_or_by_default() {
     let mut queue = htb(
@@ -443,10 +459,10 @@ fn edits_that_make_no_sense_are_refused() {
             htb.add_class(
                 class(3),
                 None,
-                ClassConfig::new(Rate::mbit(2), Rate::mbit(1)),
+                ClassConfig::new(Rate::mbit(2), Rate::ZERO),
                 fifo(),
             ),
-            "`ceil` must be at least `rate`, not 1Mbit",
+            "`ceil` must be at least 8bit, not 0bit",
         ),
         (
             htb.add_class(class(3), None, no_quantum, fifo()),

@@ -75,6 +75,7 @@ impl Parameters for Config {
             "no-ack-filter" => AckFilter::Off,
         ),
         switch!(split_gso, "split-gso" => true, "no-split-gso" => false),
+        // Zero is refused: `tc` takes it for a target of 1 us and leaves the interval.
         value!("rtt", TIME, rtt),
         custom!(
             "datacentre"

@@ -15,7 +15,7 @@ use crate::words::parameter::*;
 impl Parameters for Config {
     const KIND: &'static str = "codel";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("limit", PACKETS, limit),
+        unless_zero!("limit", PACKETS, limit),
         part!(codel: Params),
         preset!("linux", "(all as Linux does)", |config| *config = Self {
             limit: config.limit,
@@ -27,8 +27,8 @@ impl Parameters for Config {
 impl Parameters for Params {
     const KIND: &'static str = "codel";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("target", TIME, target),
-        value!("interval", TIME, interval),
+        unless_zero!("target", TIME, target),
+        unless_zero!("interval", TIME, interval),
         value!("mtu", SIZE, mtu),
         choice!("law", law, "rfc8289" => Law::Rfc8289, "linux" => Law::Linux),
         switch!(ecn, "ecn" => true, "noecn" => false),

@@ -18,7 +18,7 @@ use crate::words::{Options, ParseError, Word, Words};
 impl Parameters for Config {
     const KIND: &'static str = "ets";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        optional!("bands", decimal::<u8>(), bands),
+        computed!("bands", decimal::<u8>(), bands),
         changed!("strict", decimal::<u8>(), strict),
         custom!(
             "quanta",

@@ -37,6 +37,8 @@ impl<P: Item> Configured for Fq<P> {
             ("horizon_caps", Value::Count(stats.horizon_caps)),
         ];
         if bands {
+            // Since 6.7 Linux shows it, too, although nothing counts there.
+            counters.push(("highprio", Value::Count(0)));
             let packets = stats.band_packets.map(|packets| packets as u64);
             counters.push(("band_drops", Value::List(stats.band_drops.into())));
             counters.push(("band_pkt_count", Value::List(packets.into())));
@@ -66,7 +68,7 @@ impl Parameters for Config {
         ),
         value!("limit", PACKETS, limit),
         value!("flow_limit", PACKETS, flow_limit),
-        value!("buckets", number::<u32>(), buckets),
+        unless_zero!("buckets", number::<u32>(), buckets),
         or_word!("orphan_mask", MASK, orphan_mask, "none"),
         custom!(
             "bands",
@@ -118,6 +120,15 @@ impl Parameters for Config {
         value!("quantum", QUANTUM, quantum),
         value!("initial_quantum", QUANTUM, initial_quantum),
         optional!("maxrate", RATE, maxrate, "unlimited"),
+        // It has had no effect for long; `tc` still takes it.
+        custom!(
+            "defrate",
+            ["RATE"],
+            |_config, option, words| {
+                words.read(option, &RATE)?;
+            },
+            |_| None
+        ),
         value!("low_rate_threshold", RATE, low_rate_threshold),
         value!("refill_delay", TIME, refill_delay),
         value!("timer_slack", TIME64, timer_slack),

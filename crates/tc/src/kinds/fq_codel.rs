@@ -1,6 +1,6 @@
 //! `fq_codel`, and what it shares with `fq_pie`.
 
-use tautline_base::Item;
+use tautline_base::{Bytes, Item};
 use tautline_qdisc::FqCodel;
 use tautline_qdisc::codel::Params;
 use tautline_qdisc::fq_codel::{BacklogScope, Config, Emptied, QueueCounts};
@@ -11,14 +11,31 @@ use crate::report::{Report, Value};
 use crate::words::Options;
 use crate::words::parameter::*;
 
+/// `linux` raises smaller quanta to this number of bytes, as Linux does. By default they are taken
+/// as they are: at 64 bytes, a packet of 64 KiB takes 1024 turns.
+pub(super) const LEAST_QUANTUM: Bytes = Bytes::new(256);
+
 impl Parameters for Config {
     const KIND: &'static str = "fq_codel";
+
+    fn complete(&mut self) {
+        let Self {
+            codel,
+            backlog,
+            emptied,
+            ..
+        } = Self::linux();
+        if (self.codel.law, self.backlog, self.emptied) == (codel.law, backlog, emptied) {
+            self.quantum = self.quantum.max(LEAST_QUANTUM);
+        }
+    }
+
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("limit", PACKETS, limit),
-        value!("flows", number::<u32>(), flows),
-        value!("quantum", QUANTUM, quantum),
+        unless_zero!("limit", PACKETS, limit),
+        unless_zero!("flows", number::<u32>(), flows),
+        unless_zero!("quantum", QUANTUM, quantum),
         value!("memory_limit", SIZE, memory_limit),
-        value!("drop_batch", number::<u32>(), drop_batch),
+        unless_zero!("drop_batch", number::<u32>(), drop_batch),
         choice!(
             "backlog", backlog,
             "queue" => BacklogScope::Queue, "qdisc" => BacklogScope::Qdisc,

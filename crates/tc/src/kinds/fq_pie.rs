@@ -7,7 +7,7 @@ use tautline_qdisc::FqPie;
 use tautline_qdisc::fq_pie::{Config, Counters, Emptied};
 use tautline_qdisc::pie::{Params, Stats};
 
-use super::fq_codel::queue_counters;
+use super::fq_codel::{LEAST_QUANTUM, queue_counters};
 use crate::discipline::{Configured, configured};
 use crate::report::{Report, Value};
 use crate::words::Options;
@@ -15,11 +15,19 @@ use crate::words::parameter::*;
 
 impl Parameters for Config {
     const KIND: &'static str = "fq_pie";
+
+    fn complete(&mut self) {
+        let Self { pie, emptied, .. } = Self::linux();
+        if (self.pie.law, self.emptied) == (pie.law, emptied) {
+            self.quantum = self.quantum.max(LEAST_QUANTUM);
+        }
+    }
+
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("limit", PACKETS, limit),
-        value!("flows", number::<u32>(), flows),
-        value!("quantum", SIZE, quantum),
-        value!("memory_limit", SIZE, memory_limit),
+        unless_zero!("limit", PACKETS, limit),
+        unless_zero!("flows", number::<u32>(), flows),
+        unless_zero!("quantum", SIZE, quantum),
+        unless_zero!("memory_limit", SIZE, memory_limit),
         choice!(
             "emptied", emptied,
             "waits" => Emptied::Waits, "forgotten" => Emptied::Forgotten,

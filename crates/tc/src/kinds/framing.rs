@@ -28,9 +28,10 @@ const SMALL_SIZE: Syntax<u16> = Syntax {
 const LINKLAYER: Syntax<LinkLayer> = Syntax {
     name: "ethernet|atm|adsl",
     expected: Expected::OneOf(&["ethernet", "atm", "adsl"]),
+    // Cut short, the first that fits is meant, as in `tc`.
     parse: |text| match text {
-        "ethernet" => Some(LinkLayer::Ethernet),
-        "atm" | "adsl" => Some(LinkLayer::Atm),
+        _ if "ethernet".starts_with(text) => Some(LinkLayer::Ethernet),
+        _ if "atm".starts_with(text) || "adsl".starts_with(text) => Some(LinkLayer::Atm),
         _ => None,
     },
     show: |layer| Value::word(layer.to_string()),

@@ -16,8 +16,9 @@ use crate::words::{Expected, Options, ParseError, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "htb";
+    const SHORTENED: &'static [&'static str] = &["r2q", "default", "direct_qlen"];
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("r2q", decimal::<u32>(), r2q),
+        value!("r2q", R2Q, r2q),
         value!("default", MINOR, default),
         value!("direct_qlen", DIRECT_PACKETS, direct_qlen),
         choice!("depth", depth, "exact" => Depth::Exact, "ticks" => Depth::Ticks),
@@ -27,6 +28,12 @@ impl Parameters for Config {
     ];
 }
 
+/// Zero counts as one (`htb_init` in Linux).
+const R2Q: Syntax<u32> = Syntax {
+    parse: |text| text.parse().ok().map(|divisor: u32| divisor.max(1)),
+    ..decimal()
+};
+
 const MINOR: Syntax<Option<u16>> = Syntax {
     name: "MINOR (hexadecimal)",
     expected: Expected::Text("the number of a class in hexadecimal, e.g. 12 or 0x12"),
@@ -35,7 +42,8 @@ const MINOR: Syntax<Option<u16>> = Syntax {
         let minor = u16::from_str_radix(digits, 16).ok()?;
         Some((minor > 0).then_some(minor))
     },
-    show: |minor| Value::word(format!("{:#x}", minor.unwrap_or(0))),
+    // As C prints it: a zero has no `0x`.
+    show: |minor| Value::word(minor.map_or_else(|| "0".into(), |minor| format!("{minor:#x}"))),
 };
 
 /// `tc` shows them without their unit.
@@ -48,14 +56,24 @@ const DIRECT_PACKETS: Syntax<u32> = Syntax {
 /// The parameters that were given, and the priority; derived values are in the class's report.
 impl Parameters for ClassConfig {
     const KIND: &'static str = "htb";
+    const SHORTENED: &'static [&'static str] = &[
+        "prio",
+        "mtu",
+        "mpu",
+        "overhead",
+        "linklayer",
+        "quantum",
+        "burst",
+        "cburst",
+    ];
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("prio", decimal::<u8>(), prio),
-        optional!("quantum", SIZE, quantum),
+        computed!("quantum", SIZE, quantum),
         value!("rate", RATE, rate),
         part!(framing: Framing),
-        optional!("ceil", RATE, ceil),
-        optional!("burst" | "buffer" | "maxburst", BURST, burst),
-        optional!("cburst" | "cbuffer" | "cmaxburst", BURST, cburst),
+        computed!("ceil", RATE, ceil),
+        computed!("burst" | "buffer" | "maxburst", BURST, burst),
+        computed!("cburst" | "cbuffer" | "cmaxburst", BURST, cburst),
         changed!("mtu", SIZE, mtu),
     ];
 }

@@ -37,6 +37,21 @@ macro_rules! chance {
 
 impl Parameters for Config {
     const KIND: &'static str = "netem";
+    const SHORTENED: &'static [&'static str] = &[
+        "limit",
+        "latency",
+        "delay",
+        "loss",
+        "drop",
+        "ecn",
+        "reorder",
+        "corrupt",
+        "gap",
+        "duplicate",
+        "distribution",
+        "rate",
+        "slot",
+    ];
     const PARAMETERS: &'static [Parameter<Self>] = &[
         custom!(
             "linux",
@@ -84,12 +99,13 @@ impl Parameters for Config {
             "gap",
             ["PACKETS"],
             |config, option, words| {
-                // A gap alone is kept always.
-                let chance = config
-                    .reorder
-                    .map_or(Chance::of(1.0), |reorder| reorder.chance);
-                let gap = words.read(option, &number())?;
-                config.reorder = Some(Reorder { chance, gap });
+                // A gap alone is kept always. Zero leaves it out, or is 1 if packets are reordered, as
+                // in `tc`.
+                let gap: u32 = words.read(option, &number())?;
+                let always = (gap > 0).then_some(Chance::of(1.0));
+                let chance = config.reorder.map(|reorder| reorder.chance).or(always);
+                let gap = gap.max(1);
+                config.reorder = chance.map(|chance| Reorder { chance, gap });
             },
             |config| Some(("gap", Value::Count(config.reorder?.gap.into())))
         ),

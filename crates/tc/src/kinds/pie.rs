@@ -14,7 +14,7 @@ use crate::words::{Expected, Options};
 impl Parameters for Config {
     const KIND: &'static str = "pie";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("limit", PACKETS, limit),
+        unless_zero!("limit", PACKETS, limit),
         part!(pie: Params),
         preset!("linux", "(all as Linux does)", |config| config.pie =
             Params {
@@ -32,8 +32,8 @@ impl Parameters for Config {
 impl Parameters for Params {
     const KIND: &'static str = "pie";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        value!("target", TIME, target),
-        value!("tupdate", TIME, tupdate),
+        unless_zero!("target", TIME, target),
+        unless_zero!("tupdate", TIME, tupdate),
         value!("alpha", SIXTEENTHS, alpha),
         value!("beta", SIXTEENTHS, beta),
         switch!(ecn, "ecn" => true, "noecn" => false),
@@ -58,7 +58,7 @@ impl Parameters for Params {
     ];
 }
 
-/// Weights in words are 16 times those of [`Params`].
+/// Weights in words are 16 times those of [`Params`]. Zero is a weight; `tc` passes none on then.
 const SIXTEENTHS: Syntax<f64> = Syntax {
     name: "SIXTEENTHS",
     expected: Expected::Text("a number of sixteenths per second, e.g. 2"),

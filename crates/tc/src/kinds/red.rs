@@ -18,7 +18,7 @@ impl Parameters for Config {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("limit", SIZE, limit),
         part!(red: Params),
-        value!("bandwidth", RATE, red.bandwidth),
+        unless_zero!("bandwidth", RATE, red.bandwidth),
         flag!("gentle", "nogentle", red.gentle),
         choice!(
             "idle", red.idle,
@@ -44,10 +44,10 @@ impl Parameters for Config {
 impl Parameters for Params {
     const KIND: &'static str = "red";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        optional!("min", SIZE, min),
-        optional!("max", SIZE, max),
+        computed!("min", SIZE, min),
+        computed!("max", SIZE, max),
         value!("avpkt", SIZE, avpkt),
-        optional!("burst", number::<u32>(), burst),
+        computed!("burst", number::<u32>(), burst),
         value!("probability", SHARE, probability),
     ];
 }

@@ -1,6 +1,5 @@
 //! `sfq`.
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -29,19 +28,23 @@ impl<P: Item> Configured for Sfq<P> {
 
     fn details(&self) -> Report {
         let stats = *self.stats();
+        let red = [
+            ("prob_mark", Value::Count(stats.prob_mark)),
+            ("prob_mark_head", Value::Count(stats.prob_mark_head)),
+            ("prob_drop", Value::Count(stats.prob_drop)),
+            ("forced_mark", Value::Count(stats.forced_mark)),
+            ("forced_mark_head", Value::Count(stats.forced_mark_head)),
+            ("forced_drop", Value::Count(stats.forced_drop)),
+        ];
+        let red = red.into_iter().filter(|_| self.config().red.is_some());
+        let others = [
+            ("drop_depth", Value::Count(stats.drop_depth)),
+            ("drop_overlimit", Value::Count(stats.drop_overlimit)),
+            ("perturbed", Value::Count(stats.perturbed)),
+        ];
         Report {
             overlimits: stats.overlimits,
-            counters: vec![
-                ("prob_mark", Value::Count(stats.prob_mark)),
-                ("prob_mark_head", Value::Count(stats.prob_mark_head)),
-                ("prob_drop", Value::Count(stats.prob_drop)),
-                ("forced_mark", Value::Count(stats.forced_mark)),
-                ("forced_mark_head", Value::Count(stats.forced_mark_head)),
-                ("forced_drop", Value::Count(stats.forced_drop)),
-                ("drop_depth", Value::Count(stats.drop_depth)),
-                ("drop_overlimit", Value::Count(stats.drop_overlimit)),
-                ("perturbed", Value::Count(stats.perturbed)),
-            ],
+            counters: red.chain(others).collect(),
             ..Report::default()
         }
     }
@@ -51,11 +54,11 @@ impl Parameters for Config {
     const KIND: &'static str = "sfq";
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("limit", PACKETS, limit),
-        value!("quantum", SIZE, quantum),
-        value!("depth", DEPTH, depth),
+        unless_zero!("quantum", SIZE, quantum),
+        unless_zero!("depth", DEPTH, depth),
         flag!("headdrop", "taildrop", headdrop),
-        value!("flows", number::<u32>(), flows),
-        value!("divisor", number::<u32>(), divisor),
+        unless_zero!("flows", number::<u32>(), flows),
+        unless_zero!("divisor", number::<u32>(), divisor),
         custom!(
             "perturb",
             ["SECONDS"],

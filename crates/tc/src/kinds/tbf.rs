@@ -2,6 +2,8 @@
 
 use alloc::format;
 use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
 
 use tautline_base::{Bytes, Item, Qdisc, Rate};
 use tautline_qdisc::tbf::{Config, Limit, Peak};
@@ -15,6 +17,20 @@ use crate::words::{Options, Words};
 
 impl Parameters for Config {
     const KIND: &'static str = "tbf";
+    const SHORTENED: &'static [&'static str] = &[
+        "limit",
+        "latency",
+        "burst",
+        "peakrate",
+        "overhead",
+        "linklayer",
+    ];
+
+    /// Without a peak rate, `mtu` has no effect (`tbf_parse_opt` in iproute2).
+    fn complete(&mut self) {
+        self.peak = self.peak.filter(|peak| peak.rate > Rate::ZERO);
+    }
+
     const PARAMETERS: &'static [Parameter<Self>] = &[
         value!("rate", RATE, rate),
         value!("burst" | "buffer" | "maxburst", BURST, burst),
@@ -55,6 +71,18 @@ impl Parameters for Config {
     ];
 }
 
+/// How long the packets of a queue of `limit` bytes take that find their bucket full, in whole
+/// microseconds (`tbf_print_opt` in iproute2).
+fn latency(config: &Config, limit: Bytes) -> Duration {
+    let after = |rate: Rate, bucket: Bytes| {
+        let bytes = limit.saturating_sub(bucket).get();
+        let micros = u128::from(bytes) * 1_000_000 / u128::from(rate.as_bytes_per_sec()).max(1);
+        Duration::from_micros(micros.try_into().unwrap_or(u64::MAX))
+    };
+    let peak = config.peak.map(|peak| after(peak.rate, peak.mtu));
+    after(config.rate, config.burst).max(peak.unwrap_or_default())
+}
+
 fn peak_mut(config: &mut Config) -> &mut Peak {
     config.peak.get_or_insert(Peak {
         rate: Rate::ZERO,
@@ -76,6 +104,16 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Configured for Tbf<P, Q> {
         }
         Ok(())
     });
+
+    /// With the time that a full queue lasts, which `tc` shows in place of the limit.
+    fn shown(&self) -> Vec<(&'static str, Value)> {
+        let config = self.config();
+        let mut shown = config.options();
+        if let Limit::Bytes(limit) = config.limit {
+            shown.push(("lat", Value::Time(latency(config, limit))));
+        }
+        shown
+    }
 
     fn details(&self) -> Report {
         let stats = self.stats();

@@ -126,11 +126,15 @@ pub(super) fn meaning(word: &'static str) -> (&'static str, Json) {
 /// The parameters that `tc` prints in JSON but not in text.
 pub(super) fn defaults(report: &Report) -> Fields {
     let mut fields = Fields::from([
+        ("bandwidth", Json::Text("unlimited".into())),
         ("raw", Json::Bool(false)),
         ("overhead", Json::Whole(0)),
         ("fwmark", Json::Text("0".into())),
     ]);
-    let is_missing = |name: &str| report.options.iter().all(|(option, _)| *option != name);
-    fields.retain(|(name, _)| report.kind == "cake" && is_missing(name));
+    let has = |name: &str| report.options.iter().any(|(option, _)| *option == name);
+    fields.retain(|(name, _)| {
+        let is_told = has(name) || (*name == "bandwidth" && has("unlimited"));
+        report.kind == "cake" && !is_told
+    });
     fields
 }

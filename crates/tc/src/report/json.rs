@@ -1,5 +1,5 @@
-//! A [`Report`] in the shape of `tc -s -j`: rates in bytes per second, times in microseconds, sizes
-//! in bytes.
+//! A [`Report`] in the shape of `tc -s -j`: rates in bytes per second, times in microseconds (some
+//! of `fq` in nanoseconds), sizes in bytes.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use serde_core::ser::{Serialize, SerializeMap, Serializer};
 
 use super::parts::Parts;
 use super::tree::{Parent, handle, is_among_parameters};
-use super::{ClassShow, QdiscShow, Report, Value, cake};
+use super::{ClassShow, QdiscShow, Report, Value, cake, tc};
 use tautline_qdisc::Common;
 use tautline_qdisc::stats::{Flow, Sojourn};
 
@@ -102,14 +102,16 @@ fn qdisc(report: &Report, place: Option<Parent>) -> Fields {
     let (moved, counters): (Vec<_>, Vec<_>) = report
         .counters
         .iter()
-        .partition(|(name, _)| is_among_parameters(name));
+        .partition(|(name, _)| is_among_parameters(report.kind, name));
     let mut options = values(report.kind, report.options.iter().chain(moved));
     options.extend(cake::defaults(report));
+    options.extend(told_always(report));
     let mut fields = Fields::from([
         ("kind", Json::Text(report.kind.into())),
         ("handle", Json::Text(handle(report.id))),
     ]);
     fields.extend(placed(place));
+    fields.extend((place == Some(Parent::Root)).then_some(("refcnt", Json::Whole(2))));
     fields.push(("options", Json::Object(options)));
     fields.extend(
         report
@@ -118,6 +120,9 @@ fn qdisc(report: &Report, place: Option<Parent>) -> Fields {
             .flat_map(|common| stats(report, common)),
     );
     fields.extend(values(report.kind, counters));
+    if report.kind == "codel" {
+        fields.extend(["lastcount", "drop_next"].map(|name| (name, Json::Whole(0))));
+    }
     fields.extend(report.sojourn.as_ref().map(sojourn));
     if report.kind == "cake" {
         let tins = cake::tins(report).iter().map(cake::tin);
@@ -148,6 +153,22 @@ fn class(report: &Report, place: Option<Parent>) -> Fields {
     fields.extend(values(report.kind, &report.counters));
     fields.extend(report.sojourn.as_ref().map(sojourn));
     fields
+}
+
+/// The parameters that `tc` prints in JSON although they are as always, such as flags of RED that
+/// `sfq` has not.
+fn told_always(report: &Report) -> Fields {
+    let has = |name: &str| report.options.iter().any(|(option, _)| *option == name);
+    match report.kind {
+        "htb" => Fields::from([("ver", Json::Text(tc::HTB_VERSION.into()))]),
+        "netem" if !has("gap") => Fields::from([("gap", Json::Whole(0))]),
+        "pfifo_fast" | "prio" => Fields::from([("multiqueue", Json::Bool(false))]),
+        "sfq" if has("redflowlimit") => Fields::from([
+            ("adaptive", Json::Bool(false)),
+            ("nodrop", Json::Bool(false)),
+        ]),
+        _ => Fields::new(),
+    }
 }
 
 fn placed(place: Option<Parent>) -> Option<(&'static str, Json)> {
@@ -181,11 +202,14 @@ fn values<'a>(kind: &str, values: impl IntoIterator<Item = &'a (&'static str, Va
 fn field(kind: &str, name: &'static str, value: &Value) -> Option<(&'static str, Json)> {
     match (name, value) {
         ("noecn", Value::Flag(set)) => return Some(("ecn", Json::Bool(!set))),
+        ("nopacing", Value::Flag(set)) => return Some(("pacing", Json::Bool(!set))),
         ("nobytemode", Value::Flag(set)) => return Some(("bytemode", Json::Bool(!set))),
         ("no_dq_rate_estimator", Value::Flag(set)) => {
             return Some(("dq_rate_estimator", Json::Bool(!set)));
         }
-        ("minburst", _) => return Some(("mtu", json(value))),
+        ("timer_slack" | "next_packet_delay" | "latency", Value::Time(time)) if kind == "fq" => {
+            return Some((name, nanos(*time)));
+        }
         ("perturb", Value::Time(time)) => return Some((name, Json::Whole(time.as_secs()))),
         (_, Value::Flag(true)) if kind == "cake" => return Some(cake::meaning(name)),
         _ => {}
@@ -214,6 +238,11 @@ pub(super) fn json(value: &Value) -> Json {
 
 fn whole(numbers: &[u64]) -> Json {
     Json::List(numbers.iter().copied().map(Json::Whole).collect())
+}
+
+/// A time in nanoseconds, as `fq` has some.
+fn nanos(time: Duration) -> Json {
+    Json::Whole(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// A time in microseconds: a whole number, as `tc` writes it, unless it has a fraction.

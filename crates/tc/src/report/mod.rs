@@ -109,7 +109,7 @@ pub enum Value {
     Packets(u64),
     /// An amount of data: `32Mb`; in JSON bytes.
     Size(Bytes),
-    /// A time: `5ms`; in JSON microseconds.
+    /// A time: `5ms`; in JSON microseconds, but nanoseconds where `fq` of `tc` has them.
     Time(Duration),
     /// A rate: `10Mbit`; in JSON bytes per second.
     Rate(Rate),

@@ -1,11 +1,11 @@
 //! [`Parts`]: parameters that consist of several, as netem's `delay 20ms 2ms 25%`: in text in a
 //! row, in JSON an object.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Value;
 use super::json::{Fields, Json};
+use super::{Value, tc};
 use tautline_qdisc::units;
 
 /// The parts of one form of a parameter.
@@ -133,13 +133,13 @@ impl<'a> Parts<'a> {
             ..
         } = self.form;
         let mut all = Vec::new();
-        all.extend((!model.is_empty()).then_some(*model));
+        all.extend((!model.is_empty()).then(|| model.to_string()));
         for &(at, word) in &self.given {
-            if at < *named {
-                all.push(word);
-            } else if word != "0" {
-                all.extend([parts[at], word]);
+            if at >= *named && word == "0" {
+                continue;
             }
+            all.extend((at >= *named).then(|| parts[at].to_string()));
+            all.push(shown(word));
         }
         all.join(" ")
     }
@@ -161,6 +161,19 @@ impl<'a> Parts<'a> {
                 .collect::<Fields>(),
         )
     }
+}
+
+/// A share, a time or a rate to as many digits as `tc` prints; another word as it is.
+fn shown(word: &str) -> String {
+    let percent = || Some(Value::Share(word.strip_suffix('%')?.parse().ok()?));
+    let rate = || units::parse_rate(word.ends_with("bit").then_some(word)?).map(Value::Rate);
+    let time = || units::parse_time(word.ends_with('s').then_some(word)?).map(Value::Time);
+    if let Some(percent) = percent() {
+        return tc::text(&percent) + "%";
+    }
+    rate()
+        .or_else(time)
+        .map_or_else(|| word.into(), |value| tc::text(&value))
 }
 
 /// Reads a share, a number, a time or a rate.

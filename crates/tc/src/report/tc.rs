@@ -9,6 +9,9 @@ use tautline_base::{Bytes, Rate};
 
 use super::Value;
 
+/// Linux's version of HTB.
+pub(super) const HTB_VERSION: &str = "3.17";
+
 /// A value as `tc` prints it.
 pub(super) fn text(value: &Value) -> String {
     match value {

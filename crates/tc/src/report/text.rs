@@ -50,14 +50,16 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
     let (moved, counters): (Vec<_>, Vec<_>) = report
         .counters
         .iter()
-        .partition(|(name, _)| is_among_parameters(name));
+        .partition(|(name, _)| is_among_parameters(report.kind, name));
     let mut line = Parameters {
         kind: report.kind,
         line: format!("qdisc {} {} {place}", report.kind, handle(report.id)),
         left: report.options.iter().chain(moved).collect(),
     };
     line.show_qdisc();
+    let more = line.more(&SFQ_RED);
     let mut lines = Vec::from([line.finish()]);
+    lines.extend(more);
     lines.extend(common(report));
     lines.extend(Counters::new(counters).of_qdisc(report.kind));
     lines.extend(sojourn(report));
@@ -96,9 +98,18 @@ struct Parameters<'a> {
     left: Vec<&'a (&'static str, Value)>,
 }
 
+/// Counters of RED in `sfq`, which `tc` shows in two lines below the parameters.
+const SFQ_RED: [&str; 2] = [
+    "prob_mark prob_mark_head prob_drop",
+    "forced_mark forced_mark_head forced_drop",
+];
+
 impl<'a> Parameters<'a> {
     fn show_qdisc(&mut self) {
         match self.kind {
+            "pfifo" | "bfifo" | "pfifo_head_drop" => {
+                self.show("limit");
+            }
             "codel" => {
                 self.show("limit target ce_threshold interval ecn");
                 self.hide("noecn");
@@ -124,20 +135,21 @@ impl<'a> Parameters<'a> {
             "fq" => {
                 self.show("limit flow_limit buckets orphan_mask bands");
                 self.show("priomap weights nopacing quantum initial_quantum");
-                self.show("maxrate low_rate_threshold refill_delay");
-                self.show("timer_slack horizon horizon_drop");
+                self.show("maxrate").show_nonzero("low_rate_threshold");
+                self.show("refill_delay ce_threshold timer_slack");
+                self.show("horizon horizon_drop horizon_cap");
             }
             "tbf" => {
                 self.show("rate burst").show_or("mpu", "0b");
                 self.show("peakrate").show_as("minburst", "mtu", tc::text);
-                self.show("lat limit overhead");
+                self.show("lat overhead");
                 self.show_or("linklayer", "ethernet");
             }
             "cake" => self.show_cake(),
             "sfq" => {
                 self.show("limit quantum depth headdrop flows divisor");
                 self.show_as("perturb", "perturb", seconds);
-                self.show("min max probability ecn");
+                self.show("min max probability ecn harddrop");
             }
             "netem" => {
                 self.bare("limit").show("delay loss duplicate reorder");
@@ -145,7 +157,7 @@ impl<'a> Parameters<'a> {
             }
             "htb" => {
                 self.show("r2q default direct_packets_stat");
-                self.line.push_str(" ver 3.17");
+                self.line.extend([" ver ", tc::HTB_VERSION]);
                 self.show("direct_qlen");
             }
             _ => {}
@@ -153,7 +165,9 @@ impl<'a> Parameters<'a> {
     }
 
     fn show_cake(&mut self) {
-        self.show("bandwidth");
+        if self.left.iter().all(|(name, _)| *name != "unlimited") {
+            self.show_or("bandwidth", "unlimited");
+        }
         self.show_as("unlimited", "bandwidth unlimited", tc::text);
         self.hide("egress");
         let alone = |(_, value): &&&(_, Value)| matches!(value, Value::Flag(_));
@@ -218,6 +232,26 @@ impl<'a> Parameters<'a> {
             }
         }
         self
+    }
+
+    /// Shows `name` unless it is zero.
+    fn show_nonzero(&mut self, name: &str) {
+        self.left
+            .retain(|(option, value)| *option != name || !value.is_zero());
+        self.show(name);
+    }
+
+    /// The lines of `names`, where they are given.
+    fn more(&mut self, names: &[&str]) -> Vec<String> {
+        let mut line = |names: &&str| {
+            let taken = |name| Some((name, take(&mut self.left, name)?));
+            let values = names.split_whitespace().filter_map(taken);
+            let line: String = values
+                .map(|(name, value)| format!(" {name} {}", tc::text(value)))
+                .collect();
+            (!line.is_empty()).then(|| format!(" {line}"))
+        };
+        names.iter().filter_map(&mut line).collect()
     }
 
     /// Leaves out words that `tc` has in JSON only.
@@ -321,7 +355,7 @@ impl<'a> Counters<'a> {
                     ["flows", "inactive", "throttled_flows"].map(|name| self.text(name));
                 let delay = self.set("next_packet_delay");
                 let flows =
-                    format!("  flows {flows} (inactive {inactive} throttled {throttled}{delay})");
+                    format!("  flows {flows} (inactive {inactive} throttled {throttled}){delay}");
                 self.push(flows);
                 let (collected, passed_by) = (self.all("gc highprio"), self.set("fastpath"));
                 let (throttled, late) = (self.all("throttled"), self.set("latency ce_mark"));

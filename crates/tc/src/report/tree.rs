@@ -113,6 +113,10 @@ pub(super) fn handle(id: Option<ClassId>) -> String {
 }
 
 /// Whether `tc` shows this counter among the parameters.
-pub(super) fn is_among_parameters(counter: &str) -> bool {
-    counter == "direct_packets_stat"
+pub(super) fn is_among_parameters(kind: &str, counter: &str) -> bool {
+    match kind {
+        "htb" => counter == "direct_packets_stat",
+        "sfq" => counter.starts_with("prob_") || counter.starts_with("forced_"),
+        _ => false,
+    }
 }

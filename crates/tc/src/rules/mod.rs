@@ -19,6 +19,7 @@ use tautline_qdisc::units;
 use crate::discipline::Inspect;
 use crate::kind::write_words;
 use crate::report::{Report, Value};
+use crate::tree::place::filter_word;
 use crate::words::parameter::{Parameters, number};
 use crate::words::{Expected, Options, ParseError, Problem, Usage, Word, Words, parse_class};
 
@@ -105,9 +106,9 @@ fn read_head<'a>(
                 expected: KINDS,
             },
         })?;
-        match word.text {
+        match filter_word(word.text) {
             "protocol" => rule.protocol = words.value(word, Protocol::parse, flower::PROTOCOL)?,
-            "prio" | "pref" | "preference" | "priority" => {
+            "preference" | "priority" => {
                 let positive = |text: &str| text.parse().ok().filter(|preference| *preference > 0);
                 rule.preference = Some(words.value(word, positive, "from 1 to 65535")?);
             }

@@ -90,6 +90,58 @@ fn filters_and_priorities_choose_the_band() {
     assert_eq!(backlogs, [1, 1, 2]);
 }
 
+/// As `tc` and Linux 6.1 take and refuse them.
+#[test]
+fn a_script_sets_the_quantum_of_a_class() {
+    let tree = |commands: &str| ["ets bands 4 strict 1 quanta 3000", commands].concat();
+    let changed = "; class change classid 1:2 ets quantum 4000; class replace classid 1:4 ets \
+                   quantum 700; class change classid 1:1 ets; codel";
+    let same = "ets bands 4 strict 1 quanta 4000 1514 700; qdisc parent 1:1 codel";
+    assert_eq!(tree(changed).parse::<Tree>(), same.parse());
+    for (command, message, words) in [
+        (
+            "change classid 1:1 ets quantum 5",
+            "ets: `quantum` must be left out",
+            "5",
+        ),
+        (
+            "change classid 1:2 ets quantum 0",
+            "ets: `quantum` must be at least 1b",
+            "0",
+        ),
+        (
+            "change classid 1:5 ets quantum 5",
+            "the tree has no class 1:5",
+            "1:5",
+        ),
+        (
+            "change classid 1: ets quantum 5",
+            "the tree has no class 1:",
+            "1:",
+        ),
+        (
+            "add classid 1:2 ets quantum 5",
+            "class 1:2 exists already",
+            "1:2",
+        ),
+        (
+            "change classid 1:2 drr quantum 5",
+            "`drr` does not fit here",
+            "drr",
+        ),
+    ] {
+        let text = tree(&["; class ", command].concat());
+        let error = text.parse::<Tree>().expect_err(&text);
+        let (_, said) = error
+            .to_string()
+            .split_once("line 1: ")
+            .map(|(at, said)| (at.to_string(), said.to_string()))
+            .expect("the class");
+        assert!(said.starts_with(message), "{text}: {said}");
+        assert_eq!(&text[error.at], words, "{text}");
+    }
+}
+
 #[test]
 fn bands_come_and_go_by_words() {
     let (mut queue, mut drops, now) = (

@@ -10,11 +10,10 @@ use tautline_qdisc::pie::Params;
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     for (words, parameter) in [
-        ("fq_pie flows 0", "flows"),
         ("fq_pie flows 65537", "flows"),
         ("fq_pie quantum 63", "quantum"),
         ("fq_pie quantum 2Mb", "quantum"),
-        ("fq_pie tupdate 0", "tupdate"),
+        ("fq_pie tupdate 0ms", "tupdate"),
     ] {
         let Ok(Kind::FqPie(config)) = words.parse() else {
             panic!("{words} parses")

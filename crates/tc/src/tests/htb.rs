@@ -28,7 +28,7 @@ fn words_are_those_of_tc() {
     let kind: Kind = "htb".parse().expect("known");
     assert_eq!(
         kind.to_string(),
-        "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000"
+        "htb r2q 10 default 0 direct_qlen 1000 depth exact hz 1000000000"
     );
     let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100"
         .parse()
@@ -70,10 +70,10 @@ fn classes_change_by_words() {
     let mut change = |target, words| queue.change(target, &mut Words::new(words), now, &mut drops);
     let class = |minor| Target::Class(ClassId::new(1, minor));
     assert_eq!(
-        change(class(1), "ceil 1kbit")
-            .expect_err("below the rate")
+        change(class(1), "prio 1 rate 1bit")
+            .expect_err("no byte a second")
             .at,
-        5..10
+        12..16
     );
     assert_eq!(
         change(class(3), "rate 1kbit")

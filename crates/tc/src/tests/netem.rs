@@ -166,6 +166,14 @@ fn reports_name_the_parts_that_tc_names() {
             "slot distribution 1ms 2ms packets 7",
         ),
         ("rate 1mbit 0 10", "rate 1Mbit cellsize 10"),
+        // As many digits as `tc` prints.
+        ("delay 1s 1234567us 12.3456789%", "delay 1s 1.23s 12.3457%"),
+        ("loss 33.3333333% 12.3456789%", "loss 33.3333% 12.3457%"),
+        ("rate 1234567890bit 0 48", "rate 1234Mbit cellsize 48"),
+        (
+            "slot distribution normal 1500ms 123456us",
+            "slot distribution 1.5s 123ms",
+        ),
         ("rate 1mbit 5", "rate 1Mbit packetoverhead 5"),
     ] {
         let qdisc = build::<Probe>(&["netem ", words].concat()).expect(words);
@@ -176,11 +184,25 @@ fn reports_name_the_parts_that_tc_names() {
 }
 
 #[test]
+fn a_gap_of_zero_is_none() {
+    for (words, same) in [
+        ("delay 1ms gap 0", "delay 1ms"),
+        ("gap 0", ""),
+        ("delay 1ms reorder 25% gap 0", "delay 1ms reorder 25% gap 1"),
+        ("delay 1ms gap 0 reorder 25%", "delay 1ms reorder 25%"),
+    ] {
+        let [read, expected] =
+            [words, same].map(|words| ["netem ", words].concat().parse::<Kind>());
+        assert_eq!(read, expected, "{words}");
+        read.expect(words).build::<Probe>().expect(words);
+    }
+}
+
+#[test]
 fn contradictions_are_named() {
     for (words, parameter) in [
         ("distribution normal", "distribution"),
         ("reorder 25%", "reorder"),
-        ("delay 1ms gap 0", "gap"),
         ("loss state 60% 50% 0% 0% 50%", "loss"),
         ("slot 2ms 1ms", "slot"),
         ("slot 1ms packets 0", "packets"),

@@ -8,7 +8,7 @@ use tautline_qdisc::pie::{Config, DelaySource, Law, Params};
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     for (words, parameter) in [
-        ("pie tupdate 0", "tupdate"),
+        ("pie tupdate 0ms", "tupdate"),
         ("pie alpha -1", "alpha"),
         ("pie alpha nan", "alpha"),
         ("pie beta 2049", "beta"),

@@ -67,7 +67,7 @@ fn contradictions_are_refused_by_name() {
         ("max 5Gb", "max"),
         ("avpkt 0", "avpkt"),
         ("probability 0", "probability"),
-        ("bandwidth 0", "bandwidth"),
+        ("bandwidth 0bit", "bandwidth"),
         ("burst 4294967295", "burst"),
         ("bandwidth 8bit linux", "bandwidth"),
         ("nodrop", "nodrop"),

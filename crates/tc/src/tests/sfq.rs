@@ -61,16 +61,14 @@ fn contradictions_are_refused_by_name() {
         ("limit 0", "limit"),
         ("quantum 63", "quantum"),
         ("quantum 2Mb", "quantum"),
-        ("depth 0", "depth"),
+        ("depth 0p", "depth"),
         ("depth 128", "depth"),
-        ("flows 0", "flows"),
         ("flows 65409", "flows"),
-        ("divisor 0", "divisor"),
         ("divisor 1000", "divisor"),
         ("divisor 131072", "divisor"),
         ("perturb 10ms", "perturb"),
         ("ecn", "redflowlimit"),
-        ("redflowlimit 100000 min 0", "min"),
+        ("redflowlimit 2", "min"),
         ("redflowlimit 100000 min 10k max 5k", "max"),
     ] {
         let Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else {

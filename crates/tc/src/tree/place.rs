@@ -85,17 +85,29 @@ impl<'a> Position<'a> {
         place.read_verb(words);
         let mut ahead = words.clone();
         while let Some(word) = ahead.word() {
-            match word.text {
+            match filter_word(word.text) {
                 "dev" | "parent" | "root" => {
                     place.set(word, &mut ahead)?;
                 }
-                "protocol" | "prio" | "pref" | "preference" | "priority" | "handle" => {
+                "protocol" | "preference" | "priority" | "handle" => {
                     ahead.word();
                 }
                 _ => break,
             }
         }
         Ok(place)
+    }
+
+    /// The class, whose name may lack the number of its qdisc: it is the parent's, or `root`
+    /// (`tc_ctl_tclass` in Linux).
+    pub(crate) fn class(&self, root: u16) -> Option<(Word<'a>, ClassId)> {
+        let (word, id) = self.classid?;
+        let major = match (id.major, self.parent) {
+            (0, Some((_, parent))) if parent.major > 0 => parent.major,
+            (0, _) => root,
+            (major, _) => major,
+        };
+        Some((word, ClassId::new(major, id.minor)))
     }
 
     fn read_verb(&mut self, words: &mut Words<'a>) {
@@ -129,6 +141,13 @@ impl<'a> Position<'a> {
         }
         Ok(true)
     }
+}
+
+/// The word of a filter's position that `text` means: these three may be cut short, as in `tc`.
+pub(crate) fn filter_word(text: &str) -> &str {
+    let shortened = ["preference", "priority", "protocol"];
+    let full = shortened.into_iter().find(|full| full.starts_with(text));
+    full.unwrap_or(text)
 }
 
 /// A name and the word it is read from.

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 
 use tautline_base::Item;
 
-use tautline_qdisc::ClassId;
 use tautline_qdisc::filter::Filters;
+use tautline_qdisc::{ClassId, ets};
 
 use super::build::{self, Refusal};
 use super::place::{Object, Position, Verb};
@@ -193,7 +193,8 @@ impl<'a> Script<'a> {
     }
 
     fn class(&mut self, words: Words<'a>, place: &Position<'a>) -> Result<(), ParseError> {
-        let (classid, id) = place.classid.ok_or_else(|| words.missing(CLASSID))?;
+        let root = self.nodes.first().map_or(0, |node| node.handle);
+        let (classid, id) = place.class(root).ok_or_else(|| words.missing(CLASSID))?;
         let line = words.line();
         self.named_class(words, place, classid, id)
             .map_err(|error| error.in_class(id, line))
@@ -210,6 +211,12 @@ impl<'a> Script<'a> {
         let no_node = || classid.no_class(id.discipline());
         let at = self.node_of(id.major).ok_or_else(no_node)?;
         let node = &mut self.nodes[at];
+        if let Kind::Ets(config) = &mut node.kind {
+            let verb = place.verb.map_or(Verb::Add, |(_, verb)| verb);
+            change_band(config, words, verb, (classid, id))?;
+            self.last = Some(id);
+            return Ok(());
+        }
         let Some(mut config) = ClassConfig::of(&node.kind) else {
             return Err(
                 classid.misplaced("a class of a discipline to which classes are added: htb or drr")
@@ -225,10 +232,7 @@ impl<'a> Script<'a> {
         if let Some(before) = existing {
             config.begin_from(&node.classes[before].config);
         }
-        let kind = words.word().ok_or_else(|| command.missing(KIND))?;
-        if kind.text != node.kind.name() {
-            return Err(kind.misplaced("the kind of the qdisc that the class belongs to"));
-        }
+        of_kind(&mut words, node.kind.name())?;
         words.apply(config.options_mut())?;
         let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);
         if let Some((word, parent)) = place.parent
@@ -328,4 +332,40 @@ impl<'a> Script<'a> {
         }
         Some(free)
     }
+}
+
+/// Reads the kind of a class, that of its qdisc.
+fn of_kind(words: &mut Words<'_>, kind: &str) -> Result<(), ParseError> {
+    let word = words.word().ok_or_else(|| words.missing(KIND))?;
+    if word.text == kind {
+        Ok(())
+    } else {
+        Err(word.misplaced("the kind of the qdisc that the class belongs to"))
+    }
+}
+
+/// Sets the quantum of a class of `ets`, which all exist from the start.
+fn change_band(
+    ets: &mut ets::Config,
+    mut words: Words<'_>,
+    verb: Verb,
+    (classid, id): (Word<'_>, ClassId),
+) -> Result<(), ParseError> {
+    let band = id
+        .minor
+        .checked_sub(1)
+        .and_then(|band| band.try_into().ok());
+    let band = band.filter(|&band: &u8| band < ets.bands());
+    let band = band.ok_or_else(|| classid.no_class(id))?;
+    if verb == Verb::Add {
+        return Err(classid.error(Problem::Exists { class: id }));
+    }
+    of_kind(&mut words, "ets")?;
+    let mut class = ets::ClassConfig::default();
+    words.apply(&mut class)?;
+    let Some(quantum) = class.quantum else {
+        return Ok(());
+    };
+    ets.set_quantum(band, quantum)
+        .map_err(|error| words.refused("ets", error))
 }

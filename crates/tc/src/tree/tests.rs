@@ -271,9 +271,9 @@ fn errors_point_at_the_word() {
             "1:1",
         ),
         (
-            "prio; qdisc parent 1:2 fq_codel flows 0 limit 5",
-            "fq_codel: `flows` must be from 1 to 65536, not 0",
-            "0",
+            "prio; qdisc parent 1:2 fq_codel flows 65537 limit 5",
+            "fq_codel: `flows` must be from 1 to 65536, not 65537",
+            "65537",
         ),
         ("prio bands 1", "prio: `bands` must be", "1"),
         (

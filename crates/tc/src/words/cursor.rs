@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::ops::Range;
 
 use tautline_base::ConfigError;
-use tautline_qdisc::ClassId;
+use tautline_qdisc::{ClassId, units};
 
 use super::error::{Expected, ParseError, Problem};
 use super::parameter::{Options, Syntax};
@@ -201,7 +201,8 @@ impl<'a> Words<'a> {
             None,
         );
         while let Some(word) = words.word() {
-            if word.text == parameter || aliases.contains(&word.text) {
+            let shortened = place.is_none() && parameter.starts_with(word.text);
+            if shortened || word.text == parameter || aliases.contains(&word.text) {
                 let value = words
                     .peek()
                     .filter(|value| value.text.contains(|c: char| c.is_ascii_digit()));
@@ -218,6 +219,12 @@ impl<'a> Words<'a> {
             self.word();
         }
         found
+    }
+
+    /// Takes the next word if it is a zero without a unit.
+    pub(crate) fn accept_zero(&mut self) -> bool {
+        let zero = |text: &str| units::parse_c_integer(text).filter(|&number| number == 0);
+        self.optional(zero).is_some()
     }
 
     /// Reads the value of `option`; `expected` says what it should be: `a time, e.g. 5ms`.
@@ -286,7 +293,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// Reads options until the words end.
+    /// Reads options until the words end, and [completes](Options::complete) them.
     pub(crate) fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
         while let Some(option) = self.word() {
             if !options.set(option, self)? {
@@ -297,6 +304,7 @@ impl<'a> Words<'a> {
                 }));
             }
         }
+        options.complete();
         Ok(())
     }
 }

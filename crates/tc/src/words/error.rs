@@ -148,12 +148,12 @@ impl ParseError {
     /// Shows the line of `text` that is at fault, a mark under the words, and the message. `text` must be what was parsed.
     ///
     /// ```
-    /// let text = "fq_codel limit 7 flows 0";
-    /// let error = tautline_tc::build::<tautline_base::Packet<()>>(text).expect_err("no flows");
+    /// let text = "fq_codel limit 7 flows 65537";
+    /// let error = tautline_tc::build::<tautline_base::Packet<()>>(text).expect_err("too many");
     /// assert_eq!(error.pointing_at(text).to_string(), "\
-    /// fq_codel limit 7 flows 0
-    ///                        ^
-    /// fq_codel: `flows` must be from 1 to 65536, not 0");
+    /// fq_codel limit 7 flows 65537
+    ///                        ^^^^^
+    /// fq_codel: `flows` must be from 1 to 65536, not 65537");
     /// ```
     pub fn pointing_at<'a>(&'a self, text: &'a str) -> impl fmt::Display + 'a {
         Pointer::new(self, text)

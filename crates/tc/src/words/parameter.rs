@@ -40,6 +40,9 @@ pub trait Options {
     /// If a value is missing or cannot be read.
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError>;
 
+    /// Settles what depends on several options, once all words of a command are set.
+    fn complete(&mut self);
+
     /// Every parameter, in the order and in the names `tc` shows them; set again, they give the
     /// same configuration.
     fn options(&self) -> Vec<(&'static str, Value)>;
@@ -51,6 +54,28 @@ pub(crate) trait Parameters: Sized + 'static {
     const KIND: &'static str;
     /// Every parameter, in `tc`'s order.
     const PARAMETERS: &'static [Parameter<Self>];
+    /// Words that may be cut short, in the order in which `tc` compares them: the first that begins
+    /// as the word given is meant (`matches` in iproute2).
+    const SHORTENED: &'static [&'static str] = &[];
+
+    /// Like [`Options::complete`].
+    fn complete(&mut self) {}
+
+    /// The option that `word` means.
+    fn meant(word: Word<'_>) -> Word<'_> {
+        let is_whole = || {
+            let mut usages = Self::usages().into_iter();
+            usages.any(|usage| usage.words.contains(&word.text))
+        };
+        let mut shortened = Self::SHORTENED.iter();
+        match shortened.find(|full| full.starts_with(word.text)) {
+            Some(full) if !is_whole() => Word {
+                text: full,
+                at: word.at,
+            },
+            _ => word,
+        }
+    }
 
     /// Like [`Options::usage`].
     fn usages() -> Vec<Usage> {
@@ -72,19 +97,30 @@ impl<C: Parameters> Options for C {
     }
 
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        let meant = C::meant(option);
+        let mut set_one = |parameter: &Parameter<C>| match parameter {
+            Parameter::One {
+                words: names, set, ..
+            } if names.contains(&meant.text) => set(self, meant, words).map(|()| true),
+            Parameter::One { .. } => Ok(false),
+            Parameter::Part { set, .. } => set(self, meant, words),
+        };
         for parameter in C::PARAMETERS {
-            let known = match parameter {
-                Parameter::One {
-                    words: names, set, ..
-                } if names.contains(&option.text) => set(self, option, words).map(|()| true)?,
-                Parameter::One { .. } => false,
-                Parameter::Part { set, .. } => set(self, option, words)?,
-            };
-            if known {
-                return Ok(true);
+            match set_one(parameter) {
+                Ok(false) => {}
+                // The text holds the word as it was given.
+                Err(error) if error.at == meant.span() => {
+                    let at = option.span();
+                    return Err(ParseError { at, ..error });
+                }
+                result => return result,
             }
         }
         Ok(false)
+    }
+
+    fn complete(&mut self) {
+        Parameters::complete(self);
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
@@ -96,8 +132,8 @@ impl<C: Parameters> Options for C {
     }
 }
 
-/// One row of the table of `C`. [`value!`], [`optional!`], [`choice!`], [`switch!`], [`flag!`],
-/// [`preset!`], [`custom!`] and [`part!`] make them.
+/// One row of the table of `C`. [`value!`], [`unless_zero!`], [`optional!`], [`computed!`],
+/// [`choice!`], [`switch!`], [`flag!`], [`preset!`], [`custom!`] and [`part!`] make them.
 pub(crate) enum Parameter<C> {
     /// A parameter.
     One {
@@ -236,6 +272,11 @@ pub(crate) const fn decimal<T: FromStr + TryFrom<u64> + Copy + Into<u64>>() -> S
     }
 }
 
+/// `value`, unless it is zero.
+pub(crate) fn nonzero<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
+}
+
 /// `custom!("latency" | "lat", ["TIME"], |config, option, words| …, |config| …)`: a parameter with
 /// its own code to set it and to show it. The other macros expand to this one.
 macro_rules! custom {
@@ -308,6 +349,38 @@ macro_rules! optional {
                 let none = false $(|| words.accept($none))?;
                 let value = (!none).then(|| words.read(option, &$syntax));
                 config.$($field).+ = value.transpose()?;
+            },
+            |config| Some(($name, ($syntax.show)(config.$($field).+.as_ref()?)))
+        )
+    };
+}
+
+/// `unless_zero!("interval", TIME, interval)`: as [`value!`], but a zero without a unit leaves the
+/// field as it is: `tc` passes no such parameter on. A zero with its unit (`0p`, `0ns`), as reports
+/// write it, is one.
+macro_rules! unless_zero {
+    ($name:literal, $syntax:expr, $($field:ident).+) => {
+        $crate::words::parameter::custom!(
+            $name,
+            [$syntax.name],
+            |config, option, words| if !words.accept_zero() {
+                config.$($field).+ = words.read(option, &$syntax)?;
+            },
+            |config| Some(($name, ($syntax.show)(&config.$($field).+)))
+        )
+    };
+}
+
+/// `computed!("quantum", SIZE, quantum)`: as [`optional!`], but zero makes it `None`, as in `tc`: it
+/// is computed then.
+macro_rules! computed {
+    ($name:literal $(| $alias:literal)*, $syntax:expr, $($field:ident).+) => {
+        $crate::words::parameter::custom!(
+            $name $(| $alias)*,
+            [$syntax.name],
+            |config, option, words| {
+                let value = words.read(option, &$syntax)?;
+                config.$($field).+ = $crate::words::parameter::nonzero(value);
             },
             |config| Some(($name, ($syntax.show)(config.$($field).+.as_ref()?)))
         )
@@ -412,5 +485,6 @@ macro_rules! part {
 }
 
 pub(crate) use {
-    changed, choice, custom, flag, optional, or_word, part, preset, secret, switch, value,
+    changed, choice, computed, custom, flag, optional, or_word, part, preset, secret, switch,
+    unless_zero, value,
 };
