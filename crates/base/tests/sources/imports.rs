@@ -132,7 +132,7 @@ impl Exports {
         let mut exports = Self(BTreeMap::new());
         for file in files {
             let exporter = module(package, file);
-            for item in file.parse().items {
+            for item in &file.parse().items {
                 let syn::Item::Use(item) = item else { continue };
                 let mut leaves = Vec::new();
                 flatten(&item.tree, Vec::new(), &mut leaves);

@@ -17,7 +17,7 @@ use tree::Findings;
 
 #[test]
 fn names_are_the_fields() {
-    Findings::of("names", words::names).assert_only_known();
+    Findings::of_syntax("names", words::names).assert_only_known();
 }
 
 #[test]
@@ -42,22 +42,22 @@ fn module_tables_are_complete() {
 
 #[test]
 fn public_functions_document_their_errors() {
-    Findings::of("errors", shape::errors_sections).assert_only_known();
+    Findings::of_syntax("errors", shape::errors_sections).assert_only_known();
 }
 
 #[test]
 fn public_errors_can_grow() {
-    Findings::of("growth", shape::errors_that_cannot_grow).assert_only_known();
+    Findings::of_syntax("growth", shape::errors_that_cannot_grow).assert_only_known();
 }
 
 #[test]
 fn functions_and_types_stay_small() {
-    Findings::of("sizes", shape::sizes).assert_only_known();
+    Findings::of_syntax("sizes", shape::sizes).assert_only_known();
 }
 
 #[test]
 fn devices_around_others_implement_every_method() {
-    Findings::of("wrappers", wrappers::devices).assert_only_known();
+    Findings::of_syntax("wrappers", wrappers::devices).assert_only_known();
 }
 
 #[test]
@@ -67,5 +67,5 @@ fn pipes_of_scripts_end_with_their_writers() {
 
 #[test]
 fn imports_have_no_large_circle() {
-    Findings::of("circles", imports::circles).assert_only_known();
+    Findings::of_syntax("circles", imports::circles).assert_only_known();
 }

@@ -144,7 +144,7 @@ fn documentation(attributes: &[syn::Attribute]) -> String {
 /// Every public enum that is an error is `#[non_exhaustive]`: another reason to fail breaks no caller.
 pub(crate) fn errors_that_cannot_grow(findings: &mut Findings) {
     for source in production() {
-        for item in source.parse().items {
+        for item in &source.parse().items {
             if let syn::Item::Enum(item) = item
                 && matches!(item.vis, syn::Visibility::Public(_))
                 && derives_error(&item.attrs)

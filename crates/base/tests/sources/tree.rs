@@ -1,10 +1,14 @@
 //! The tree under test: its Rust files, parsed once, its documents, and a list of findings.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::rc::Rc;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
 
 use crate::known::KNOWN;
 
@@ -42,10 +46,23 @@ impl Source {
         &self.path[..after + end]
     }
 
-    pub(crate) fn parse(&self) -> syn::File {
-        syn::parse_file(&self.text).unwrap_or_else(|error| panic!("{}: {error}", self.path))
+    /// Its syntax, which a thread reads once.
+    pub(crate) fn parse(&self) -> Rc<syn::File> {
+        thread_local! {
+            static PARSED: RefCell<BTreeMap<String, Rc<syn::File>>> = RefCell::default();
+        }
+        let parse = || match syn::parse_file(&self.text) {
+            Ok(file) => Rc::new(file),
+            Err(error) => panic!("{}: {error}", self.path),
+        };
+        PARSED.with_borrow_mut(|parsed| {
+            Rc::clone(parsed.entry(self.path.clone()).or_insert_with(parse))
+        })
     }
 }
+
+/// A rule that runs on the thread that reads syntax.
+type Job = Box<dyn FnOnce() + Send>;
 
 /// Findings of one rule, one line each.
 pub(crate) struct Findings {
@@ -62,6 +79,25 @@ impl Findings {
         };
         rule(&mut findings);
         findings
+    }
+
+    /// Runs a rule that reads syntax, on the thread of all these: syntax cannot leave its thread, and
+    /// reading all files without optimization takes seconds.
+    pub(crate) fn of_syntax(name: &'static str, rule: fn(&mut Self)) -> Self {
+        static READER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
+            let (jobs, asked) = mpsc::channel::<Job>();
+            thread::spawn(move || asked.iter().for_each(|job| job()));
+            Mutex::new(jobs)
+        });
+        let (done, findings) = mpsc::channel();
+        let job = move || {
+            let findings = Self::of(name, rule);
+            done.send(findings).expect("its test waits");
+        };
+        let reader = READER.lock().expect("no sender panics");
+        reader.send(Box::new(job)).expect("no rule has panicked");
+        drop(reader);
+        findings.recv().expect("the rule does not panic")
     }
 
     pub(crate) fn add(&mut self, path: &str, line: usize, what: impl AsRef<str>) {
