@@ -33,7 +33,9 @@ pub(crate) use arp::{ARP_LEN, write_arp};
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use fast_open::FastOpenCookie;
 pub(crate) use ip::{ECN_BITS, ParameterProblem, write_ip};
-pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
+pub(crate) use tcp::{
+    Flags, Payload, Segment, SynOffers, TcpHeader, write_incomplete, write_tcp, write_tso,
+};
 pub(crate) use template::Template;
 
 /// Most bytes of options in a TCP header (RFC 9293 §3.1).

@@ -85,10 +85,10 @@ pub enum Prr {
 /// delivers (RFC 8985 §6.2 step 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RackRtt {
-    /// The one that left last: the order in which segments are looked at does not matter.
+    /// The one that left last: the order in which segments are taken in does not matter.
     #[default]
     Newest,
-    /// The one that is looked at last, as in the RFC's pseudocode and in Linux (`tcp_rack_advance`):
+    /// The one that is taken in last, as in the RFC's pseudocode and in Linux (`tcp_rack_advance`):
     /// the highest that is acknowledged cumulatively, or else selectively.
     LastTaken,
 }

@@ -11,7 +11,9 @@ use crate::cookies;
 use crate::sockets::Listener;
 use crate::tcp::{Connection, Tuple};
 use crate::trace::Tracer;
-use crate::wire::{self, EcnFlags, Flags, Mac, Payload, SACK_BLOCKS, Segment, TcpHeader};
+use crate::wire::{
+    self, EcnFlags, Flags, Mac, Payload, SACK_BLOCKS, Segment, SynOffers, TcpHeader,
+};
 
 /// Packets without a connection in qdisc and ring, from which on a SYN is shed rather than answered
 /// with a cookie: 2 ms of a flood of 250 000 a second. More would be a standing queue, which delays
@@ -153,7 +155,7 @@ where
             listener.config.receive_buffer,
         );
         let window = start.min(most).get();
-        let peer_mss = syn.mss.unwrap_or_else(|| tuple.default_mss());
+        let peer_mss = syn.offers.mss.unwrap_or_else(|| tuple.default_mss());
         let header = TcpHeader {
             source_port: tuple.local_port,
             destination_port: tuple.remote_port,
@@ -195,10 +197,11 @@ fn cookie_options(config: &TcpConfig, syn: &Segment<'_>) -> cookies::Options {
     let asks_ecn = syn.ecn_flags.cwr() && syn.ecn_flags.ece() && syn.codepoint == Ecn::NotEct;
     cookies::Options {
         scale: syn
+            .offers
             .window_scale
             .filter(|_| ours.window_scaling)
             .map(|scale| scale.min(14)),
-        sack: syn.sack_permitted && ours.sack,
+        sack: syn.offers.sack_permitted && ours.sack,
         ecn: config.ecn != EcnMode::Off && asks_ecn,
     }
 }
@@ -215,9 +218,11 @@ fn redeemed_syn(segment: &Segment<'_>, mss: u16) -> Segment<'static> {
         ack: None,
         syn: true,
         fin: false,
-        mss: Some(mss),
-        window_scale: options.scale,
-        sack_permitted: options.sack,
+        offers: SynOffers {
+            mss: Some(mss),
+            window_scale: options.scale,
+            sack_permitted: options.sack,
+        },
         sack: [None; SACK_BLOCKS],
         ecn_flags: if options.ecn {
             EcnFlags::CLASSIC_SETUP

@@ -221,7 +221,8 @@ impl Connection {
         let own = self
             .tuple
             .own_mss(self.send.flight.path.link(), &self.config);
-        let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
+        let peer =
+            u64::from(syn.offers.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
         self.receiver.synchronized();
         self.send.stream.window.update_from_syn(1, syn.window);

@@ -10,7 +10,7 @@ use super::fast_open::FastOpen;
 use super::negotiated::{Age, Negotiated};
 use super::prediction::NextData;
 use super::receiver::{Acknowledgment, Bounds, Incoming};
-use super::send::{AckInput, MAX_RTO};
+use super::send::{AckInput, MAX_RTO, segment_memory};
 use super::state::State;
 use crate::seq;
 use crate::socket::CloseReason;
@@ -103,7 +103,8 @@ impl Connection {
                         attribution.born(1..ack, false, now);
                     }
                 }
-                let mss = segment.mss.unwrap_or_else(|| self.tuple.default_mss());
+                let offered = segment.offers.mss;
+                let mss = offered.unwrap_or_else(|| self.tuple.default_mss());
                 self.fast_open
                     .on_syn_ack(ack, (segment.fast_open, mss), now);
                 self.process_acknowledgment(ack, segment, now);
@@ -482,8 +483,6 @@ impl Connection {
         self.prepare_to_receive(segment, fresh, now);
         // Without SACK the peer counts duplicate acknowledgments, so none may be compressed.
         let sack = self.negotiated.as_ref().is_some_and(|agreed| agreed.sack);
-        let in_order = offset == self.receiver.next();
-        self.receiver.acks.note_push(segment.psh && in_order);
         let is_ahead = offset > self.receiver.next();
         let rule = self.config.ack_compression.filter(|_| sack && is_ahead);
         let srtt = self.send.flight.rtt.srtt();
@@ -515,7 +514,10 @@ impl Connection {
             .map(|echo| (echo, Duration::from_millis(clock.wrapping_sub(echo).into())))
             .filter(|(_, age)| *age < MAX_RTO);
         let lens = (segment.payload.len() as u64, self.send.flight.mss());
-        let most = (self.config.receive_buffer.get(), self.config.size_on_read);
+        let config = &self.config;
+        let beside = segment_memory(config.send_headroom);
+        let on_read = config.size_on_read.then_some(beside);
+        let most = (config.receive_buffer.get(), on_read);
         self.receiver.right_size(most, now, lens, echo);
     }
 

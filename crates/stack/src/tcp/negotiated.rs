@@ -53,7 +53,7 @@ impl Negotiated {
     /// The peer's SYN is `syn`; ours has the options of `config`, and the scale `own_scale`.
     pub(super) fn new(syn: &Segment<'_>, config: &TcpConfig, own_scale: u8, now: Instant) -> Self {
         let ours = config.negotiation;
-        let peer_scale = syn.window_scale.filter(|_| ours.window_scaling);
+        let peer_scale = syn.offers.window_scale.filter(|_| ours.window_scaling);
         let timestamp = syn.timestamp.filter(|_| ours.timestamps);
         let scaling = peer_scale.is_some();
         Self {
@@ -61,7 +61,7 @@ impl Negotiated {
             peer_scale: peer_scale.unwrap_or(0).min(MAX_WINDOW_SCALE),
             own_scale: if scaling { own_scale } else { 0 },
             scaling,
-            sack: syn.sack_permitted && ours.sack,
+            sack: syn.offers.sack_permitted && ours.sack,
             timestamps: Timestamps {
                 recent: timestamp.map(|(value, _)| value),
                 at: now,

@@ -73,7 +73,6 @@ impl<'a, 'b> NextData<'a, 'b> {
         connection
             .receiver
             .note_payload((segment.count(), segment.size), bounds, now);
-        connection.receiver.acks.note_push(segment.psh);
         let delay = (connection.receiver.acks).delay_of_arrival(true, bounds, now);
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;
@@ -118,6 +117,7 @@ pub(super) mod tests {
     use crate::config::TcpConfig;
     use crate::tcp::connection::{Opening, Reading};
     use crate::tcp::{AppData, Boundary, Tuple};
+    use crate::wire::SynOffers;
     use crate::wire::{EcnFlags, SACK_BLOCKS};
 
     const PEER_ISN: u32 = u32::MAX - 20_000;
@@ -159,9 +159,7 @@ pub(super) mod tests {
             psh: false,
             rst: false,
             window: u16::MAX,
-            window_scale: None,
-            mss: None,
-            sack_permitted: false,
+            offers: SynOffers::default(),
             sack: [None; SACK_BLOCKS],
             timestamp: Some((now.as_millis() as u32, 0)),
             ecn_flags: EcnFlags::NONE,
@@ -211,9 +209,11 @@ pub(super) mod tests {
         let syn = Segment {
             syn: true,
             ack: None,
-            mss: Some(1460),
-            window_scale: Some(0),
-            sack_permitted: true,
+            offers: SynOffers {
+                mss: Some(1460),
+                window_scale: Some(0),
+                sack_permitted: true,
+            },
             ..segment(PEER_ISN, 0, now, &[])
         };
         connection.on_segment(&syn, now);

@@ -116,6 +116,7 @@ pub(super) struct Incoming<'a> {
     kept: Option<KeptBytes>,
     /// Bytes per segment.
     size: u64,
+    pushed: bool,
 }
 
 impl<'a> Incoming<'a> {
@@ -126,6 +127,7 @@ impl<'a> Incoming<'a> {
             bytes: segment.payload,
             kept: segment.kept.map(|packet| packet.part(segment.payload)),
             size: segment.size as u64,
+            pushed: segment.psh,
         }
     }
 }
@@ -373,7 +375,7 @@ impl Receiver {
     /// `mss` bytes, up to `most`. `echo`: our timestamp that they echo, sent so long ago.
     pub(super) fn right_size(
         &mut self,
-        (most, on_read): (u64, bool),
+        (most, on_read): (u64, Option<u64>),
         now: Instant,
         lens: (u64, u64),
         echo: Option<(u32, Duration)>,
@@ -424,6 +426,7 @@ impl Receiver {
         let range = offset.max(self.next)..end.min(limit);
         self.note_duplicate(offset..end);
         let in_order = offset <= self.next;
+        self.acks.note_push(payload.pushed && in_order);
         let crowds = self.crowds(&range);
         self.keep_until = deadline + KEEP;
         let charged = self.charged();
@@ -480,6 +483,7 @@ impl Receiver {
             .write_or_keep(self.next, payload.bytes, payload.kept);
         self.next += len;
         self.note_buffer(self.next - len, self.next);
+        self.acks.note_push(payload.pushed);
         self.acks.on_progress();
         self.acks.owe(self.owes_at_once(), deadline);
         self.totals.bytes_received += len;

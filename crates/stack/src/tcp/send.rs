@@ -25,6 +25,7 @@ use self::persist::Persist;
 pub(super) use self::plan::Kind;
 pub(crate) use self::plan::{Blocked, Plan};
 pub(super) use self::planning::SendContext;
+pub(in crate::tcp) use self::space::segment_memory;
 pub(crate) use self::space::{AppData, Boundary};
 use self::stream::Stream;
 use crate::config::TcpConfig;

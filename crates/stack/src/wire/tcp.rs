@@ -52,9 +52,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) psh: bool,
     pub(crate) rst: bool,
     pub(crate) window: u16,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) mss: Option<u16>,
-    pub(crate) sack_permitted: bool,
+    pub(crate) offers: SynOffers,
     pub(crate) sack: [Option<(u32, u32)>; SACK_BLOCKS],
     pub(crate) timestamp: Option<(u32, u32)>,
     pub(crate) ecn_flags: EcnFlags,
@@ -68,6 +66,14 @@ pub(crate) struct Segment<'a> {
     pub(crate) kept: Option<&'a KeptBytes>,
     /// Payload bytes of each segment but perhaps the last, if several were merged.
     pub(crate) size: usize,
+}
+
+/// Options of a SYN that say what its sender can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SynOffers {
+    pub(crate) mss: Option<u16>,
+    pub(crate) window_scale: Option<u8>,
+    pub(crate) sack_permitted: bool,
 }
 
 impl<'a> Segment<'a> {
@@ -136,9 +142,7 @@ pub(super) fn parse_any<'a>(
         psh: packet.psh(),
         rst,
         window: packet.window_len(),
-        window_scale: None,
-        mss: None,
-        sack_permitted: false,
+        offers: SynOffers::default(),
         sack: sack_blocks(header),
         timestamp: None,
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
@@ -160,11 +164,13 @@ fn read_options(header: &[u8], segment: &mut Segment<'_>) {
     for (kind, value) in options(header) {
         match (kind, value) {
             (MAX_SEGMENT_SIZE, &[high, low]) => {
-                segment.mss = Some(u16::from_be_bytes([high, low]));
+                segment.offers.mss = Some(u16::from_be_bytes([high, low]));
             }
             // RFC 7323 §2.3: a larger shift counts as 14.
-            (WINDOW_SCALE, &[shift]) => segment.window_scale = Some(shift.min(MAX_WINDOW_SCALE)),
-            (SACK_PERMITTED, []) => segment.sack_permitted = true,
+            (WINDOW_SCALE, &[shift]) => {
+                segment.offers.window_scale = Some(shift.min(MAX_WINDOW_SCALE))
+            }
+            (SACK_PERMITTED, []) => segment.offers.sack_permitted = true,
             (TIMESTAMP, [_, _, _, _, _, _, _, _]) => {
                 segment.timestamp = Some((u32_at(value, 0), u32_at(value, 4)))
             }
@@ -257,9 +263,7 @@ pub(super) fn parse_plain<'a>(
         psh: header[13] & PSH != 0,
         rst: false,
         window: u16_at(header, 14),
-        window_scale: None,
-        mss: None,
-        sack_permitted: false,
+        offers: SynOffers::default(),
         sack: [None; SACK_BLOCKS],
         timestamp,
         ecn_flags: EcnFlags::new(

@@ -115,7 +115,7 @@ impl AckSchedule {
 
     /// A segment that came in order is pushed.
     #[inline]
-    pub(in crate::tcp) fn note_push(&mut self, is_pushed: bool) {
+    pub(super) fn note_push(&mut self, is_pushed: bool) {
         self.pushed |= is_pushed;
     }
 

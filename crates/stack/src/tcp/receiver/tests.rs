@@ -163,8 +163,11 @@ fn a_pushed_segment_is_acknowledged_when_all_is_read() {
         receiver.acks.quick = 0;
         receiver.window.peer_segment = 1000;
         receiver.advertise(0, None);
-        receiver.acks.note_push(pushed);
-        receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+        let arriving = Incoming {
+            pushed,
+            ..whole(&[7; 1000])
+        };
+        receiver.accept(receiver.next(), arriving, false, (LATER, None));
         receiver.consume(read);
         receiver.announce_window(0, None);
         assert_eq!(receiver.acks.owed(), owed, "{follows} {pushed} {read}");
@@ -224,6 +227,7 @@ fn merged(bytes: &[u8], size: u64) -> Incoming<'_> {
         bytes,
         kept: None,
         size,
+        pushed: false,
     }
 }
 
@@ -595,7 +599,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         let now = Instant::from_millis(20 * u64::from(round));
         while offset + 1000 <= edge {
             receiver.right_size(
-                (100_000, false),
+                (100_000, None),
                 now,
                 (1000, 1000),
                 Some((round, Duration::from_millis(20))),
@@ -615,7 +619,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
     fast.synchronized();
     fast.advertise(0, None);
     fast.right_size(
-        (100_000, false),
+        (100_000, None),
         Instant::ZERO,
         (1000, 1000),
         Some((1, Duration::from_millis(20))),
@@ -624,7 +628,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
     }
     while fast.read(&mut [0; 9000]) > 0 {}
-    fast.right_size((100_000, false), Instant::from_secs(1), (1000, 1000), None);
+    fast.right_size((100_000, None), Instant::from_secs(1), (1000, 1000), None);
     assert_eq!(fast.window.capacity, 100_000, "no more than allowed");
     assert_eq!(
         (fast.advertise(0, None), fast.window.size),

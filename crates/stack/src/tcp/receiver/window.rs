@@ -6,6 +6,7 @@ use std::time::Duration;
 use tautline_base::Instant;
 
 use super::right_sizing::RightSizing;
+use crate::wire::TIMESTAMP_OPTION;
 
 /// Most bytes that a receive window may offer while the host's memory is scarce: one byte in each
 /// connection, an exponent and three bits of mantissa.
@@ -159,16 +160,24 @@ impl ReceiveWindow {
     }
 
     /// `len` bytes arrive: once a round trip, the capacity follows what the application reads of the
-    /// peer's segments of `mss` bytes, up to `most`. `echo`: our timestamp that they echo, sent so
-    /// long ago. `queued` bytes wait from `read` on, and everything below `next` has arrived.
+    /// peer's segments of `mss` bytes, up to `most`. `on_read`: it is sized as in Linux, when the
+    /// application reads, for memory that a segment takes beside its payload. `echo`: our timestamp
+    /// that they echo, sent so long ago. `queued` bytes wait from `read` on, and everything below
+    /// `next` has arrived.
     pub(super) fn right_size(
         &mut self,
-        (most, on_read): (u64, bool),
+        (most, on_read): (u64, Option<u64>),
         (read, queued, next): (u64, u64, u64),
         (len, mss): (u64, u64),
         echo: Option<(u32, Duration)>,
         now: Instant,
     ) {
+        // Options of every segment do not count in what a SYN announces.
+        let mss = if on_read.is_some() {
+            mss + TIMESTAMP_OPTION as u64
+        } else {
+            mss
+        };
         // Ten segments are expected in a round trip: the peer's first flight.
         let expected = self.capacity.min(10 * mss);
         let sizing = self
@@ -176,14 +185,16 @@ impl ReceiveWindow {
             .get_or_insert_with(|| Box::new(RightSizing::new(read, expected)));
         // A read that is over knew no sample of the data that arrives now.
         let mut window = None;
-        if on_read {
-            window = sizing.on_arrival_after_read(now, read, mss);
+        if let Some(beside) = on_read {
+            window = sizing
+                .on_arrival_after_read(now, read, mss)
+                .map(|window| (window / mss).saturating_mul(window_of_segment(mss, beside)));
         }
         if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
             sizing.sample(echo, rtt);
         }
         sizing.on_progress(now, next, self.size);
-        if !on_read {
+        if on_read.is_none() {
             window = sizing.on_arrival(now, read, queued, mss);
         }
         if let Some(window) = window {
@@ -192,9 +203,25 @@ impl ReceiveWindow {
     }
 }
 
+/// The window that Linux offers for the memory of one segment of `mss` bytes, half of what that takes with
+/// `beside`: its buffers are sized in whole segments, each of them large enough to offer one (`rcvmem`
+/// in `tcp_rcv_space_adjust`, in steps of 128 bytes).
+fn window_of_segment(mss: u64, beside: u64) -> u64 {
+    let least = mss.saturating_add(beside);
+    let more = (2 * mss).saturating_sub(least).next_multiple_of(128);
+    least.saturating_add(more) / 2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// SKB_TRUESIZE(1460 + 160) of User-Mode Linux is 2196 bytes; six steps make 2964.
+    #[test]
+    fn a_segment_s_memory_offers_a_segment_at_least() {
+        assert_eq!(window_of_segment(1460, 736), 1482);
+        assert_eq!(window_of_segment(500, 736), 618);
+    }
 
     #[test]
     fn a_share_loses_an_eighth_at_most_and_is_never_more() {

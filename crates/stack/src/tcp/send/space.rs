@@ -161,6 +161,11 @@ impl SendHalf {
     }
 }
 
+/// The memory that Linux takes beside the payload of a segment of its own.
+pub(in crate::tcp) fn segment_memory(headroom: Bytes) -> u64 {
+    headroom.get().saturating_add(DESCRIPTOR)
+}
+
 /// The memory that Linux takes for a segment of `payload` bytes.
 fn charge(payload: u64, headroom: Bytes) -> u64 {
     payload

@@ -66,28 +66,12 @@ impl Flight {
             let recoveries = self.recovery.counts.recoveries;
             self.find_losses(Bytes::ZERO, false, self.segments.recoverable(), now);
             if self.recovery.counts.recoveries > recoveries {
-                self.credit_timer();
+                credit_timer(self);
             }
         }
         // A probe of the tail comes first, and gives the timeout another chance not to come.
         if self.timers.tail.is_some_and(|at| at <= now) {
             self.on_tail_timeout(now);
-        }
-    }
-
-    /// The reordering timer has begun a recovery: see
-    /// [`LossRecovery::prr_credit_on_timer`](crate::LossRecovery::prr_credit_on_timer).
-    fn credit_timer(&mut self) {
-        if self.config.loss_recovery.prr_credit_on_timer && self.congestion.uses_prr() {
-            let mss = Bytes::new(self.mss);
-            let ack = PrrAck {
-                delivered: mss,
-                in_flight: Bytes::new(self.segments.in_flight()),
-                ssthresh: self.congestion.verdict().ssthresh,
-                safe: false,
-                mss,
-            };
-            self.recovery.on_delivered(ack, false);
         }
     }
 
@@ -105,6 +89,22 @@ impl Flight {
             return None;
         }
         Some(self.timeouts)
+    }
+}
+
+/// The reordering timer has begun a recovery: see
+/// [`LossRecovery::prr_credit_on_timer`](crate::LossRecovery::prr_credit_on_timer).
+fn credit_timer(flight: &mut Flight) {
+    if flight.config.loss_recovery.prr_credit_on_timer && flight.congestion.uses_prr() {
+        let mss = Bytes::new(flight.mss);
+        let ack = PrrAck {
+            delivered: mss,
+            in_flight: Bytes::new(flight.segments.in_flight()),
+            ssthresh: flight.congestion.verdict().ssthresh,
+            safe: false,
+            mss,
+        };
+        flight.recovery.on_delivered(ack, false);
     }
 }
 
