@@ -168,7 +168,7 @@ pub struct TcpConfig {
     pub send_start: Option<Bytes>,
     /// Memory beside a segment's payload in that sum: headers, and the record that lists its pages.
     /// Default 640 bytes (Linux on x86-64); a kernel without tunnels, User-Mode Linux for one, has
-    /// shorter headers and takes 480.
+    /// shorter headers and takes 576.
     pub send_headroom: Bytes,
     /// With less than that unsent, or less than a segment, the application may write more; it is
     /// notified with less than half of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of
@@ -204,9 +204,13 @@ pub struct TcpConfig {
     /// Percent of the bytes unread and received out of order that are taken off the window, which
     /// then lies above the next byte expected. Default 0: the window lies above the bytes read, and
     /// keeps a place for each. Linux takes off half the memory of their buffers (`tcp_space` in
-    /// `__tcp_select_window`), [`LINUX_RECEIVE_CHARGE`](Self::LINUX_RECEIVE_CHARGE): a receiver with
-    /// holes stops its peer early.
+    /// `__tcp_select_window`), as with `tcp_adv_win_scale` 1: a receiver with holes stops its peer
+    /// early.
     pub receive_charge: u8,
+    /// Memory of a buffer that joins up to seventeen segments, beside its payload, of which as many
+    /// percent are taken off, too. Default 0; Linux has
+    /// [`LINUX_RECEIVE_OVERHEAD`](Self::LINUX_RECEIVE_OVERHEAD).
+    pub receive_overhead: u16,
     /// Most payload of a segment, in both directions (Linux `TCP_MAXSEG`); also what our SYN
     /// announces. Less than 88 bytes count as 88 (Linux `TCP_MIN_MSS`). Default none: what the MTU
     /// leaves.
@@ -318,10 +322,9 @@ impl TcpConfig {
     pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
     /// Initial size of a send buffer in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
-    /// Linux's [`receive_charge`](Self::receive_charge): half (`tcp_adv_win_scale` 1) of the 1527
-    /// bytes that each full Ethernet segment of 1448 takes once Linux has joined their buffers
-    /// (`tcp_try_coalesce`).
-    pub const LINUX_RECEIVE_CHARGE: u8 = 53;
+    /// Linux's [`receive_overhead`](Self::receive_overhead) for segments that a router has passed on:
+    /// 1024 bytes of headers and a descriptor (`truesize` 2728 with 1448 bytes of payload).
+    pub const LINUX_RECEIVE_OVERHEAD: u16 = 1280;
 
     /// The user timeout, if there is one.
     #[inline]
@@ -366,6 +369,7 @@ impl Default for TcpConfig {
             size_on_read: false,
             receive_start: Bytes::kib(64),
             receive_charge: 0,
+            receive_overhead: 0,
             max_segment: None,
             max_pacing_rate: None,
             negotiation: Negotiation::default(),

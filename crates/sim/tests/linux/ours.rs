@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(10);
 const SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Send buffer of a new connection and memory around a segment of that kernel (`tb` in `ss -m`).
 const SEND_START: Bytes = Bytes::new(46_080);
-const SEND_HEADROOM: Bytes = Bytes::new(480);
+const SEND_HEADROOM: Bytes = Bytes::new(576);
 /// Half of that kernel's `tcp_rmem[2]`, as with `tcp_adv_win_scale` 1. It is a 128th of its free
 /// memory (`tcp_init`), a little less than 6 MiB: its largest windows are 23 817 units of 128 bytes.
 const RECEIVE_BUFFER: Bytes = Bytes::new(3_048_576);
@@ -229,7 +229,8 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         send_whole_segments: true,
         push_writes: true,
         receive_buffer: RECEIVE_BUFFER,
-        receive_charge: TcpConfig::LINUX_RECEIVE_CHARGE,
+        receive_charge: 50,
+        receive_overhead: TcpConfig::LINUX_RECEIVE_OVERHEAD,
         size_on_read: true,
         delayed_ack_max: TcpConfig::LINUX_DELAYED_ACK_MAX,
         timer_tick: TICK,

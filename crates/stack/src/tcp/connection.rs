@@ -198,7 +198,7 @@ impl Connection {
             state,
             negotiated: None,
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get())
-                .charging(config.receive_charge)
+                .charging(config.receive_charge, config.receive_overhead)
                 .offering(config.window_scale())
                 .following_reads(config.acks_follow_reads)
                 .sizing_on_read(config.size_on_read),

@@ -25,6 +25,7 @@ pub(super) use self::ack_delay::Bounds;
 use self::acks::{AckSchedule, LEAST_QUICK_ACKS, QUICK_ACKS};
 pub(super) use self::acks::{Acknowledgment, Compression};
 use self::pages::Pages;
+use self::right_sizing::BUFFER_SEGMENTS;
 pub(crate) use self::window::ReceiveShare;
 use self::window::ReceiveWindow;
 use super::info::TcpInfo;
@@ -67,6 +68,8 @@ pub(super) struct Receiver {
     reader: Reader,
     /// [`TcpConfig::receive_charge`](crate::TcpConfig::receive_charge).
     charge: u8,
+    /// [`TcpConfig::receive_overhead`](crate::TcpConfig::receive_overhead).
+    overhead: u16,
     /// Shift of the windows after our SYN, if the peer agrees.
     pub(super) offered_scale: u8,
     /// [`TcpConfig::acks_follow_reads`](crate::TcpConfig::acks_follow_reads).
@@ -158,6 +161,7 @@ impl Receiver {
             is_listed: false,
             reader: Reader::Waits,
             charge: 0,
+            overhead: 0,
             offered_scale: 0,
             acks_follow_reads: false,
             sizes_on_read: false,
@@ -165,10 +169,12 @@ impl Receiver {
         }
     }
 
-    /// Takes `percent` of the bytes unread and out of order off the window.
-    pub(super) fn charging(self, percent: u8) -> Self {
+    /// Takes `percent` of the bytes unread and out of order off the window, and of the `overhead` of their
+    /// buffers.
+    pub(super) fn charging(self, percent: u8, overhead: u16) -> Self {
         Self {
             charge: percent,
+            overhead,
             ..self
         }
     }
@@ -226,8 +232,14 @@ impl Receiver {
         if self.charge == 0 {
             return 0;
         }
-        let held = self.next.saturating_sub(self.read)
-            + self.ahead.as_ref().map_or(0, |ahead| ahead.ranges.bytes());
+        let unread = self.next.saturating_sub(self.read);
+        let (ahead, ranges) = self.ahead.as_ref().map_or((0, 0), |ahead| {
+            (ahead.ranges.bytes(), ahead.ranges.len() as u64)
+        });
+        let buffer = BUFFER_SEGMENTS * self.window.peer_segment.max(1);
+        // A range is a buffer, and a long one is several.
+        let buffers = unread.div_ceil(buffer) + ranges + ahead.saturating_sub(1) / buffer;
+        let held = unread + ahead + u64::from(self.overhead) * buffers;
         held * u64::from(self.charge) / 100
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_base::Instant;
 
 /// Segments that Linux joins in one buffer at most (`MAX_SKB_FRAGS` in `skb_try_coalesce`).
-const BUFFER_SEGMENTS: u64 = 17;
+pub(super) const BUFFER_SEGMENTS: u64 = 17;
 
 /// The first buffer of the data that the application has not read, as Linux would hold it.
 #[derive(Clone, Copy, Debug)]

@@ -147,6 +147,28 @@ fn a_small_window_gets_fewer_quick_acknowledgments() {
 
 /// Linux `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`: four segments that arrive before the application
 /// reads are acknowledged when it does, where they narrow the window; else every second one.
+/// Each range of data out of order is a buffer, one of more than seventeen segments is several
+/// (`MAX_SKB_FRAGS`), and unread data are at least one.
+#[test]
+fn half_the_memory_of_buffers_is_taken_off() {
+    let mut receiver = Receiver::new(100_000, 100_000).charging(50, 400);
+    receiver.synchronized();
+    receiver.advertise(0, None);
+    receiver.window.peer_segment = 1000;
+    let mut charged = |offset: u64, segments: usize| {
+        for segment in 0..segments as u64 {
+            let data = whole(&[7; 1000]);
+            receiver.accept(offset + segment * 1000, data, false, (LATER, None));
+        }
+        receiver.charged()
+    };
+    assert_eq!(charged(1, 0), 0);
+    assert_eq!(charged(1, 1), 700);
+    assert_eq!(charged(3001, 17), 700 + 8700);
+    assert_eq!(charged(20_001, 1), 700 + 9400);
+    assert_eq!(charged(30_001, 1), 700 + 9400 + 700);
+}
+
 /// Linux 6.1.57 and later (`tcp_measure_rcv_mss`, `ICSK_ACK_PUSHED` in `tcp_cleanup_rbuf`).
 #[test]
 fn a_pushed_segment_is_acknowledged_when_all_is_read() {
@@ -187,7 +209,7 @@ fn unread_data_delays_acknowledgments_until_it_is_read() {
         (false, 2, Acknowledgment::None),
     ] {
         let mut receiver = Receiver::new(10_000, 10_000)
-            .charging(50)
+            .charging(50, 0)
             .following_reads(follows);
         receiver.synchronized();
         receiver.acks.quick = 0;
@@ -644,7 +666,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
 #[test]
 fn held_data_is_taken_off_the_window_where_it_is_charged() {
     let edges = |charge: u8| {
-        let mut receiver = receiver(10_000).charging(charge);
+        let mut receiver = receiver(10_000).charging(charge, 0);
         receiver.advertise(0, None);
         let mut edges = vec![receiver.edge()];
         // Two segments behind a hole; the one before it; the one in it. All is read at once.

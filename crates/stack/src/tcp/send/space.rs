@@ -182,7 +182,7 @@ mod tests {
     /// of User-Mode Linux 46 080: twice ten segments.
     #[test]
     fn the_first_buffer_is_that_of_linux() {
-        for (headroom, buffer) in [(640, 87_040), (480, 46_080)] {
+        for (headroom, buffer) in [(640, 87_040), (576, 46_080)] {
             let segment = charge(1448, Bytes::new(headroom));
             assert_eq!(2 * LEAST_WINDOW * segment, buffer);
         }
