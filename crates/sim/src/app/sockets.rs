@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tautline_base::{Device, Instant, Packet, Qdisc, SocketId};
 use tautline_bql::Limit;
 use tautline_stack::{
-    BindError, ConnectError, Host, ListenError, PingError, Recv, SendError, SocketError, TcpConfig,
-    TcpInfo, Tracer, UdpConfig, UdpRecv,
+    BindError, ConnectError, Host, ListenError, PingError, Recv, SendError, SocketError,
+    SocketOption, TcpConfig, TcpInfo, Tracer, UdpConfig, UdpRecv,
 };
 
 /// Declares the trait and implements each call by one of the host.
@@ -60,6 +60,8 @@ socket_api! {
         |host| host.tcp(socket)?.send_zeros(count);
     recv(socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> =
         |host| host.recv(socket, out);
+    set_option(socket: SocketId, option: SocketOption) -> Result<(), SocketError> =
+        |host| host.set_option(socket, option);
     shutdown(socket: SocketId) -> Result<(), SocketError> = |host| host.shutdown(socket);
     abort(socket: SocketId) -> Result<(), SocketError> = |host| host.abort(socket);
     close(socket: SocketId, now: Instant) -> () = |host| host.close(socket, now);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 use tautline_sim::AppError;
 use tautline_sim::app::{Application, Context};
-use tautline_stack::{Event, TcpConfig};
+use tautline_stack::{Event, SocketOption, TcpConfig};
 
 /// Length of the first message of a stream.
 const COOKIE: usize = 37;
@@ -31,6 +31,8 @@ pub(crate) struct Iperf {
     rtt: Duration,
     count: usize,
     tcp: Arc<TcpConfig>,
+    /// Set once a connection is open, after its first message.
+    options: Vec<SocketOption>,
     streams: Vec<SocketId>,
     begin: Option<Instant>,
     began: bool,
@@ -41,9 +43,15 @@ pub(crate) struct Iperf {
 }
 
 impl Iperf {
-    /// Sends `count` streams to `remote`, which is `rtt` away.
-    pub(crate) fn new(remote: SocketAddr, rtt: Duration, count: usize, tcp: TcpConfig) -> Self {
+    /// Sends `count` streams to `remote`, which is `rtt` away. They get `options` when they are open.
+    pub(crate) fn new(
+        remote: SocketAddr,
+        rtt: Duration,
+        count: usize,
+        (tcp, options): (TcpConfig, Vec<SocketOption>),
+    ) -> Self {
         Self {
+            options,
             remote,
             rtt,
             count,
@@ -87,6 +95,9 @@ impl Application for Iperf {
             Event::Connected(socket) => {
                 cx.measured.connections += 1;
                 cx.send(socket, &CHUNK[..COOKIE])?;
+                for option in &self.options {
+                    cx.host.set_option(socket, option.clone())?;
+                }
                 self.streams.push(socket);
                 if self.streams.len() < self.count {
                     return self.connect(cx);

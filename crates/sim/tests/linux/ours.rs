@@ -12,7 +12,9 @@ use tautline_cc::{Algorithm, Bbr, Config, Factory, bbr};
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
 use tautline_sim::topology::HostNode;
 use tautline_sim::{Applications, Coalesce, LinkConfig, Network, NicConfig};
-use tautline_stack::{AckCompression, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{
+    AckCompression, LossRecovery, PacerConfig, Pacing, SocketOption, TcpConfig, TsqLimit,
+};
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, mean_window, share};
@@ -152,7 +154,7 @@ fn network(
     };
     let mut apps = [(); 2].map(|()| Applications::new(INTERVAL).strict());
     let remote = (SERVER, PORT).into();
-    let client = Iperf::new(remote, cell.rtt, cell.flows, tcp(cell, wrap));
+    let client = Iperf::new(remote, cell.rtt, cell.flows, client_tcp(cell, wrap));
     let late = When {
         start: phase,
         stop: None,
@@ -210,6 +212,25 @@ fn bbr() -> Factory {
         ..bbr::Params::default()
     };
     Factory::new(move |config| Box::new(Bbr::with(params, config).expect("parameters in range")))
+}
+
+/// iperf3 sets the controller when the connection is open: the first send buffer is that of CUBIC, the
+/// kernel's default.
+fn client_tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> (TcpConfig, Vec<SocketOption>) {
+    let tcp = tcp(cell, wrap);
+    if cell.congestion == "cubic" {
+        return (tcp, Vec::new());
+    }
+    let options = vec![
+        SocketOption::Congestion(tcp.congestion.clone()),
+        SocketOption::Pacing(tcp.pacing),
+    ];
+    let opening = TcpConfig {
+        congestion: cubic(),
+        pacing: Pacing::Off,
+        ..tcp
+    };
+    (opening, options)
 }
 
 fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Rate};
 use tautline_stack::{
     BindError, CloseReason, ConnectError, ListenError, PathError, PingError, Recv, SendError,
-    SocketError, TcpConfig, UdpConfig, UdpRecv,
+    SocketError, SocketOption, TcpConfig, UdpConfig, UdpRecv,
 };
 
 use super::*;
@@ -68,6 +68,10 @@ impl SocketApi for Straw {
         } else {
             count.min(700)
         })
+    }
+
+    fn set_option(&mut self, _: SocketId, _: SocketOption) -> Result<(), SocketError> {
+        Ok(())
     }
 
     fn recv(&mut self, _socket: SocketId, _out: &mut [u8]) -> Result<Recv, SocketError> {

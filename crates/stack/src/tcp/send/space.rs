@@ -131,10 +131,13 @@ impl SendHalf {
         self.flight.segments.in_flight() + leaving >= self.flight.cwnd().get()
     }
 
-    /// The same after a transmission: without a bound on unsent data only acknowledgments free
-    /// space.
+    /// The same after a transmission, which frees space below a bound on unsent data, and where a pacer
+    /// decides is when Linux asks whether the buffer may grow (`tcp_check_space` in
+    /// `tcp_event_new_data_sent`). Else only acknowledgments free space.
     pub(in crate::tcp) fn has_room_after_sending(&mut self, memory_pressure: bool) -> bool {
-        self.flight.config().notsent_lowat.is_some() && self.has_room_again(memory_pressure)
+        let config = self.flight.config();
+        let grows = config.send_start.is_some() && config.pacing == Pacing::Internal;
+        (grows || config.notsent_lowat.is_some()) && self.has_room_again(memory_pressure)
     }
 
     /// Grows an auto-tuned buffer to two windows (three if the controller probes beyond its window,
