@@ -13,7 +13,7 @@ use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
 use tautline_sim::topology::HostNode;
 use tautline_sim::{Applications, Coalesce, LinkConfig, Network, NicConfig};
 use tautline_stack::{
-    AckCompression, LossRecovery, PacerConfig, Pacing, SocketOption, TcpConfig, TsqLimit,
+    AckCompression, LossRecovery, PacerConfig, Pacing, RackRtt, SocketOption, TcpConfig, TsqLimit,
 };
 
 use crate::cell::Cell;
@@ -257,7 +257,11 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         timer_tick: TICK,
         quick_acks_from_data: true,
         acks_follow_reads: true,
-        loss_recovery: LossRecovery::linux(),
+        loss_recovery: LossRecovery {
+            rack_rtt: RackRtt::LastTaken,
+            prr_credit_on_timer: true,
+            ..LossRecovery::linux()
+        },
         ack_compression: Some(AckCompression::LINUX),
         ..TcpConfig::default()
     }

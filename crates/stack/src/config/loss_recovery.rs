@@ -31,12 +31,11 @@ pub struct LossRecovery {
 }
 
 impl LossRecovery {
-    /// As Linux does all of it.
+    /// As Linux does it, but for [`rack_rtt`](Self::rack_rtt) and
+    /// [`prr_credit_on_timer`](Self::prr_credit_on_timer): recorded simulations do without.
     pub fn linux() -> Self {
         Self {
             prr: Prr::Linux,
-            rack_rtt: RackRtt::LastTaken,
-            prr_credit_on_timer: true,
             successive: Successive::AtOnce,
             ..Self::default()
         }

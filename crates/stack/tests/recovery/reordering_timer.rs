@@ -21,9 +21,13 @@ fn repaired(config: TcpConfig) -> (Duration, [Vec<u32>; 2]) {
 /// `tcp_rack_reo_timeout`: the window admits as much as after a delivery.
 #[test]
 fn the_timer_counts_as_a_delivery_in_linux() {
-    let sent = |loss_recovery| repaired(config(loss_recovery)).1;
-    assert_eq!(sent(LossRecovery::default()), [vec![0], vec![]]);
-    assert_eq!(sent(LossRecovery::linux()), [vec![0], vec![11]]);
+    for (prr_credit_on_timer, then) in [(false, vec![]), (true, vec![11])] {
+        let loss_recovery = LossRecovery {
+            prr_credit_on_timer,
+            ..LossRecovery::linux()
+        };
+        assert_eq!(repaired(config(loss_recovery)).1, [vec![0], then]);
+    }
 }
 
 /// The window of a quarter of 10 ms, and 2 ms, end with a tick of the clock: 10 to 20 ms later with 100
