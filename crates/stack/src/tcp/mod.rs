@@ -19,6 +19,7 @@ mod reuse;
 pub(crate) mod send;
 mod snapshot;
 mod state;
+mod ticks;
 mod train;
 mod tuple;
 

@@ -79,6 +79,26 @@ fn a_lone_segment_allows_for_a_delayed_acknowledgment() {
     }
 }
 
+/// Two round trips of 10 ms and 2 ms end with a tick of 50 ms.
+#[test]
+fn the_probe_ends_with_a_tick() {
+    let time = |timer_tick| {
+        let config = TcpConfig {
+            timer_tick,
+            ..config(LossRecovery::default())
+        };
+        let options = [mss(MSS as u16), sack_permitted()].concat();
+        let mut peer = Peer::connected(config, options);
+        let since = peer.pair.now;
+        assert_eq!(peer.host_writes(5 * MSS as usize).len(), 5);
+        let (_, at) = next_payload(&mut peer, ms(190)).expect("a probe");
+        at - since
+    };
+    assert!(time(Duration::ZERO) < ms(30));
+    let coarse = time(ms(50));
+    assert!((ms(50)..=ms(101)).contains(&coarse), "{coarse:?}");
+}
+
 #[test]
 fn new_data_is_the_better_probe_even_beyond_the_window() {
     let mut peer = connected(LossRecovery::default());

@@ -1,6 +1,8 @@
 //! Reasons of a sender to wait, and for how long: windows, Nagle's algorithm, timeouts, pacing, its
 //! buffer.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
@@ -294,6 +296,33 @@ fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() 
         "{room} bytes of room after {}",
         info.sacked
     );
+}
+
+/// Linux `tcp_push`: the segment at the end of a write is pushed, although more was written before it
+/// leaves.
+#[test]
+fn each_write_is_pushed_or_only_the_last() {
+    for (push_writes, expected) in [(false, 1), (true, 2)] {
+        let config = TcpConfig {
+            push_writes,
+            ..TcpConfig::default()
+        };
+        let (mut pair, client, _server) = Pair::connected(5, config);
+        let pushed = Rc::new(Cell::new(0));
+        let counter = Rc::clone(&pushed);
+        pair.filter = Box::new(move |side, frame| {
+            let (flags, long) = (frame[14 + 20 + 13], frame.len() > 100);
+            if side == 0 && long && flags & 1 << 3 != 0 {
+                counter.set(counter.get() + 1);
+            }
+            true
+        });
+        for _ in 0..2 {
+            assert_eq!(pair.hosts[0].send(client, &data(20_000)), Ok(20_000));
+        }
+        pair.run_for(Duration::from_secs(2));
+        assert_eq!(pushed.get(), expected, "{push_writes}");
+    }
 }
 
 /// Linux `sk_stream_memory_free`: what fits of a segment is not written alone, the whole segment is.

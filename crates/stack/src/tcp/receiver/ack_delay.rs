@@ -11,6 +11,7 @@ use tautline_base::Instant;
 
 use crate::config::TcpConfig;
 use crate::tcp::send::RttEstimator;
+use crate::tcp::ticks::on_tick;
 
 /// Bounds of the delay.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +51,9 @@ impl Bounds {
     /// first tick after it. Both are cut to whole ticks before, as a count of jiffies is.
     #[inline]
     pub(in crate::tcp) fn deadline(&self, now: Instant, delay: Duration) -> Instant {
-        let tick = self.tick.as_nanos() as u64;
-        if tick == 0 {
-            return now + delay;
-        }
-        let ticks = (now.as_nanos() / tick).saturating_add(delay.as_nanos() as u64 / tick);
-        Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
+        let tick = self.tick.as_nanos().max(1);
+        let whole = delay - Duration::from_nanos((delay.as_nanos() % tick) as u64);
+        on_tick(now, now + whole, self.tick)
     }
 
     fn are_fixed(&self) -> bool {

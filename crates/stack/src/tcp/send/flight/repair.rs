@@ -7,9 +7,9 @@ use tautline_cc::{Congestion, Signal};
 use super::Flight;
 use super::recovery::{Episode, Frto, Phase, TailProbe};
 use super::segments::{Losses, ReorderingWindow};
-use super::timers::on_tick;
 use crate::config::{Prr, Successive};
 use crate::tcp::send::ack::AckSummary;
+use crate::tcp::ticks::on_tick;
 
 impl Flight {
     /// Advances the present phase and detects losses. Returns the bytes newly lost.

@@ -9,9 +9,9 @@ use super::Flight;
 use super::recovery::TailProbe;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
-use super::timers::on_tick;
 use crate::tcp::send::ack::AckSummary;
 use crate::tcp::send::plan::Plan;
+use crate::tcp::ticks::on_tick;
 
 impl Flight {
     /// Restarts the timer of the probe, if the tail may need one: data is outstanding, without
