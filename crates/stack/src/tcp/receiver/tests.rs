@@ -169,6 +169,47 @@ fn half_the_memory_of_buffers_is_taken_off() {
     assert_eq!(charged(30_001, 1), 700 + 9400 + 700);
 }
 
+/// Sixteen segments behind a hole are read with the one that fills it, in one buffer; of seventeen the
+/// read measures only that one, no more than the ten expected. 17 000 bytes make a window of 120 000,
+/// in segments of 2012 bytes of memory, half of which is window.
+#[test]
+fn the_window_follows_the_first_buffer_of_a_read() {
+    for (behind, capacity) in [(16, 120 * 1006), (17, 30_000)] {
+        let mut receiver = Receiver::new(30_000, 500_000).sizing_on_read(true);
+        receiver.synchronized();
+        receiver.advertise(0, None);
+        let size = |receiver: &mut Receiver, secs| {
+            let echo = Some((1, Duration::from_millis(20)));
+            let now = Instant::from_secs(secs);
+            receiver.right_size((500_000, Some(500)), now, (1000, 1000), echo);
+        };
+        size(&mut receiver, 1);
+        for segment in (1..=behind).chain([0]) {
+            let data = whole(&[7; 1000]);
+            receiver.accept(1 + segment * 1000, data, false, (LATER, None));
+        }
+        receiver.consume(receiver.readable());
+        size(&mut receiver, 2);
+        assert_eq!(receiver.window.capacity, capacity, "{behind}");
+    }
+}
+
+#[test]
+fn a_pushed_segment_that_was_expected_counts_as_pushed() {
+    let mut receiver = Receiver::new(10_000, 10_000);
+    receiver.synchronized();
+    receiver.acknowledged();
+    receiver.acks.quick = 0;
+    receiver.advertise(0, None);
+    receiver.window.peer_segment = 1000;
+    let arriving = Incoming {
+        pushed: true,
+        ..whole(&[7; 1000])
+    };
+    receiver.accept_next(arriving, LATER);
+    assert!(receiver.acks.delays_push());
+}
+
 /// Linux 6.1.57 and later (`tcp_measure_rcv_mss`, `ICSK_ACK_PUSHED` in `tcp_cleanup_rbuf`).
 #[test]
 fn a_pushed_segment_is_acknowledged_when_all_is_read() {
