@@ -32,6 +32,7 @@ use super::info::TcpInfo;
 use crate::config::AckCompression;
 use crate::kept_bytes::KeptBytes;
 use crate::ranges::RangeSet;
+use crate::tcp::ticks::elapsed;
 use crate::wire::{SACK_BLOCKS, Segment};
 
 /// Separate holes we keep track of. Beyond it a segment that would create another is refused:
@@ -261,7 +262,8 @@ impl Receiver {
     ) {
         let totals = &self.totals;
         if bounds.silence.is_some_and(|silence| {
-            totals.data_segments_in == 0 || now - totals.data_received_at > silence
+            totals.data_segments_in == 0
+                || elapsed(totals.data_received_at, now, bounds.tick) > silence
         }) {
             self.acknowledge_quickly(size);
         }

@@ -18,6 +18,28 @@ pub(in crate::tcp) fn on_tick(now: Instant, at: Instant, tick: Duration) -> Inst
     Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
 }
 
+/// Time from `since` to `now` as a count of ticks, as the difference of two readings of jiffies is. With ticks of zero, all
+/// of it.
+#[inline]
+pub(in crate::tcp) fn elapsed(since: Instant, now: Instant, tick: Duration) -> Duration {
+    if tick.is_zero() {
+        return now - since;
+    }
+    let tick = tick.as_nanos() as u64;
+    let ticks = (now.as_nanos() / tick).saturating_sub(since.as_nanos() / tick);
+    Duration::from_nanos(ticks * tick)
+}
+
+/// `time` rounded up to ticks (Linux `usecs_to_jiffies`).
+#[inline]
+pub(in crate::tcp) fn rounded_up(time: Duration, tick: Duration) -> Duration {
+    if tick.is_zero() {
+        return time;
+    }
+    let tick = tick.as_nanos() as u64;
+    Duration::from_nanos((time.as_nanos() as u64).div_ceil(tick).saturating_mul(tick))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +62,20 @@ mod tests {
         assert_eq!(on_tick(us(5), us(7), Duration::ZERO), us(7));
         let last = Instant::from_nanos(u64::MAX);
         assert_eq!(on_tick(last, last, Duration::from_nanos(1)), last);
+    }
+
+    /// A gap of 300.3 ms that begins at a tick is 30 jiffies; a timeout of 300.1 ms is 31.
+    #[test]
+    fn gaps_are_counted_in_ticks_and_timeouts_are_rounded_up() {
+        let us = Duration::from_micros;
+        let at = |us: u64| Instant::from_nanos(us * 1000);
+        for (tick, gap, timeout) in [(10_000, 300_000, 310_000), (0, 300_300, 300_100)] {
+            assert_eq!(elapsed(at(500), at(300_800), us(tick)), us(gap));
+            assert_eq!(rounded_up(us(300_100), us(tick)), us(timeout));
+        }
+        assert_eq!(elapsed(at(9_999), at(10_000), us(10_000)), us(10_000));
+        assert_eq!(elapsed(at(20_000), at(10_000), us(10_000)), us(0));
+        let most = Duration::from_nanos(u64::MAX);
+        assert_eq!(rounded_up(most, us(10_000)), most);
     }
 }

@@ -11,7 +11,7 @@ use tautline_base::Instant;
 
 use crate::config::TcpConfig;
 use crate::tcp::send::RttEstimator;
-use crate::tcp::ticks::on_tick;
+use crate::tcp::ticks::{elapsed, on_tick, rounded_up};
 
 /// Bounds of the delay.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,10 @@ impl Bounds {
     /// The bounds that `config` sets on a path with these round trips.
     pub(in crate::tcp) fn new(config: &TcpConfig, rtt: &RttEstimator) -> Self {
         let (least, most) = (config.delayed_ack, config.delayed_ack_max);
-        let silence = config.quick_acks_from_data.then(|| rtt.rto());
+        let tick = config.timer_tick;
+        let silence = config
+            .quick_acks_from_data
+            .then(|| rounded_up(rtt.rto(), tick));
         // Round trips do not matter to a fixed delay, and are not worth their computation.
         let rtt = Some(rtt).filter(|_| most > least);
         Self {
@@ -42,7 +45,7 @@ impl Bounds {
             most,
             srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
             rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
-            tick: config.timer_tick,
+            tick,
             silence,
         }
     }
@@ -80,7 +83,7 @@ impl AckDelay {
         match self.arrival.as_deref_mut() {
             None => self.arrival = Some(Box::new((now, bounds.least))),
             Some((last, delay)) => {
-                *delay = match now - *last {
+                *delay = match elapsed(*last, now, bounds.tick) {
                     gap if gap <= half => *delay / 2 + half,
                     gap if gap < *delay => (*delay / 2 + gap).min(bounds.rto),
                     _ => *delay,
@@ -182,6 +185,20 @@ mod tests {
                 Duration::from_micros(micros),
                 "after a gap of {gap} ms"
             );
+        }
+    }
+
+    #[test]
+    fn gaps_are_counted_in_ticks() {
+        for (tick, micros) in [(0, 40_900), (10, 40_000)] {
+            let on = Bounds {
+                tick: ms(tick),
+                ..bounds(ms(300))
+            };
+            let mut delay = AckDelay::default();
+            delay.arrived(Instant::ZERO, on);
+            delay.arrived(Instant::from_micros(20_900), on);
+            assert_eq!(delay.delay(on), Duration::from_micros(micros), "{tick} ms");
         }
     }
 

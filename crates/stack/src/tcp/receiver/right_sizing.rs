@@ -51,16 +51,16 @@ pub(super) struct RightSizing {
 }
 
 impl RightSizing {
-    /// The application has read up to offset `read`, and is expected to take `space` bytes in a
-    /// round trip.
-    pub(super) fn new(read: u64, space: u64) -> Self {
+    /// The first data arrives, about when the connection has opened. The application has read up to offset
+    /// `read`, and is expected to take `space` bytes in a round trip.
+    pub(super) fn new(now: Instant, read: u64, space: u64) -> Self {
         Self {
             rtt: None,
             echoed: None,
-            since: Instant::ZERO,
+            since: now,
             read,
             seen: read,
-            arrived: Instant::ZERO,
+            arrived: now,
             space: space.max(1),
             offered: None,
             unread: None,
@@ -183,7 +183,7 @@ mod tests {
     fn example_of_the_spec() {
         // Worked by hand from `tcp_rcv_space_adjust`: space 14480, copied 28960, advmss 1448 give
         // 243 264 B.
-        let mut sizing = RightSizing::new(1, 14_480);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(
             sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
@@ -212,6 +212,18 @@ mod tests {
         );
     }
 
+    /// Linux `tcp_init_buffer_space`.
+    #[test]
+    fn the_first_round_trip_begins_with_the_connection() {
+        let mut sizing = RightSizing::new(Instant::from_millis(1000), 1, 14_480);
+        sizing.sample(1, MS * 301);
+        let mut at = |millis| {
+            let now = Instant::from_millis(millis);
+            sizing.on_arrival(now, 1 + 28_960, 0, 1448).is_some()
+        };
+        assert_eq!([1300, 1301].map(&mut at), [false, true]);
+    }
+
     /// The application has read everything up to offset `read`, which came in order since the last read.
     fn read_up_to(sizing: &mut RightSizing, read: u64) {
         sizing.on_data((sizing.first_read, read, read), 1448);
@@ -220,7 +232,7 @@ mod tests {
 
     #[test]
     fn no_round_trip_ends_behind_a_hole() {
-        let mut sizing = RightSizing::new(1, 14_480);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
         sizing.sample(1, MS * 20);
         let at = |millis| Instant::from_millis(millis);
         assert_eq!(sizing.on_arrival_after_read(at(999), 1, 1448), None);
@@ -241,7 +253,7 @@ mod tests {
     #[test]
     fn a_round_trip_is_over_when_the_application_reads() {
         let at = |millis| Instant::from_millis(millis);
-        let mut sizing = RightSizing::new(1, 14_480);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
         sizing.sample(1, MS * 20);
         for (millis, read) in [(1000, 2), (1001, 3), (1010, 24_000)] {
             read_up_to(&mut sizing, read);
@@ -264,7 +276,7 @@ mod tests {
     fn a_round_trip_ends_with_the_first_buffer_of_a_read() {
         let at = |millis| Instant::from_millis(millis);
         for (behind, first, rest) in [(16, 17, 0), (17, 1, 17)] {
-            let mut sizing = RightSizing::new(1, 14_480);
+            let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
             sizing.sample(1, MS * 20);
             let end = |segments: u64| 1 + 1448 * segments;
             sizing.on_data((1, end(1), end(1 + behind)), 1448);
@@ -284,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_buffer_joins_no_more_than_seventeen_segments_and_nothing_after_another() {
-        let mut sizing = RightSizing::new(1, 1);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 1);
         for segment in 0..20 {
             let (start, end) = (1 + segment * 1448, 1 + (segment + 1) * 1448);
             sizing.on_data((start, end, end), 1448);
@@ -297,7 +309,7 @@ mod tests {
 
     #[test]
     fn round_trips_fall_at_once_and_rise_slowly_and_each_echo_counts_once() {
-        let mut sizing = RightSizing::new(1, 1);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 1);
         for (echo, millis, rtt) in [
             (1, 40, 40),
             (1, 10, 40),
@@ -312,7 +324,7 @@ mod tests {
 
     #[test]
     fn the_time_to_fill_a_window_stands_in_for_timestamps() {
-        let mut sizing = RightSizing::new(1, 1);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 1);
         for (millis, next, rtt) in [
             (0, 1, None),
             (30, 9_000, None),
@@ -329,7 +341,7 @@ mod tests {
 
     #[test]
     fn nothing_wraps() {
-        let mut sizing = RightSizing::new(1, 0);
+        let mut sizing = RightSizing::new(Instant::ZERO, 1, 0);
         sizing.sample(0, Duration::MAX);
         sizing.sample(1, Duration::ZERO);
         assert_eq!(

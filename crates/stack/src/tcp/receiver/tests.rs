@@ -128,6 +128,25 @@ fn quick_acknowledgments_are_counted_from_the_data() {
     }
 }
 
+/// Linux compares two readings of jiffies with a timeout in jiffies (`tcp_event_data_recv`): 310.3 ms that begin at a tick
+/// are no more than 31.
+#[test]
+fn a_silence_is_counted_in_ticks() {
+    let at = |micros: u64| Instant::from_nanos(micros * 1000);
+    for (tick, is_silence) in [(0, true), (10, false)] {
+        let mut receiver = receiver(1 << 20);
+        let bounds = Bounds {
+            silence: Some(Duration::from_millis(310)),
+            tick: Duration::from_millis(tick),
+            ..BOUNDS
+        };
+        receiver.note_payload((1, 500), bounds, at(500));
+        receiver.acks.quick = 0;
+        receiver.note_payload((1, 500), bounds, at(310_800));
+        assert_eq!(receiver.acks.quick > 0, is_silence, "ticks of {tick} ms");
+    }
+}
+
 /// Linux `tcp_incr_quickack`: half of the offered window, sixteen segments at most.
 #[test]
 fn a_small_window_gets_fewer_quick_acknowledgments() {
@@ -184,12 +203,13 @@ fn the_window_follows_the_first_buffer_of_a_read() {
             receiver.right_size((500_000, Some(500)), now, (1000, 1000), echo);
         };
         size(&mut receiver, 1);
+        size(&mut receiver, 2);
         for segment in (1..=behind).chain([0]) {
             let data = whole(&[7; 1000]);
             receiver.accept(1 + segment * 1000, data, false, (LATER, None));
         }
         receiver.consume(receiver.readable());
-        size(&mut receiver, 2);
+        size(&mut receiver, 3);
         assert_eq!(receiver.window.capacity, capacity, "{behind}");
     }
 }

@@ -175,7 +175,7 @@ impl ReceiveWindow {
         let expected = self.capacity.min(10 * mss);
         let sizing = self
             .sizing
-            .get_or_insert_with(|| Box::new(RightSizing::new(read, expected)));
+            .get_or_insert_with(|| Box::new(RightSizing::new(now, read, expected)));
         // A read that is over knew no sample of the data that arrives now.
         let mut window = None;
         if let Some(beside) = on_read {
