@@ -124,6 +124,13 @@ impl Pacer {
         };
     }
 
+    /// Records the departure of `segments` segments that are not paced: of a connection that is paced later, the first
+    /// segments have left (Linux counts `data_segs_out`).
+    #[inline]
+    pub fn departed_unpaced(&mut self, segments: u32) {
+        self.unpaced = self.unpaced.saturating_sub(segments);
+    }
+
     /// A packet that was to depart at `at` is dropped in this host: its time is free again. Otherwise
     /// each attempt would move the next one further beyond the horizon of FQ (Linux advances
     /// `tcp_wstamp_ns` only for a segment that the qdisc has taken).

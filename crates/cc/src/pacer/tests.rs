@@ -73,6 +73,21 @@ fn linux_lets_the_first_ten_segments_go_at_once() {
     }
 }
 
+#[test]
+fn segments_that_left_before_a_connection_is_paced_count_among_its_first() {
+    for (before, at_once) in [(0, 10), (1, 9), (9, 1), (10, 1)] {
+        let mut pacer = Pacer::new(PacerConfig::linux());
+        pacer.departed_unpaced(before);
+        let now = Instant::from_secs(1);
+        let mut sent = 0;
+        while pacer.next() <= now {
+            pacer.departed(now, LEN, 1, pace(0));
+            sent += 1;
+        }
+        assert_eq!(sent, at_once, "{before} before");
+    }
+}
+
 /// The short cut and the division agree on both sides of every border.
 #[test]
 fn the_burst_is_what_it_takes_at_the_rate() {

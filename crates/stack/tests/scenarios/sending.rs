@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Algorithm;
-use tautline_stack::{CloseReason, Event, Limits, Pacing, Recv, SocketOption, TcpConfig};
+use tautline_stack::{
+    CloseReason, Event, Limits, PacerConfig, Pacing, Recv, SocketOption, TcpConfig, TsqLimit,
+};
 
 use crate::pair::{DELAY, Pair};
 use crate::{data, nothing_left, tcp};
@@ -223,6 +225,31 @@ fn an_acknowledgment_does_not_wait_for_paced_data() {
         sent.get().0 > before,
         "it was the pacer that held the data, not the window"
     );
+}
+
+/// The first ten segments of a connection leave at once (Linux `tcp_update_skb_after_send`), not those after its pacing
+/// begins.
+#[test]
+fn segments_that_left_before_a_stream_is_paced_count_among_its_first() {
+    for (messages, at_once) in [(0, 10), (1, 9), (4, 6)] {
+        let config = TcpConfig {
+            pacer: PacerConfig::linux(),
+            pacing: Pacing::Off,
+            tsq: TsqLimit::Off,
+            ..TcpConfig::default()
+        };
+        let (mut pair, client, _) = Pair::connected(5, config);
+        for _ in 0..messages {
+            pair.hosts[0].send(client, &[7; 37]).expect("open");
+            pair.run_for(DELAY * 4);
+        }
+        let internal = SocketOption::Pacing(Pacing::Internal);
+        pair.hosts[0].set_option(client, internal).expect("open");
+        pair.hosts[0].send(client, &data(60_000)).expect("open");
+        pair.run_for(Duration::from_nanos(1));
+        let sent = pair.hosts[0].info(client).expect("open").data_segments_out;
+        assert_eq!(sent, messages + at_once, "{messages} before");
+    }
 }
 
 /// Linux `TCP_CONGESTION` on a live connection.

@@ -51,16 +51,16 @@ pub(super) struct RightSizing {
 }
 
 impl RightSizing {
-    /// The first data arrives, about when the connection has opened. The application has read up to offset
-    /// `read`, and is expected to take `space` bytes in a round trip.
-    pub(super) fn new(now: Instant, read: u64, space: u64) -> Self {
+    /// The first round trip begins at `since`, when the application has read up to offset `read`; it is
+    /// expected to take `space` bytes in one.
+    pub(super) fn new(since: Instant, read: u64, space: u64) -> Self {
         Self {
             rtt: None,
             echoed: None,
-            since: now,
+            since,
             read,
             seen: read,
-            arrived: now,
+            arrived: since,
             space: space.max(1),
             offered: None,
             unread: None,
@@ -214,7 +214,7 @@ mod tests {
 
     /// Linux `tcp_init_buffer_space`.
     #[test]
-    fn the_first_round_trip_begins_with_the_connection() {
+    fn the_first_round_trip_may_begin_with_the_connection() {
         let mut sizing = RightSizing::new(Instant::from_millis(1000), 1, 14_480);
         sizing.sample(1, MS * 301);
         let mut at = |millis| {

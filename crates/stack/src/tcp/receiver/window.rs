@@ -173,9 +173,12 @@ impl ReceiveWindow {
     ) {
         // Ten segments are expected in a round trip: the peer's first flight.
         let expected = self.capacity.min(10 * mss);
+        // The first data comes about when the connection has opened, with which Linux's first round trip
+        // begins (`tcp_init_buffer_space`); else it ends with the first sample.
+        let since = on_read.map_or(Instant::ZERO, |_| now);
         let sizing = self
             .sizing
-            .get_or_insert_with(|| Box::new(RightSizing::new(now, read, expected)));
+            .get_or_insert_with(|| Box::new(RightSizing::new(since, read, expected)));
         // A read that is over knew no sample of the data that arrives now.
         let mut window = None;
         if let Some(beside) = on_read {

@@ -280,6 +280,9 @@ impl SendHalf {
             let rate = self.flight.pacing_rate();
             let len = (len, u32::from(plan.segments));
             self.flight.congestion.pace(plan.departure, len, rate);
+        } else if len > 0 {
+            let segments = u32::from(plan.segments);
+            self.flight.congestion.departed_unpaced(segments);
         }
     }
 
@@ -307,8 +310,9 @@ impl SendHalf {
         now: Instant,
     ) -> SegmentId {
         let flight = &mut self.flight;
-        if let Some(rate) = pace {
-            flight.congestion.pace(now, (len, 1), rate);
+        match pace {
+            Some(rate) => flight.congestion.pace(now, (len, 1), rate),
+            None => flight.congestion.departed_unpaced(1),
         }
         let (nxt, sampler) = (flight.nxt(), &mut flight.congestion.sampler);
         flight.segments.record(nxt..nxt + len, false, now, sampler)

@@ -87,6 +87,12 @@ impl Congestion {
             .departed(departure, Bytes::new(payload), segments, pace);
     }
 
+    /// So many `segments` depart while nothing is paced.
+    #[inline]
+    pub(in crate::tcp) fn departed_unpaced(&mut self, segments: u32) {
+        self.pacer.departed_unpaced(segments);
+    }
+
     /// The qdisc refuses a segment that was to depart at `at`: that is too far in the future.
     pub(in crate::tcp) fn withdraw_departure(&mut self, at: Instant) {
         self.pacer.withdraw(at);
