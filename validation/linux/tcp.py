@@ -51,7 +51,7 @@ def job(cell, seed, is_captured=False):
             f"class add dev r1 parent 1: classid 1:1 htb rate {mbit}mbit quantum 1514 burst {burst} cburst {burst}",
             f"qdisc add dev r1 parent 1:1 handle 10: {WORDS[qdisc]}",
         ]
-    capture = f"ip netns exec A dumpcap -q -i a0 -s {HEADERS} -f tcp -w {CAPTURE} >/dev/null 2>&1 &" if is_captured else ""
+    capture = f"ip netns exec A dumpcap -q -i a0 -s {HEADERS} -f tcp -w {CAPTURE} >/dev/null 2>$LAB/dumpcap.txt &" if is_captured else ""
     kept = f"pkill dumpcap; sleep 0.2; cp {CAPTURE} $LAB/capture.pcapng" if is_captured else ""
     bottleneck = "\n".join(f"tc -n R {line} || exit 1" for line in tree)
     return f"""
@@ -130,7 +130,14 @@ def record_captures():
     folder, out, seed, cells = os.path.abspath(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5:]
     for cell in cells:
         with rig.Boot(folder, seed, job(cell, seed, is_captured=True)) as run:
-            shutil.copy(f"{run.folder}/capture.pcapng", f"{out}/{cell}.linux.pcapng")
+            try:
+                counts = open(f"{run.folder}/dumpcap.txt").read()
+                if not re.search(r"received/dropped .*: \d+/0 ", counts):
+                    raise RuntimeError(f"packets are missing in the capture: {counts}")
+                print(cell, seed, *figures(run.folder, int(cell.split("-")[1])))
+                shutil.copy(f"{run.folder}/capture.pcapng", f"{out}/{cell}.linux.pcapng")
+            except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:
+                sys.exit(f"{cell} seed {seed}: {error}\n{run.said}")
 
 
 def main():

@@ -124,8 +124,8 @@ impl Pacer {
         };
     }
 
-    /// Records the departure of `segments` segments that are not paced: of a connection that is paced later, the first
-    /// segments have left (Linux counts `data_segs_out`).
+    /// Records that `segments` segments left without pacing. They count among the first of the connection
+    /// ([`PacerConfig::unpaced`]) if it is paced later, as `data_segs_out` does in Linux.
     #[inline]
     pub fn departed_unpaced(&mut self, segments: u32) {
         self.unpaced = self.unpaced.saturating_sub(segments);

@@ -191,8 +191,9 @@ pub struct TcpConfig {
     /// The receive window is sized when the application reads, as in Linux (`tcp_rcv_space_adjust`),
     /// so that no round trip ends while a hole keeps data from it. What is measured ends with the
     /// first of the buffers that Linux would read, which joins at most seventeen segments: of the
-    /// data behind a long hole, it is the segment that fills it. Default false: sized when data
-    /// arrives, behind a hole too.
+    /// data behind a long hole, it is the segment that fills it. The first round trip begins with the
+    /// first data. Default false: sized when data arrives, behind a hole too; the first sample of the
+    /// round trip ends one.
     pub size_on_read: bool,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
     /// (Linux `tcp_rmem[2]`).
@@ -235,7 +236,8 @@ pub struct TcpConfig {
     /// tail's probe: each expires with the first tick after its time, for all connections at once.
     /// Default 0: when the time is over. In Linux a tick is a jiffy (`calc_index`,
     /// `kernel/time/timer.c`), 1 to 10 ms, so that on paths shorter than a tick acknowledgments
-    /// decide before these timers do.
+    /// decide before these timers do. Silences (`quick_acks_from_data`) and gaps between arrivals
+    /// (`delayed_ack_max`) are counted in ticks, too.
     pub timer_tick: Duration,
     /// The segments that are acknowledged at once at the start of a connection are counted from the
     /// first data, and again after a silence longer than the retransmission timeout, as in Linux

@@ -1,7 +1,7 @@
 //! [`Iperf`] and [`Server`]: the client and the server of `iperf3`, as far as they matter to TCP.
 //!
 //! A control connection comes first. The client says who it is in [`COOKIE`] bytes; the server asks for the
-//! parameters of the test, which come as two messages ([`PARAMETERS`]); then it asks for the streams. They are opened
+//! parameters of the test, which come as two messages; then it asks for the streams. They are opened
 //! one after the other and begin with the cookie, too. When the server has all of them, it says on the control
 //! connection that the test starts and that it runs, one byte each; the client acknowledges them and sends on all
 //! streams at once. The client's clock begins there. The server's runs a round trip longer.
@@ -18,8 +18,10 @@ use tautline_stack::{Event, Recv, SocketOption, TcpConfig};
 
 /// Length of the first message of each connection.
 const COOKIE: usize = 37;
-/// Lengths of the messages that hold the parameters of a test: their length, and they themselves.
-const PARAMETERS: [usize; 2] = [4, 143];
+/// Length of the message that says how long the parameters of a test are.
+const LENGTH: usize = 4;
+/// Length of the parameters without the name of the controller (iperf3 3.12).
+const PARAMETERS: usize = 140;
 /// Bytes that the server has sent on the control connection when the test runs: it asks for parameters and for
 /// streams, and says that the test starts and runs.
 const RUNNING: usize = 4;
@@ -48,6 +50,8 @@ enum Call {
 pub(crate) struct Iperf {
     remote: SocketAddr,
     count: usize,
+    /// Length of the parameters.
+    parameters: usize,
     tcp: Arc<TcpConfig>,
     /// Of the control connection.
     control_tcp: Arc<TcpConfig>,
@@ -67,12 +71,13 @@ pub(crate) struct Iperf {
 }
 
 impl Iperf {
-    /// Sends `count` streams to `remote`. They get the options when they are open.
+    /// Sends `count` streams under `congestion` to `remote`. They get the options when they are open.
     pub(crate) fn new(
         remote: SocketAddr,
-        count: usize,
+        (count, congestion): (usize, &str),
         (tcp, options): (TcpConfig, Vec<SocketOption>),
     ) -> Self {
+        // iperf3 sets TCP_NODELAY on both ends of the control connection.
         let control_tcp = TcpConfig {
             nagle: false,
             ..tcp.clone()
@@ -80,6 +85,7 @@ impl Iperf {
         Self {
             remote,
             count,
+            parameters: PARAMETERS + congestion.len(),
             tcp: tcp.into(),
             control_tcp: control_tcp.into(),
             options,
@@ -106,7 +112,7 @@ impl Iperf {
             match byte {
                 1 => self
                     .calls
-                    .extend(PARAMETERS.map(|len| Call::Write(control, len))),
+                    .extend([LENGTH, self.parameters].map(|len| Call::Write(control, len))),
                 2 => self.calls.push_back(Call::Connect),
                 RUNNING => self.calls.push_back(Call::Begin),
                 _ => {}
@@ -223,6 +229,8 @@ pub(crate) struct Server {
     tcp: Arc<TcpConfig>,
     /// Streams of the test.
     count: usize,
+    /// Bytes that come on the control connection before the streams.
+    introduction: usize,
     control: Option<SocketId>,
     /// Bytes that came on the control connection.
     heard: usize,
@@ -235,8 +243,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Waits for a test of `count` streams.
-    pub(crate) fn new(port: u16, count: usize, tcp: TcpConfig) -> Self {
+    /// Waits for a test of `count` streams under `congestion`.
+    pub(crate) fn new(port: u16, (count, congestion): (usize, &str), tcp: TcpConfig) -> Self {
         let tcp = TcpConfig {
             nagle: false,
             ..tcp
@@ -245,6 +253,7 @@ impl Server {
             port,
             tcp: tcp.into(),
             count,
+            introduction: COOKIE + LENGTH + PARAMETERS + congestion.len(),
             control: None,
             heard: 0,
             streams: Vec::new(),
@@ -256,10 +265,10 @@ impl Server {
 
     /// Notes that `bytes` were read from `socket`. Returns how many messages the server answers with.
     fn note(&mut self, socket: SocketId, bytes: usize) -> usize {
-        const ALL: usize = COOKIE + PARAMETERS[0] + PARAMETERS[1];
         if self.control == Some(socket) {
             self.heard += bytes;
-            return usize::from(bytes > 0 && matches!(self.heard, COOKIE | ALL));
+            let is_whole = self.heard == COOKIE || self.heard == self.introduction;
+            return usize::from(bytes > 0 && is_whole);
         }
         if bytes == 0 || self.streams.len() == self.count || self.streams.contains(&socket) {
             return 0;

@@ -46,9 +46,9 @@ const PHASE: Duration = Duration::from_micros(1900);
 /// First seed of the random numbers in the network, hash keys among them: with keys like those of seed 2, which are one in a
 /// hundred, two of four streams share a queue of FQ-CoDel, as in none of the recordings.
 const KEYS: u64 = 100;
-/// When the echoes begin: in the recordings that long after a tick of the kernel.
+/// When the echoes begin: that long after a tick in the recordings (by the captured timers of delayed ACKs).
 const START: Instant = Instant::from_micros(790);
-/// How long after an echo the client of the first seed opens its first connection.
+/// How long after an echo the client of the first seed opens its first connection, as captured.
 const FORKING: Duration = Duration::from_micros(14);
 
 /// Runs `cell` with `seed`.
@@ -149,7 +149,7 @@ fn sample_times(cell: &Cell, begin: Instant) -> Vec<(Instant, Sampled)> {
     samples
 }
 
-/// Client and server of iperf3, and a responder for echoes; the client starts after `phase`.
+/// Client and server of iperf3, and a responder for echoes; the client starts `phase` later than that of the first seed.
 fn network<R: Record>(
     cell: &Cell,
     seed: u64,
@@ -180,7 +180,8 @@ fn network<R: Record>(
     };
     let mut apps = [(); 2].map(|()| Applications::new(INTERVAL).strict());
     let remote = (SERVER, PORT).into();
-    let client = Iperf::new(remote, cell.flows, client_tcp(cell, wrap));
+    let test = (cell.flows, cell.congestion.as_str());
+    let client = Iperf::new(remote, test, client_tcp(cell, wrap));
     let late = When {
         start: START - Instant::ZERO + phase + FORKING,
         stop: None,
@@ -188,7 +189,7 @@ fn network<R: Record>(
     apps[0]
         .add("iperf".into(), late, client)
         .expect("room for it");
-    let server = Server::new(PORT, cell.flows, tcp(cell, &|same| same));
+    let server = Server::new(PORT, test, tcp(cell, &|same| same));
     apps[1]
         .add("iperf".into(), When::default(), server)
         .expect("room for it");

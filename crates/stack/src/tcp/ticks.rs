@@ -1,4 +1,4 @@
-//! Timers that end with ticks of the clock, as Linux's do (`calc_index`, `kernel/time/timer.c`).
+//! Timers that end with ticks of the clock, and times counted in ticks, as Linux's do (`calc_index`, `kernel/time/timer.c`).
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tautline_base::Instant;
 /// the first tick after that (`calc_index`). With ticks of zero, at `at`.
 #[inline]
 pub(in crate::tcp) fn on_tick(now: Instant, at: Instant, tick: Duration) -> Instant {
-    let tick = tick.as_nanos() as u64;
+    let tick = nanos(tick);
     if tick == 0 {
         return at;
     }
-    let runs = ((at - now).as_nanos() as u64).div_ceil(tick);
+    let runs = nanos(at - now).div_ceil(tick);
     let ticks = (now.as_nanos() / tick).saturating_add(runs);
     Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
 }
@@ -22,10 +22,10 @@ pub(in crate::tcp) fn on_tick(now: Instant, at: Instant, tick: Duration) -> Inst
 /// of it.
 #[inline]
 pub(in crate::tcp) fn elapsed(since: Instant, now: Instant, tick: Duration) -> Duration {
-    if tick.is_zero() {
+    let tick = nanos(tick);
+    if tick == 0 {
         return now - since;
     }
-    let tick = tick.as_nanos() as u64;
     let ticks = (now.as_nanos() / tick).saturating_sub(since.as_nanos() / tick);
     Duration::from_nanos(ticks * tick)
 }
@@ -33,11 +33,22 @@ pub(in crate::tcp) fn elapsed(since: Instant, now: Instant, tick: Duration) -> D
 /// `time` rounded up to ticks (Linux `usecs_to_jiffies`).
 #[inline]
 pub(in crate::tcp) fn rounded_up(time: Duration, tick: Duration) -> Duration {
-    if tick.is_zero() {
+    let tick = nanos(tick);
+    if tick == 0 {
         return time;
     }
-    let tick = tick.as_nanos() as u64;
-    Duration::from_nanos((time.as_nanos() as u64).div_ceil(tick).saturating_mul(tick))
+    Duration::from_nanos(nanos(time).div_ceil(tick).saturating_mul(tick))
+}
+
+/// `time` cut to whole ticks, as a shift of a count of jiffies cuts it.
+#[inline]
+pub(in crate::tcp) fn rounded_down(time: Duration, tick: Duration) -> Duration {
+    let tick = nanos(tick).max(1);
+    Duration::from_nanos(nanos(time) / tick * tick)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -64,7 +75,7 @@ mod tests {
         assert_eq!(on_tick(last, last, Duration::from_nanos(1)), last);
     }
 
-    /// A gap of 300.3 ms that begins at a tick is 30 jiffies; a timeout of 300.1 ms is 31.
+    /// A gap of 300.3 ms that begins 0.5 ms after a tick is 30 jiffies; a timeout of 300.1 ms is 31.
     #[test]
     fn gaps_are_counted_in_ticks_and_timeouts_are_rounded_up() {
         let us = Duration::from_micros;
@@ -75,6 +86,15 @@ mod tests {
         }
         assert_eq!(elapsed(at(9_999), at(10_000), us(10_000)), us(10_000));
         assert_eq!(elapsed(at(20_000), at(10_000), us(10_000)), us(0));
+        for (time, whole) in [(44_999, 40_000), (40_000, 40_000), (9_999, 0)] {
+            assert_eq!(rounded_down(us(time), us(10_000)), us(whole));
+        }
+        assert_eq!(rounded_down(us(7), Duration::ZERO), us(7));
+        let beyond = Duration::new(18_446_744_073, 709_551_616);
+        for tick in [beyond, Duration::MAX] {
+            assert_eq!(elapsed(at(1), at(9), tick), Duration::ZERO);
+            assert_eq!(rounded_down(us(9), tick), Duration::ZERO);
+        }
         let most = Duration::from_nanos(u64::MAX);
         assert_eq!(rounded_up(most, us(10_000)), most);
     }

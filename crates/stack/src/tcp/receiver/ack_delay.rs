@@ -11,7 +11,7 @@ use tautline_base::Instant;
 
 use crate::config::TcpConfig;
 use crate::tcp::send::RttEstimator;
-use crate::tcp::ticks::{elapsed, on_tick, rounded_up};
+use crate::tcp::ticks::{elapsed, on_tick, rounded_down, rounded_up};
 
 /// Bounds of the delay.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(in crate::tcp) struct Bounds {
     pub(in crate::tcp) srtt: Duration,
     /// Retransmission timeout: bounds the estimate, which is then cut to the other bounds.
     pub(in crate::tcp) rto: Duration,
-    /// Granularity of the timer; zero: none.
+    /// Length of a tick, with which timers end and in which times are counted; zero: none.
     pub(in crate::tcp) tick: Duration,
     /// Data after more than that, and the first, is acknowledged at once again; `None`: never.
     pub(in crate::tcp) silence: Option<Duration>,
@@ -35,16 +35,15 @@ impl Bounds {
     pub(in crate::tcp) fn new(config: &TcpConfig, rtt: &RttEstimator) -> Self {
         let (least, most) = (config.delayed_ack, config.delayed_ack_max);
         let tick = config.timer_tick;
-        let silence = config
-            .quick_acks_from_data
-            .then(|| rounded_up(rtt.rto(), tick));
+        let in_ticks = |time| rounded_up(time, tick);
+        let silence = config.quick_acks_from_data.then(|| in_ticks(rtt.rto()));
         // Round trips do not matter to a fixed delay, and are not worth their computation.
         let rtt = Some(rtt).filter(|_| most > least);
         Self {
             least,
             most,
-            srtt: rtt.map_or(Duration::ZERO, RttEstimator::srtt),
-            rto: rtt.map_or(Duration::ZERO, RttEstimator::rto),
+            srtt: rtt.map_or(Duration::ZERO, |rtt| in_ticks(rtt.srtt())),
+            rto: rtt.map_or(Duration::ZERO, |rtt| in_ticks(rtt.rto())),
             tick,
             silence,
         }
@@ -54,9 +53,7 @@ impl Bounds {
     /// first tick after it. Both are cut to whole ticks before, as a count of jiffies is.
     #[inline]
     pub(in crate::tcp) fn deadline(&self, now: Instant, delay: Duration) -> Instant {
-        let tick = self.tick.as_nanos().max(1);
-        let whole = delay - Duration::from_nanos((delay.as_nanos() % tick) as u64);
-        on_tick(now, now + whole, self.tick)
+        on_tick(now, now + rounded_down(delay, self.tick), self.tick)
     }
 
     fn are_fixed(&self) -> bool {
@@ -79,13 +76,14 @@ impl AckDelay {
         if bounds.are_fixed() {
             return;
         }
-        let half = bounds.least / 2;
+        let half_of = |delay| rounded_down(delay / 2, bounds.tick);
+        let half = half_of(bounds.least);
         match self.arrival.as_deref_mut() {
             None => self.arrival = Some(Box::new((now, bounds.least))),
             Some((last, delay)) => {
                 *delay = match elapsed(*last, now, bounds.tick) {
-                    gap if gap <= half => *delay / 2 + half,
-                    gap if gap < *delay => (*delay / 2 + gap).min(bounds.rto),
+                    gap if gap <= half => half_of(*delay) + half,
+                    gap if gap < *delay => (half_of(*delay) + gap).min(bounds.rto),
                     _ => *delay,
                 };
                 *last = now;
@@ -188,17 +186,26 @@ mod tests {
         }
     }
 
+    /// With 100 jiffies a second `ato` is 4, and then (4 >> 1) + 3, (5 >> 1) + 2 and, after a gap that is
+    /// not shorter, the same.
     #[test]
     fn gaps_are_counted_in_ticks() {
-        for (tick, micros) in [(0, 40_900), (10, 40_000)] {
+        for (tick, delays) in [
+            (0, [50_900, 45_450, 62_725]),
+            (10, [50_000, 40_000, 40_000]),
+        ] {
             let on = Bounds {
                 tick: ms(tick),
                 ..bounds(ms(300))
             };
-            let mut delay = AckDelay::default();
-            delay.arrived(Instant::ZERO, on);
-            delay.arrived(Instant::from_micros(20_900), on);
-            assert_eq!(delay.delay(on), Duration::from_micros(micros), "{tick} ms");
+            let (mut delay, mut now) = (AckDelay::default(), Instant::ZERO);
+            delay.arrived(now, on);
+            for (gap, micros) in [30_900, 20_000, 40_000].into_iter().zip(delays) {
+                now += Duration::from_micros(gap);
+                delay.arrived(now, on);
+                let expected = Duration::from_micros(micros);
+                assert_eq!(delay.delay(on), expected, "ticks of {tick} ms, {gap} us");
+            }
         }
     }
 

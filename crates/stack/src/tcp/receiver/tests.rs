@@ -128,8 +128,8 @@ fn quick_acknowledgments_are_counted_from_the_data() {
     }
 }
 
-/// Linux compares two readings of jiffies with a timeout in jiffies (`tcp_event_data_recv`): 310.3 ms that begin at a tick
-/// are no more than 31.
+/// Linux compares two readings of jiffies with a timeout in jiffies (`tcp_event_data_recv`): a gap of 310.3 ms that begins
+/// 0.5 ms after a tick is 31, no more than the timeout.
 #[test]
 fn a_silence_is_counted_in_ticks() {
     let at = |micros: u64| Instant::from_nanos(micros * 1000);
@@ -211,6 +211,47 @@ fn the_window_follows_the_first_buffer_of_a_read() {
         receiver.consume(receiver.readable());
         size(&mut receiver, 3);
         assert_eq!(receiver.window.capacity, capacity, "{behind}");
+    }
+}
+
+/// Linux `tcp_init_buffer_space`: where reads size the window, what is read within a round trip of the first data
+/// says nothing yet. After a quiet time, and where arrivals size it, the first sample ends a round trip at once.
+#[test]
+fn the_first_round_trip_begins_with_the_connection_where_reads_size_the_window() {
+    for (on_read, was_quiet, grows) in [
+        (Some(500), false, false),
+        (Some(500), true, true),
+        (None, false, true),
+    ] {
+        let mut receiver = Receiver::new(30_000, 500_000).sizing_on_read(on_read.is_some());
+        receiver.synchronized();
+        receiver.advertise(0, None);
+        let size = |receiver: &mut Receiver, millis, knows: bool| {
+            let echo = knows.then_some((1, Duration::from_millis(20)));
+            let now = Instant::from_millis(millis);
+            receiver.right_size((500_000, on_read), now, (1000, 1000), echo);
+        };
+        let read = |receiver: &mut Receiver| {
+            for _ in 0..16 {
+                let next = receiver.next();
+                receiver.accept(next, whole(&[7; 1000]), false, (LATER, None));
+            }
+            receiver.consume(receiver.readable());
+            receiver.advertise(0, None);
+        };
+        size(&mut receiver, 1000, on_read.is_some());
+        read(&mut receiver);
+        if was_quiet {
+            receiver.window.sizing = None;
+            size(&mut receiver, 5000, true);
+            read(&mut receiver);
+        }
+        size(&mut receiver, if was_quiet { 5010 } else { 1010 }, true);
+        assert_eq!(
+            receiver.window.capacity > 30_000,
+            grows,
+            "{on_read:?} {was_quiet}"
+        );
     }
 }
 

@@ -173,9 +173,13 @@ impl ReceiveWindow {
     ) {
         // Ten segments are expected in a round trip: the peer's first flight.
         let expected = self.capacity.min(10 * mss);
-        // The first data comes about when the connection has opened, with which Linux's first round trip
-        // begins (`tcp_init_buffer_space`); else it ends with the first sample.
-        let since = on_read.map_or(Instant::ZERO, |_| now);
+        // Linux's first round trip begins when the connection opens (`tcp_init_buffer_space`), about when its
+        // first data arrives. After a quiet time, and where the window is sized on arrival, the first sample
+        // ends one at once.
+        let since = match on_read {
+            Some(_) if next == 1 => now,
+            _ => Instant::ZERO,
+        };
         let sizing = self
             .sizing
             .get_or_insert_with(|| Box::new(RightSizing::new(since, read, expected)));

@@ -87,7 +87,7 @@ impl Congestion {
             .departed(departure, Bytes::new(payload), segments, pace);
     }
 
-    /// So many `segments` depart while nothing is paced.
+    /// `segments` segments depart without pacing.
     #[inline]
     pub(in crate::tcp) fn departed_unpaced(&mut self, segments: u32) {
         self.pacer.departed_unpaced(segments);
