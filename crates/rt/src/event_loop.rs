@@ -295,8 +295,9 @@ impl EventLoop {
                 return Ok(true);
             }
             let until = wake.map_or(end, |wake| wake.at.min(end));
-            // A failed device ends every wait at once.
-            if !self.wait(host, Some(until), false)? {
+            // A failed device ends every wait at once, also one whose time is over: the host may always have
+            // something to do.
+            if !self.sleep(host, Some(until - self.clock.now()), false)? {
                 return Ok(false);
             }
         }
@@ -341,7 +342,23 @@ impl EventLoop {
         if time.is_some_and(|time| time < SHORTEST_WAIT) {
             return Ok(true);
         }
-        // While frames gather, the device is not watched.
+        self.sleep(host, time, traffic)
+    }
+
+    /// Sleeps until there is input or for `time`; the device is not watched while frames gather during
+    /// traffic. Returns false if the device has failed.
+    fn sleep<Q, D, T, L>(
+        &self,
+        host: &Host<Q, D, T, L>,
+        time: Option<Duration>,
+        traffic: bool,
+    ) -> io::Result<bool>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
         let device = [host.port().ring().device().as_fd()];
         let watched = if traffic { &[] } else { device.as_slice() };
         let ready = self.waiter.wait(watched, self.event_fd.as_fd(), time)?;

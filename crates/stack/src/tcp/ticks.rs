@@ -43,7 +43,10 @@ pub(in crate::tcp) fn rounded_up(time: Duration, tick: Duration) -> Duration {
 /// `time` cut to whole ticks, as a shift of a count of jiffies cuts it.
 #[inline]
 pub(in crate::tcp) fn rounded_down(time: Duration, tick: Duration) -> Duration {
-    let tick = nanos(tick).max(1);
+    let tick = nanos(tick);
+    if tick == 0 {
+        return time;
+    }
     Duration::from_nanos(nanos(time) / tick * tick)
 }
 
