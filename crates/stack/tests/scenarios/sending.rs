@@ -231,7 +231,8 @@ fn an_acknowledgment_does_not_wait_for_paced_data() {
 /// included.
 #[test]
 fn segments_that_left_before_a_stream_is_paced_count_among_its_first() {
-    for (messages, at_once) in [(1, 9), (4, 6)] {
+    // The last leaves as a train of segments.
+    for (messages, len, at_once) in [(1, 37, 9), (4, 37, 6), (1, 7000, 5)] {
         let config = TcpConfig {
             pacer: PacerConfig::linux(),
             pacing: Pacing::Off,
@@ -240,15 +241,16 @@ fn segments_that_left_before_a_stream_is_paced_count_among_its_first() {
         };
         let (mut pair, client, _) = Pair::connected(5, config);
         for _ in 0..messages {
-            pair.hosts[0].send(client, &[7; 37]).expect("open");
+            pair.hosts[0].send(client, &data(len)).expect("open");
             pair.run_for(DELAY * 4);
         }
+        let segments = |pair: &Pair| pair.hosts[0].info(client).expect("open").data_segments_out;
+        let before = segments(&pair);
         let internal = SocketOption::Pacing(Pacing::Internal);
         pair.hosts[0].set_option(client, internal).expect("open");
         pair.hosts[0].send(client, &data(60_000)).expect("open");
         pair.run_for(Duration::from_nanos(1));
-        let sent = pair.hosts[0].info(client).expect("open").data_segments_out;
-        assert_eq!(sent, messages + at_once, "{messages} before");
+        assert_eq!(segments(&pair) - before, at_once, "{before} before");
     }
 }
 
