@@ -340,12 +340,16 @@ impl TcpConfig {
         self.keepalive.map(Keepalive::bounded)
     }
 
-    /// The shift that lets the 16 bits of a window express the whole receive buffer.
+    /// The shift that lets the 16 bits of a window express the whole receive buffer; with
+    /// `receive_charge`, the memory of which only that part is offered (Linux `tcp_select_initial_window`).
     pub(crate) fn window_scale(&self) -> u8 {
         if !self.negotiation.window_scaling {
             return 0;
         }
-        let buffer = self.receive_buffer.get();
+        let buffer = match self.receive_charge {
+            0 => self.receive_buffer.get(),
+            charge => self.receive_buffer.get().saturating_mul(100) / u64::from(charge),
+        };
         (0..MAX_WINDOW_SCALE)
             .find(|scale| buffer >> scale <= u64::from(u16::MAX))
             .unwrap_or(MAX_WINDOW_SCALE)

@@ -216,6 +216,7 @@ impl Connection {
         let negotiated = Negotiated::new(syn, &self.config, self.receiver.offered_scale, now);
         let sack = negotiated.sack;
         let timestamps = negotiated.timestamps.recent.is_some();
+        let scale = negotiated.own_scale;
         self.negotiated = Some(negotiated);
         let headers = self.tuple.headers_len();
         let own = self
@@ -224,6 +225,8 @@ impl Connection {
         let peer =
             u64::from(syn.offers.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let options = if timestamps { TIMESTAMP_OPTION } else { 0 };
+        self.receiver
+            .agreed(scale, u32::from(own).saturating_sub(options as u32));
         self.receiver.synchronized();
         self.send.stream.window.update_from_syn(1, syn.window);
         let options = SendOptions {

@@ -27,7 +27,7 @@ pub(super) use self::acks::{Acknowledgment, Compression};
 use self::pages::Pages;
 use self::right_sizing::BUFFER_SEGMENTS;
 pub(crate) use self::window::ReceiveShare;
-use self::window::ReceiveWindow;
+use self::window::{Charge, ReceiveWindow};
 use super::info::TcpInfo;
 use crate::config::AckCompression;
 use crate::kept_bytes::KeptBytes;
@@ -71,7 +71,7 @@ pub(super) struct Receiver {
     charge: u8,
     /// [`TcpConfig::receive_overhead`](crate::TcpConfig::receive_overhead).
     overhead: u16,
-    /// Shift of the windows after our SYN, if the peer agrees.
+    /// Shift of the windows after our SYN, which the peer may refuse.
     pub(super) offered_scale: u8,
     /// [`TcpConfig::acks_follow_reads`](crate::TcpConfig::acks_follow_reads).
     acks_follow_reads: bool,
@@ -207,10 +207,11 @@ impl Receiver {
     /// Data arrived in order from offset `start` to `end`; for the size of the window.
     #[inline]
     fn note_buffer(&mut self, start: u64, end: u64) {
+        let segment = self.window.peer_segment();
         if self.sizes_on_read
             && let Some(sizing) = &mut self.window.sizing
         {
-            sizing.on_data((start, end, self.next), self.window.peer_segment);
+            sizing.on_data((start, end, self.next), segment);
         }
     }
 
@@ -221,23 +222,29 @@ impl Receiver {
         let unacknowledged = self.next - self.acknowledged.min(self.next);
         if self.acks_follow_reads {
             let offered = self.window.edge().saturating_sub(self.acknowledged);
-            unacknowledged > self.window.peer_segment
+            unacknowledged > self.window.peer_segment()
                 && self.window.offer(None, self.charged()) >= offered
         } else {
-            unacknowledged >= 2 * self.window.peer_segment
+            unacknowledged >= 2 * self.window.peer_segment()
         }
     }
 
-    /// The part of the buffer that data which the application has not read takes off the window.
-    fn charged(&self) -> u64 {
-        if self.charge == 0 {
-            return 0;
-        }
+    /// The memory of unread data, which comes off the window; `None` if the window lies
+    /// above the bytes read.
+    #[inline]
+    fn charged(&self) -> Option<Charge> {
+        (self.charge > 0).then(|| Charge {
+            bytes: self.charged_bytes(),
+            scale: self.offered_scale,
+        })
+    }
+
+    fn charged_bytes(&self) -> u64 {
         let unread = self.next.saturating_sub(self.read);
         let (ahead, ranges) = self.ahead.as_ref().map_or((0, 0), |ahead| {
             (ahead.ranges.bytes(), ahead.ranges.len() as u64)
         });
-        let buffer = BUFFER_SEGMENTS * self.window.peer_segment.max(1);
+        let buffer = BUFFER_SEGMENTS * self.window.peer_segment().max(1);
         // A range is a buffer, and a long one is several.
         let buffers = unread.div_ceil(buffer) + ranges + ahead.saturating_sub(1) / buffer;
         let held = unread + ahead + u64::from(self.overhead) * buffers;
@@ -276,7 +283,7 @@ impl Receiver {
     /// a small window sooner is held back by the window, not by its acknowledgments.
     pub(super) fn acknowledge_quickly(&mut self, size: usize) {
         let offered = self.edge().saturating_sub(self.next);
-        let segments = match offered / (2 * self.window.peer_segment.max(size as u64)) {
+        let segments = match offered / (2 * self.window.peer_segment().max(size as u64)) {
             0 => LEAST_QUICK_ACKS,
             half => u32::try_from(half).map_or(QUICK_ACKS, |half| half.min(QUICK_ACKS)),
         };
@@ -334,6 +341,15 @@ impl Receiver {
     /// The next offset expected, FIN included.
     pub(super) fn next(&self) -> u64 {
         self.next
+    }
+
+    /// The peer agrees to windows in units of `1 << scale` bytes, and may send segments of `segment` bytes. Where
+    /// unread data comes off the window, one of them does, too, until the buffer has grown.
+    pub(super) fn agreed(&mut self, scale: u8, segment: u32) {
+        self.offered_scale = scale;
+        if self.charge > 0 {
+            self.window.reserve(segment);
+        }
     }
 
     /// Right edge of the advertised window.
@@ -444,9 +460,7 @@ impl Receiver {
         let crowds = self.crowds(&range);
         self.keep_until = deadline + KEEP;
         let charged = self.charged();
-        if self.window.open_by(len, payload.size, charged) {
-            self.acks.acknowledge_next();
-        }
+        self.window.note_segment(payload.size);
         if !range.is_empty() && (in_order || self.out_of_order() < MAX_RANGES) {
             let kept = payload.kept.filter(|_| range == (offset..end));
             let fresh = &payload.bytes[(offset.max(self.next) - offset) as usize..];
@@ -456,6 +470,11 @@ impl Receiver {
         if self.next > next {
             self.acks.on_progress();
             self.note_buffer(next, end.clamp(next, self.next));
+        }
+        // Linux's window opens before data beyond a hole takes its memory (`tcp_data_queue_ofo`).
+        let charged = if in_order { self.charged() } else { charged };
+        if self.window.open_by(len, charged) {
+            self.acks.acknowledge_next();
         }
         if in_order || fin || crowds || self.duplicate.is_some() || !self.acks.compress(compression)
         {
@@ -489,14 +508,16 @@ impl Receiver {
     pub(super) fn accept_next(&mut self, payload: Incoming<'_>, deadline: Instant) -> bool {
         let len = payload.bytes.len() as u64;
         self.keep_until = deadline + KEEP;
-        let charged = self.charged();
-        if self.window.open_by(len, payload.size, charged) {
-            self.acks.acknowledge_next();
-        }
+        self.window.note_segment(payload.size);
         self.bytes
             .write_or_keep(self.next, payload.bytes, payload.kept);
         self.next += len;
         self.note_buffer(self.next - len, self.next);
+        // The segment has taken its memory when Linux's window opens (`tcp_event_data_recv`).
+        let charged = self.charged();
+        if self.window.open_by(len, charged) {
+            self.acks.acknowledge_next();
+        }
         self.acks.note_push(payload.pushed);
         self.acks.on_progress();
         self.acks.owe(self.owes_at_once(), deadline);
@@ -598,7 +619,12 @@ impl Receiver {
     /// The window to advertise now, in units of `1 << scale` bytes, of at most `share` bytes.
     pub(super) fn advertise(&mut self, scale: u8, share: Option<ReceiveShare>) -> u16 {
         let at = (self.window_base(), self.next);
-        self.window.advertise(at, scale, (share, self.charged()))
+        let charge = self.charged().map(|charge| Charge { scale, ..charge });
+        if charge.is_some_and(|charge| self.window.is_crowded(charge)) {
+            // The peer need not fill it the sooner (`__tcp_select_window`).
+            self.acks.quick = 0;
+        }
+        self.window.advertise(at, scale, (share, charge))
     }
 
     /// Copies the next bytes, which stay.
@@ -689,7 +715,7 @@ impl Receiver {
         let bounds = (share, self.charged());
         let waits = self.acks_follow_reads
             && matches!(self.acks.owed(), Acknowledgment::By(_))
-            && (self.next.saturating_sub(self.acknowledged) > self.window.peer_segment
+            && (self.next.saturating_sub(self.acknowledged) > self.window.peer_segment()
                 || self.acks.delays_push() && self.readable() == 0);
         let reopened = self.window.has_reopened((unread, self.next), scale, bounds);
         if (waits || reopened) && !self.finished() {
@@ -723,7 +749,7 @@ impl Receiver {
         info.segments_in = totals.segments_in;
         info.data_segments_in = totals.data_segments_in;
         info.last_received = (totals.data_segments_in > 0).then(|| now - totals.data_received_at);
-        info.peer_mss = Bytes::new(self.window.peer_segment);
+        info.peer_mss = Bytes::new(self.window.peer_segment());
         info.unread = Bytes::new(self.readable() as u64);
         info.receive_window = Bytes::new(self.edge().saturating_sub(self.next));
         info.out_of_order = self.out_of_order();

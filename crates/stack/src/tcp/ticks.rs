@@ -13,7 +13,7 @@ pub(in crate::tcp) fn on_tick(now: Instant, at: Instant, tick: Duration) -> Inst
     if tick == 0 {
         return at;
     }
-    let runs = nanos(at - now).div_ceil(tick);
+    let runs = jiffies(at - now, tick);
     let ticks = (now.as_nanos() / tick).saturating_add(runs);
     Instant::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
 }
@@ -37,7 +37,13 @@ pub(in crate::tcp) fn rounded_up(time: Duration, tick: Duration) -> Duration {
     if tick == 0 {
         return time;
     }
-    Duration::from_nanos(nanos(time).div_ceil(tick).saturating_mul(tick))
+    Duration::from_nanos(jiffies(time, tick).saturating_mul(tick))
+}
+
+/// Ticks of `tick` ns in `time`, rounded up: Linux counts times in whole microseconds, so that 30 ticks and a few ns are 30.
+fn jiffies(time: Duration, tick: u64) -> u64 {
+    let unit = tick.min(1000);
+    (nanos(time) / unit * unit).div_ceil(tick)
 }
 
 /// `time` cut to whole ticks, as a shift of a count of jiffies cuts it.
@@ -98,7 +104,8 @@ mod tests {
             assert_eq!(elapsed(at(1), at(9), tick), Duration::ZERO);
             assert_eq!(rounded_down(us(9), tick), Duration::ZERO);
         }
-        let most = Duration::from_nanos(u64::MAX);
-        assert_eq!(rounded_up(most, us(10_000)), most);
+        let ns = Duration::from_nanos;
+        assert_eq!(rounded_up(ns(300_000_999), us(10_000)), us(300_000));
+        assert_eq!(rounded_up(ns(u64::MAX), us(10_000)), ns(u64::MAX));
     }
 }

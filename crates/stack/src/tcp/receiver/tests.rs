@@ -179,13 +179,101 @@ fn half_the_memory_of_buffers_is_taken_off() {
             let data = whole(&[7; 1000]);
             receiver.accept(offset + segment * 1000, data, false, (LATER, None));
         }
-        receiver.charged()
+        receiver.charged().expect("memory is charged").bytes
     };
     assert_eq!(charged(1, 0), 0);
     assert_eq!(charged(1, 1), 700);
     assert_eq!(charged(3001, 17), 700 + 8700);
     assert_eq!(charged(20_001, 1), 700 + 9400);
     assert_eq!(charged(30_001, 1), 700 + 9400 + 700);
+}
+
+/// A receiver as Linux has it after the handshake and the first message of iperf3: 131 072 bytes of memory, windows in
+/// units of 128 bytes, segments of 1448.
+fn linux_receiver() -> Receiver {
+    let mut receiver = Receiver::new(65_536, 3_048_576)
+        .charging(50, 1280)
+        .offering(7);
+    receiver.agreed(7, 1448);
+    receiver.synchronized();
+    receiver.advertise(0, None);
+    receiver.accept(1, whole(&[7; 37]), false, (LATER, None));
+    receiver.consume(37);
+    receiver.advertise(7, None);
+    receiver.acknowledged();
+    receiver
+}
+
+/// The windows, in units, of Linux 6.1 in a capture: a segment of the first buffer is kept from the window
+/// (`tcp_init_buffer_space`), unread segments take half their memory, and each window is rounded up, but
+/// the edge stays (`__tcp_select_window`, `tcp_select_window`).
+#[test]
+fn windows_are_those_of_a_capture() {
+    let mut receiver = linux_receiver();
+    let mut windows = [0; 10];
+    for window in &mut windows {
+        let next = receiver.next();
+        receiver.accept(next, whole(&[7; 1448]), false, (LATER, None));
+        *window = u32::from(receiver.advertise(7, None)) * 128;
+    }
+    let captured = [
+        64_128, 63_488, 62_848, 62_080, 61_312, 60_672, 59_904, 59_136, 58_496,
+    ];
+    assert_eq!(windows[..9], captured);
+    receiver.consume(10 * 1448);
+    assert_eq!(receiver.advertise(7, None), 501, "64 088 bytes, rounded up");
+    for _ in 0..20 {
+        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+        receiver.consume(1448);
+        assert_eq!(receiver.advertise(7, None), 501, "nothing opens it");
+    }
+}
+
+/// The segment that arrives has taken its memory when the window opens (`tcp_grow_window`): of a buffer that grows to
+/// 65 700 bytes it offers 64 336, rounded up to 64 384, as in a capture.
+#[test]
+fn the_window_opens_beside_the_segment_that_arrives() {
+    let mut receiver = linux_receiver();
+    receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+    receiver.consume(1448);
+    receiver.window.capacity = 65_700;
+    receiver.window.reserve(0);
+    for _ in 0..3 {
+        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+        receiver.consume(1448);
+        assert_eq!(u32::from(receiver.advertise(7, None)) * 128, 64_384);
+    }
+}
+
+/// Linux `__tcp_select_window`: with less than half of the buffer free nothing is acknowledged quickly, and the
+/// window is rounded down; with less than a sixteenth it offers nothing beyond its promises.
+#[test]
+fn a_crowded_buffer_offers_less_and_acknowledges_no_more_at_once() {
+    let mut receiver = Receiver::new(64_000, 64_000).charging(100, 0).offering(7);
+    receiver.agreed(7, 1000);
+    receiver.synchronized();
+    receiver.advertise(0, None);
+    for (segments, quick, offer) in [
+        (32, 9, 32_000),
+        (1, 0, 30_976),
+        (27, 0, 4000 / 128 * 128),
+        (1, 0, 0),
+    ] {
+        receiver.acks.quick = 9;
+        for _ in 0..segments {
+            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+            receiver.acknowledged();
+            receiver.acks.quick = 9;
+        }
+        receiver.advertise(7, None);
+        let charged = receiver.charged();
+        let offered = receiver.window.offer(None, charged);
+        assert_eq!(
+            (receiver.acks.quick, offered),
+            (quick, offer),
+            "{charged:?}"
+        );
+    }
 }
 
 /// Sixteen segments behind a hole are read with the one that fills it, in one buffer; of seventeen the
@@ -664,7 +752,7 @@ fn has_reopened(receiver: &Receiver) -> bool {
     let unread = receiver.readable() as u64;
     receiver
         .window
-        .has_reopened((unread, receiver.next()), 0, (None, 0))
+        .has_reopened((unread, receiver.next()), 0, (None, None))
 }
 
 #[test]

@@ -36,6 +36,23 @@ impl ReceiveShare {
     }
 }
 
+/// The memory of unread data, which comes off the window as in Linux: the window then lies above the next byte expected, and is a
+/// whole number of units, rounded up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charge {
+    /// The part of the buffer that data which the application has not read takes off the window.
+    pub(super) bytes: u64,
+    /// Shift of the windows that are advertised.
+    pub(super) scale: u8,
+}
+
+impl Charge {
+    /// `bytes` in whole units, rounded up.
+    fn align(self, bytes: u64) -> u64 {
+        bytes.saturating_add((1 << self.scale) - 1) >> self.scale << self.scale
+    }
+}
+
 /// The advertised window.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
@@ -48,7 +65,10 @@ pub(super) struct ReceiveWindow {
     /// `None` while the connection is quiet.
     pub(super) sizing: Option<Box<RightSizing>>,
     /// Largest segment the peer has sent: the unit in which it fills the window.
-    pub(super) peer_segment: u64,
+    pub(super) peer_segment: u32,
+    /// Bytes of the first capacity beyond the largest window: one segment in Linux
+    /// (`tcp_init_buffer_space`).
+    reserve: u32,
 }
 
 impl ReceiveWindow {
@@ -59,7 +79,32 @@ impl ReceiveWindow {
             capacity,
             sizing: None,
             peer_segment: 536,
+            reserve: 0,
         }
+    }
+
+    /// Largest segment the peer has sent.
+    #[inline]
+    pub(super) fn peer_segment(&self) -> u64 {
+        self.peer_segment.into()
+    }
+
+    /// A segment of `size` bytes came from the peer.
+    #[inline]
+    pub(super) fn note_segment(&mut self, size: u64) {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.peer_segment = self.peer_segment.max(size);
+    }
+
+    /// Keeps `bytes` of the capacity from the window until the capacity grows.
+    pub(super) fn reserve(&mut self, bytes: u32) {
+        self.reserve = bytes;
+        self.size = self.size.min(self.most());
+    }
+
+    /// The largest window.
+    fn most(&self) -> u64 {
+        self.capacity.saturating_sub(self.reserve.into())
     }
 
     /// Right edge of the advertised window.
@@ -76,13 +121,30 @@ impl ReceiveWindow {
     }
 
     /// Bytes that may be offered now: no more than `share`, if the host's memory is scarce, nor than
-    /// what `charged` bytes leave of the buffer.
-    pub(super) fn offer(&self, share: Option<ReceiveShare>, charged: u64) -> u64 {
-        let free = match charged {
-            0 => self.size,
-            charged => self.size.min(self.capacity.saturating_sub(charged)),
-        };
+    /// what `charge` leaves of the buffer.
+    pub(super) fn offer(&self, share: Option<ReceiveShare>, charge: Option<Charge>) -> u64 {
+        let free = charge.map_or(self.size, |charge| {
+            let left = self.left(charge);
+            let is_little = left < self.capacity >> 4 || left < self.peer_segment();
+            let offered = match self.is_crowded(charge) {
+                true if is_little => 0,
+                true => left >> charge.scale << charge.scale,
+                false => left,
+            };
+            charge.align(offered.min(self.size))
+        });
         share.map_or(free, |share| free.min(share.bytes()))
+    }
+
+    /// Bytes that `charge` leaves of the buffer.
+    fn left(&self, charge: Charge) -> u64 {
+        self.capacity.saturating_sub(charge.bytes)
+    }
+
+    /// `charge` leaves less than half of the buffer.
+    #[inline]
+    pub(super) fn is_crowded(&self, charge: Charge) -> bool {
+        self.left(charge) < self.capacity >> 1
     }
 
     /// The round trip as the receiver sees it; `None` before it is known.
@@ -91,28 +153,35 @@ impl ReceiveWindow {
     }
 
     /// The window to advertise, in units of `1 << scale` bytes, when it lies above `read`, up to which
-    /// the application has read, and everything below `next` has arrived; `charged` bytes of the
-    /// buffer are taken off.
+    /// the application has read, and everything below `next` has arrived; `charge` is taken off.
     ///
     /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where
     /// rounding down would, but never past the first unit beyond the buffer: else it would creep
     /// with every byte that arrives. Whatever was promised once is accepted, so memory is bounded
     /// by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
-    /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
+    /// buffer, must have become free (RFC 9293 §3.8.6.2.2). Linux keeps every promise and moves the edge
+    /// by any step, rounded up, where windows are scaled (`__tcp_select_window`).
     pub(super) fn advertise(
         &mut self,
         (read, next): (u64, u64),
         scale: u8,
-        (share, charged): (Option<ReceiveShare>, u64),
+        (share, charge): (Option<ReceiveShare>, Option<Charge>),
     ) -> u16 {
         // In units, rounded up.
         let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
-        let kept = self.edge.min(read.saturating_add(self.size));
-        let offer = self.offer(share, charged);
+        let kept = match charge {
+            None => self.edge.min(read.saturating_add(self.size)),
+            Some(_) => self.edge,
+        };
+        let offer = self.offer(share, charge);
         let end = read.saturating_add(offer).max(next).max(kept);
         let promised = self.edge.max(next);
-        let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.size / 2);
-        let offered = if worthwhile { (end - next) >> scale } else { 0 };
+        let step = end.saturating_sub(promised);
+        let offered = match charge {
+            None if step >= self.peer_segment().min(self.size / 2) => (end - next) >> scale,
+            None => 0,
+            Some(_) => ceil(end - next),
+        };
         let units = offered.max(ceil(promised - next)).min(ceil(end - next));
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(next + (units << scale));
@@ -126,34 +195,29 @@ impl ReceiveWindow {
         &self,
         (unread, next): (u64, u64),
         scale: u8,
-        (share, charged): (Option<ReceiveShare>, u64),
+        (share, charge): (Option<ReceiveShare>, Option<Charge>),
     ) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
-        let offer = self.offer(share, charged);
+        let offer = self.offer(share, charge);
         let free = offer.saturating_sub(unread).min(expressible);
         let usable = self.edge.saturating_sub(next);
         let gain = free.saturating_sub(usable);
-        gain >= (2 * self.peer_segment).min(self.size / 2).max(1) && free >= 2 * usable
+        gain >= (2 * self.peer_segment()).min(self.size / 2).max(1) && free >= 2 * usable
     }
 
-    /// `len` bytes arrive in segments of `size`. True if the window opens: then the peer is in slow
-    /// start, and needs each step at once (Linux `tcp_grow_window`). `charged` bytes of the buffer
-    /// are taken.
-    pub(super) fn open_by(&mut self, len: u64, size: u64, charged: u64) -> bool {
-        self.peer_segment = self.peer_segment.max(size);
-        if len * 2 <= self.peer_segment {
+    /// `len` bytes arrive. True if the window opens: then the peer is in slow
+    /// start, and needs each step at once (Linux `tcp_grow_window`). `charge` is taken off the buffer.
+    pub(super) fn open_by(&mut self, len: u64, charge: Option<Charge>) -> bool {
+        let segment = self.peer_segment();
+        if len * 2 <= segment {
             return false;
         }
         // A division is dear, and one segment is the rule.
-        let segments = if len < 2 * self.peer_segment {
-            1
-        } else {
-            len / self.peer_segment
-        };
+        let segments = if len < 2 * segment { 1 } else { len / segment };
         let before = self.size;
-        let room = self.capacity.saturating_sub(charged);
-        let wider = before.saturating_add(2 * self.peer_segment * segments);
-        let wider = wider.min(room);
+        let room = charge.map_or(self.capacity, |charge| self.left(charge));
+        let wider = before.saturating_add(2 * segment * segments);
+        let wider = wider.min(room.min(self.most()));
         self.size = before.max(wider);
         self.size > before
     }
@@ -180,6 +244,7 @@ impl ReceiveWindow {
             Some(_) if next == 1 => now,
             _ => Instant::ZERO,
         };
+        let is_full = len >= self.peer_segment();
         let sizing = self
             .sizing
             .get_or_insert_with(|| Box::new(RightSizing::new(since, read, expected)));
@@ -190,15 +255,17 @@ impl ReceiveWindow {
                 .on_arrival_after_read(now, read, mss)
                 .map(|window| (window / mss.max(1)).saturating_mul(window_of_segment(mss, beside)));
         }
-        if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
+        if let Some((echo, rtt)) = echo.filter(|_| is_full) {
             sizing.sample(echo, rtt);
         }
         sizing.on_progress(now, next, self.size);
         if on_read.is_none() {
             window = sizing.on_arrival(now, read, queued, mss);
         }
-        if let Some(window) = window {
-            self.capacity = self.capacity.max(window.min(most));
+        if let Some(window) = window.map(|window| window.min(most))
+            && window > self.capacity
+        {
+            (self.capacity, self.reserve) = (window, 0);
         }
     }
 }
@@ -269,7 +336,7 @@ mod tests {
 
     /// One case; false if it cannot be reached.
     fn keeps_its_promises(
-        (scale, peer_segment): (u8, u64),
+        (scale, peer_segment): (u8, u32),
         (size, unread, promised): (u64, u64, u64),
         share: Option<ReceiveShare>,
     ) -> bool {
@@ -287,7 +354,7 @@ mod tests {
             ..ReceiveWindow::new(size)
         };
         let offered =
-            next + (u64::from(window.advertise((READ, next), scale, (share, 0))) << scale);
+            next + (u64::from(window.advertise((READ, next), scale, (share, None))) << scale);
         let shared = share.map_or(size, |share| size.min(share.bytes()));
         let most = (READ + shared).max(next).max(edge.min(end));
         let what = format!("scale {scale}, size {size}, {share:?}, unread {unread}, edge {edge}");
@@ -319,15 +386,14 @@ mod tests {
     fn merged_segments_open_the_window_as_often_as_single_ones() {
         for (len, wider) in [(1000, 2000), (1999, 2000), (2000, 4000), (4500, 8000)] {
             let mut window = ReceiveWindow::new(1 << 20);
+            window.peer_segment = 1000;
             window.size = 10_000;
-            assert!(window.open_by(len, 1000, 0));
+            assert!(window.open_by(len, None));
             assert_eq!(window.size, 10_000 + wider, "{len} bytes");
         }
         let mut window = ReceiveWindow::new(1 << 20);
+        window.peer_segment = 1000;
         window.size = 10_000;
-        assert!(
-            !window.open_by(500, 1000, 0),
-            "half a segment opens nothing"
-        );
+        assert!(!window.open_by(500, None), "half a segment opens nothing");
     }
 }
