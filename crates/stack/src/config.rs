@@ -549,3 +549,21 @@ pub enum LocalDropReporting {
     /// Those, and drops an AQM makes at dequeue.
     Everything,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux scales by its memory: 6 097 152 bytes, of which half is offered, need units of 128 bytes.
+    #[test]
+    fn windows_are_scaled_for_the_memory_of_the_buffer() {
+        for (receive_charge, scale) in [(0, 6), (50, 7), (100, 6)] {
+            let config = TcpConfig {
+                receive_buffer: Bytes::new(3_048_576),
+                receive_charge,
+                ..TcpConfig::default()
+            };
+            assert_eq!(config.window_scale(), scale, "{receive_charge} %");
+        }
+    }
+}

@@ -177,11 +177,8 @@ impl ReceiveWindow {
         let end = read.saturating_add(offer).max(next).max(kept);
         let promised = self.edge.max(next);
         let step = end.saturating_sub(promised);
-        let offered = match charge {
-            None if step >= self.peer_segment().min(self.size / 2) => (end - next) >> scale,
-            None => 0,
-            Some(_) => ceil(end - next),
-        };
+        let moves = charge.is_some() || step >= self.peer_segment().min(self.size / 2);
+        let offered = if moves { (end - next) >> scale } else { 0 };
         let units = offered.max(ceil(promised - next)).min(ceil(end - next));
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(next + (units << scale));
