@@ -206,7 +206,9 @@ pub struct TcpConfig {
     /// then lies above the next byte expected. Default 0: the window lies above the bytes read, and
     /// keeps a place for each. Linux takes off half the memory of their buffers (`tcp_space` in
     /// `__tcp_select_window`), as with `tcp_adv_win_scale` 1: a receiver with holes stops its peer
-    /// early.
+    /// early. The window then is Linux's in other ways, too: it keeps one segment of the first buffer
+    /// (`tcp_init_buffer_space`), is scaled for all the memory, rounded up and moved by any step, and
+    /// with less than half of the buffer free nothing is acknowledged quickly.
     pub receive_charge: u8,
     /// Memory of a buffer that joins up to seventeen segments, beside its payload, of which as many
     /// percent are taken off, too. Default 0; Linux has
