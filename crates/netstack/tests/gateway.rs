@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 use tautline_netstack::device::{FrameSocket, FrameStream};
@@ -534,7 +534,7 @@ fn child_runs_out_of_descriptors() {
     });
 }
 
-/// Nothing tells the gateway that a microVM was killed, and its server may have nothing to send.
+/// A killed microVM sends no reset, and its server may have nothing to send.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_connections_of_a_guest_that_has_vanished_end() {
     let mut config = loopback();
@@ -544,19 +544,62 @@ async fn the_connections_of_a_guest_that_has_vanished_end() {
         probes: 2,
     };
     config.limits.keepalive = Some(keepalive);
-    let (_gateway, [first, second]) = network(config).await;
+    let (gateway, [alive, _]) = network(config).await;
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    let attached = gateway.attach(2, FrameStream::new(ours, MTU));
+    attached.expect("there is room");
+    let theirs = theirs.into_std().expect("registered");
+    let power = theirs.try_clone().expect("a descriptor");
+    let theirs = UnixStream::from_std(theirs).expect("a runtime");
+    let killed = guest(FrameStream::new(theirs, MTU), 2);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let at_gateway = SocketAddr::from(([10, 0, 2, 2], port));
-    let _alive = within(second.connect(at_gateway)).await.expect("forwarded");
+    let _lasting = within(alive.connect(at_gateway)).await.expect("forwarded");
     let (mut lasting, _) = within(listener.accept()).await.expect("a descriptor");
-    let _killed = within(first.connect(at_gateway)).await.expect("forwarded");
+    let stream = within(killed.connect(at_gateway)).await;
+    let mut stream = stream.expect("forwarded");
     let (mut ending, _) = within(listener.accept()).await.expect("a descriptor");
-    drop(first);
+    // The gateway has the end of the handshake; its SYN would be repeated for a minute.
+    stream.write_all(&[7]).await.expect("open");
+    within(ending.read_exact(&mut [0; 1])).await.expect("sent");
+    power.shutdown(Shutdown::Both).expect("connected");
     let ended = within(ending.read(&mut [0; 1])).await;
     assert_eq!(ended.expect_err("reset").kind(), ErrorKind::ConnectionReset);
     let silent = timeout(Duration::from_millis(100), lasting.read(&mut [0; 1])).await;
     assert!(silent.is_err(), "the other guest answers its probes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_the_sandbox_refuses_resets_its_client() {
+    let (gateway, guests) = network(GatewayConfig::default()).await;
+    // A stack begins with its first socket.
+    let _other = guests[0].listen(81).await.expect("free");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let forwarded = listener.local_addr().expect("bound");
+    tokio::spawn(gateway.forward(listener, at("10.0.2.15:80")));
+    let client = within(TcpStream::connect(forwarded)).await;
+    let refused = within(client.expect("queued").read(&mut [0; 1])).await;
+    assert_eq!(
+        refused.expect_err("reset").kind(),
+        ErrorKind::ConnectionReset
+    );
+}
+
+/// A reset may arrive with the acknowledgment of the handshake.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_resets_at_once_resets_its_server() {
+    for _ in 0..50 {
+        let (_gateway, [guest, _]) = network(loopback()).await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let at_gateway = SocketAddr::from(([10, 0, 2, 2], port));
+        let _stream = within(guest.connect(at_gateway)).await.expect("forwarded");
+        let (mut server, _) = within(listener.accept()).await.expect("a descriptor");
+        drop(guest);
+        let ended = within(server.read(&mut [0; 1])).await;
+        assert_eq!(ended.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+    }
 }
 
 /// The server's kernel sends each message at once; the relay does so, too.

@@ -167,8 +167,9 @@ impl Gateway {
             let _ = outside.set_nodelay(true);
             let (stack, tcp) = (self.stack.handle().clone(), Arc::clone(&tcp));
             tokio::spawn(async move {
-                // A sandbox that refuses closes the outer connection.
+                // A sandbox that refuses resets the outer connection.
                 let Ok(mut inside) = TcpStream::connect_with(&stack, to, tcp).await else {
+                    let _ = outside.set_zero_linger();
                     return;
                 };
                 if copy_bidirectional(&mut outside, &mut inside).await.is_err() {

@@ -158,12 +158,12 @@ async fn serve(upstream: &impl Upstream, limit: Duration, request: TcpRequest) {
             return request.reject(how);
         }
     };
-    // The client has given up.
+    // One end that is reset resets the other.
     let Ok(mut stream) = request.accept().await else {
+        let _ = server.set_zero_linger();
         return;
     };
     if copy_both(&mut stream, &mut server).await.is_err() {
-        // One end was reset: so is the other.
         let _ = server.set_zero_linger();
         stream.abort();
     }
