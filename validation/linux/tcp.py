@@ -35,8 +35,7 @@ PHASE = 0.0019
 ECHO = 0.02
 
 
-# Bytes kept of a packet in a capture, and where the capture is written: not to a disk, whose time would count.
-HEADERS, CAPTURE = 100, "/dev/shm/tautline.pcapng"
+CAPTURE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "capture.py")
 
 
 def job(cell, seed, is_captured=False):
@@ -51,8 +50,8 @@ def job(cell, seed, is_captured=False):
             f"class add dev r1 parent 1: classid 1:1 htb rate {mbit}mbit quantum 1514 burst {burst} cburst {burst}",
             f"qdisc add dev r1 parent 1:1 handle 10: {WORDS[qdisc]}",
         ]
-    capture = f"ip netns exec A dumpcap -q -i a0 -s {HEADERS} -f tcp -w {CAPTURE} >/dev/null 2>$LAB/dumpcap.txt &" if is_captured else ""
-    kept = f"pkill dumpcap; sleep 0.2; cp {CAPTURE} $LAB/capture.pcapng" if is_captured else ""
+    capture = f"ip netns exec A {CAPTURE} a0 $LAB/capture.pcap 2>$LAB/capture.txt & capture=$!" if is_captured else ""
+    kept = "kill $capture; wait $capture" if is_captured else ""
     bottleneck = "\n".join(f"tc -n R {line} || exit 1" for line in tree)
     return f"""
 . $RIG/sim-topo.sh
@@ -131,11 +130,11 @@ def record_captures():
     for cell in cells:
         with rig.Boot(folder, seed, job(cell, seed, is_captured=True)) as run:
             try:
-                counts = open(f"{run.folder}/dumpcap.txt").read()
-                if not re.search(r"received/dropped .*: \d+/0 ", counts):
-                    raise RuntimeError(f"packets are missing in the capture: {counts}")
+                said = open(f"{run.folder}/capture.txt").read()
+                if said:
+                    raise RuntimeError(f"there is no whole capture: {said}")
                 print(cell, seed, *figures(run.folder, int(cell.split("-")[1])))
-                shutil.copy(f"{run.folder}/capture.pcapng", f"{out}/{cell}.linux.pcapng")
+                shutil.copy(f"{run.folder}/capture.pcap", f"{out}/{cell}.linux.pcap")
             except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:
                 sys.exit(f"{cell} seed {seed}: {error}\n{run.said}")
 
