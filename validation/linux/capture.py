@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Captures TCP on an interface, and lets the machine forget it until the end.
+"""Captures IPv4 on an interface, and lets the machine forget it until the end.
 
     capture.py DEVICE FILE     captures until SIGTERM, then writes FILE (pcap, nanoseconds, the first bytes of each packet)
 
@@ -19,7 +19,7 @@ HEADER = struct.Struct("=IIIHHII")
 ETH_P_ALL = 3
 BLOCK, BLOCKS, FRAME = 1 << 16, 1000, 192
 FRAMES_PER_BLOCK = BLOCK // FRAME
-IPV4, TCP = b"\x08\x00", 6
+IPV4 = b"\x08\x00"
 
 
 def main():
@@ -40,7 +40,7 @@ def main():
             if not status & 1:
                 break
             packet = ring[at + mac:at + mac + kept]
-            if packet[12:14] == IPV4 and packet[23] == TCP:
+            if packet[12:14] == IPV4:
                 file.write(struct.pack("=IIII", seconds, nanoseconds, kept, length) + packet)
     if dropped:
         sys.exit(f"the ring had no room for {dropped} packets")

@@ -249,7 +249,9 @@ pub struct TcpConfig {
     /// then the second segment is not acknowledged at once, and reading acknowledges more than one
     /// (Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`). Without `receive_charge` it narrows none, and
     /// more than one segment is acknowledged at once. A pushed segment is acknowledged when all is
-    /// read. Default false: every second segment is acknowledged when it arrives.
+    /// read. A connection that answers data within the delay of its acknowledgment lets the next answers
+    /// carry it (`inet_csk_in_pingpong_mode`), if `delayed_ack_max` lets the delay adapt. Default false:
+    /// every second segment is acknowledged when it arrives.
     pub acks_follow_reads: bool,
     /// Joins acknowledgments of a flood of segments out of order. Default off, as RFC 5681 §4.2 asks;
     /// Linux's is [`AckCompression::LINUX`].

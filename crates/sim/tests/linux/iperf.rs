@@ -311,9 +311,8 @@ impl Application for Server {
         if let Some((_, count)) = self.messages.take_if(|(at, _)| *at <= cx.now)
             && let Some(control) = self.control
         {
-            for _ in 0..count {
-                cx.send(control, &CHUNK[..1])?;
-            }
+            cx.send(control, &CHUNK[..1])?;
+            self.messages = (count > 1).then_some((cx.now + SWITCHING, count - 1));
         }
         if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());

@@ -47,9 +47,10 @@ const PHASE: Duration = Duration::from_micros(1900);
 /// hundred, two of four streams share a queue of FQ-CoDel, as in none of the recordings.
 const KEYS: u64 = 100;
 /// When the echoes begin: that long after a tick in the recordings (by the captured timers of delayed ACKs).
-const START: Instant = Instant::from_micros(790);
-/// How long after an echo the client of the first seed opens its first connection, as captured.
-const FORKING: Duration = Duration::from_micros(14);
+const START: Instant = Instant::from_micros(773);
+/// How long after an echo the client of the first seed opens its first connection, as captured with
+/// 100 ms and with 20 ms.
+const FORKING: [Duration; 2] = [Duration::from_micros(13), Duration::from_micros(35)];
 
 /// Runs `cell` with `seed`.
 pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
@@ -183,7 +184,7 @@ fn network<R: Record>(
     let test = (cell.flows, cell.congestion.as_str());
     let client = Iperf::new(remote, test, client_tcp(cell, wrap));
     let late = When {
-        start: START - Instant::ZERO + phase + FORKING,
+        start: START - Instant::ZERO + phase + FORKING[usize::from(cell.rtt < INTERVAL * ECHO * 2)],
         stop: None,
     };
     apps[0]

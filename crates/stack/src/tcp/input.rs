@@ -249,7 +249,10 @@ impl Connection {
         };
         match self.ecn.on_segment(segment, state) {
             AckUrgency::None => {}
-            AckUrgency::Quick => self.receiver.acks.acknowledge_quickly(MARK_QUICK_ACKS),
+            AckUrgency::Quick => {
+                self.receiver.acks.end_pingpong();
+                self.receiver.acks.acknowledge_quickly(MARK_QUICK_ACKS);
+            }
             AckUrgency::Now => self.receiver.acks.owe_now(),
         }
     }
@@ -501,6 +504,7 @@ impl Connection {
     #[inline]
     pub(super) fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
+            self.receiver.acks.end_pingpong();
             self.receiver.acknowledge_quickly(segment.size);
         }
         if self.host_memory.pressure || self.receiver.has_grown_to(self.config.receive_buffer.get())

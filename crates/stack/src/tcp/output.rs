@@ -7,7 +7,7 @@ use tautline_base::{Instant, SegmentId, Tso};
 
 use super::connection::Connection;
 use super::ecn::{Ecn, EcnState, SegmentClass};
-use super::receiver::Receiver;
+use super::receiver::{Bounds, Receiver};
 use super::send::{Blocked, Kind, Plan, SendContext};
 use super::state::State;
 use crate::wire::Payload;
@@ -122,6 +122,7 @@ impl Connection {
         if self.negotiated.is_some() && !leaves_owed {
             self.receiver.acknowledged();
         }
+        note_answer(self, plan, now);
         let class = self.class(plan);
         let full = self.send.flight.mss() - echo_space(&self.receiver, &self.ecn);
         let echoed = self.echoed_bytes(plan, class).is_some();
@@ -163,6 +164,14 @@ impl Connection {
                 None
             }
         }
+    }
+}
+
+/// A connection whose acknowledgments follow what its application does takes data for an answer.
+fn note_answer(connection: &mut Connection, plan: &Plan, now: Instant) {
+    if connection.config.acks_follow_reads && plan.has_sequence_space() {
+        let bounds = Bounds::new(&connection.config, &connection.send.flight.rtt);
+        connection.receiver.acks.sent_data(bounds, now);
     }
 }
 

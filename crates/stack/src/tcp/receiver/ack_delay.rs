@@ -91,6 +91,20 @@ impl AckDelay {
         }
     }
 
+    /// Data has arrived within the delay.
+    pub(super) fn is_recent(&self, bounds: Bounds, now: Instant) -> bool {
+        self.arrival
+            .as_deref()
+            .is_some_and(|(last, delay)| elapsed(*last, now, bounds.tick) < *delay)
+    }
+
+    /// The least delay again: no answer came before the timer expired.
+    pub(super) fn restart(&mut self, bounds: Bounds) {
+        if let Some((_, delay)) = self.arrival.as_deref_mut() {
+            *delay = bounds.least;
+        }
+    }
+
     /// Doubles the delay: no more data came before the timer expired.
     pub(super) fn expired(&mut self, bounds: Bounds) {
         if let Some((_, delay)) = self.arrival.as_deref_mut() {

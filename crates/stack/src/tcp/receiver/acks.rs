@@ -15,6 +15,9 @@ pub(super) const LEAST_QUICK_ACKS: u32 = 2;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of
 /// the connection: one reports the ECN codepoint of the SYN-ACK, one the current state.
 const ANSWERS: u8 = 2;
+/// Pushed segments after which even a connection that answers acknowledges what is read (Linux
+/// `ICSK_ACK_PUSHED2`).
+const PUSHES: u8 = 2;
 /// Acknowledgments of segments beyond a hole that are never compressed: they trigger fast retransmit
 /// (RFC 5681 §3.2).
 const REPEATED: u8 = 3;
@@ -49,8 +52,10 @@ pub(in crate::tcp) struct AckSchedule {
     repeated: u8,
     /// Acknowledgments compressed since one left.
     compressed: u8,
-    /// A pushed segment came since an acknowledgment left.
-    pushed: bool,
+    /// Pushed segments that came since an acknowledgment left, up to [`PUSHES`].
+    pushed: u8,
+    /// Data is answered soon, and the answer acknowledges it (Linux `inet_csk_in_pingpong_mode`).
+    is_pingpong: bool,
     /// Pure acknowledgments that may leave before the next arrival, timer or read.
     answers: u8,
     delay: AckDelay,
@@ -63,7 +68,8 @@ impl Default for AckSchedule {
             quick: QUICK_ACKS,
             repeated: 0,
             compressed: 0,
-            pushed: false,
+            pushed: 0,
+            is_pingpong: false,
             answers: ANSWERS,
             delay: AckDelay::default(),
         }
@@ -85,17 +91,23 @@ impl AckSchedule {
     /// A segment is acknowledged `at_once`, or by `deadline` like the one before it.
     pub(super) fn owe(&mut self, at_once: bool, deadline: Instant) {
         self.owed = match self.owed {
-            _ if at_once || self.quick > 0 => Acknowledgment::Now,
+            _ if at_once || self.is_quick() => Acknowledgment::Now,
             Acknowledgment::None => Acknowledgment::By(deadline),
             owed => owed,
         };
+    }
+
+    /// Segments are acknowledged at once.
+    #[inline]
+    fn is_quick(&self) -> bool {
+        self.quick > 0 && !self.is_pingpong
     }
 
     /// Compresses the acknowledgment of a segment beyond a hole with others. Returns false if it
     /// leaves at once: one of the first three of the hole, which reveal the loss, or one in quick
     /// mode.
     pub(super) fn compress(&mut self, compression: Option<Compression>) -> bool {
-        let Some(Compression { most, by }) = compression.filter(|_| self.quick == 0) else {
+        let Some(Compression { most, by }) = compression.filter(|_| !self.is_quick()) else {
             return false;
         };
         if self.repeated < REPEATED {
@@ -116,12 +128,24 @@ impl AckSchedule {
     /// A segment that came in order is pushed.
     #[inline]
     pub(super) fn note_push(&mut self, is_pushed: bool) {
-        self.pushed |= is_pushed;
+        self.pushed = (self.pushed + u8::from(is_pushed)).min(PUSHES);
     }
 
-    /// The acknowledgment of a pushed segment is delayed.
+    /// The acknowledgment of a pushed segment is delayed, though no answer will carry it.
     pub(super) fn delays_push(&self) -> bool {
-        self.pushed && matches!(self.owed, Acknowledgment::By(_))
+        let most = if self.is_pingpong { PUSHES - 1 } else { 0 };
+        self.pushed > most && matches!(self.owed, Acknowledgment::By(_))
+    }
+
+    /// Data leaves at `now`: it is an answer if data has come within the delay of an acknowledgment (Linux
+    /// `tcp_event_data_sent`).
+    pub(in crate::tcp) fn sent_data(&mut self, bounds: Bounds, now: Instant) {
+        self.is_pingpong |= self.delay.is_recent(bounds, now);
+    }
+
+    /// The peer needs acknowledgments before an answer (Linux `tcp_enter_quickack_mode`).
+    pub(in crate::tcp) fn end_pingpong(&mut self) {
+        self.is_pingpong = false;
     }
 
     /// A hole is filled: the acknowledgments beyond the next one count from zero.
@@ -168,7 +192,7 @@ impl AckSchedule {
     pub(super) fn sent(&mut self) {
         self.owed = Acknowledgment::None;
         self.compressed = 0;
-        self.pushed = false;
+        self.pushed = 0;
         self.quick = self.quick.saturating_sub(1);
     }
 
@@ -178,7 +202,9 @@ impl AckSchedule {
         if matches!(self.owed, Acknowledgment::By(deadline) if deadline <= now) {
             self.allow_answers();
             self.owe_now();
-            if self.compressed == 0 {
+            if std::mem::take(&mut self.is_pingpong) {
+                self.delay.restart(bounds);
+            } else if self.compressed == 0 {
                 self.delay.expired(bounds);
             }
         }
@@ -207,6 +233,73 @@ impl AckSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    const BOUNDS: Bounds = Bounds {
+        least: ms(40),
+        most: ms(200),
+        srtt: ms(100),
+        rto: ms(300),
+        tick: Duration::ZERO,
+        silence: None,
+    };
+
+    /// Data arrives at `now`, in order. Returns what is owed then.
+    fn arrive(acks: &mut AckSchedule, is_pushed: bool, now: Instant) -> Acknowledgment {
+        let delay = acks.delay_of_arrival(true, BOUNDS, now);
+        acks.note_push(is_pushed);
+        acks.owe(false, now + delay);
+        acks.owed()
+    }
+
+    /// Linux `tcp_event_data_sent`, `tcp_delack_timer_handler`: an answer within 40 ms delays the next
+    /// acknowledgments, until one has waited in vain.
+    #[test]
+    fn a_connection_that_answers_delays_acknowledgments_until_one_waits_in_vain() {
+        for (answered_after, is_delayed) in [(0, true), (39, true), (40, false)] {
+            let (mut acks, begin) = (AckSchedule::default(), Instant::from_secs(1));
+            // Nothing has come yet: no answer.
+            acks.sent_data(BOUNDS, begin);
+            assert_eq!(arrive(&mut acks, true, begin), Acknowledgment::Now);
+            acks.sent();
+            acks.sent_data(BOUNDS, begin + ms(answered_after));
+            let next = begin + ms(100);
+            let owed = arrive(&mut acks, true, next);
+            if !is_delayed {
+                assert_eq!(owed, Acknowledgment::Now, "after {answered_after} ms");
+                continue;
+            }
+            let deadline = next + ms(40);
+            assert_eq!(
+                owed,
+                Acknowledgment::By(deadline),
+                "after {answered_after} ms"
+            );
+            acks.on_deadline(BOUNDS, deadline);
+            assert_eq!(acks.delay(BOUNDS), ms(40), "it is not doubled");
+            acks.sent();
+            assert_eq!(arrive(&mut acks, true, deadline), Acknowledgment::Now);
+        }
+    }
+
+    /// Linux `tcp_cleanup_rbuf`, `tcp_enter_quickack_mode`.
+    #[test]
+    fn a_connection_that_answers_acknowledges_a_second_push_and_a_duplicate() {
+        let (mut acks, now) = (AckSchedule::default(), Instant::from_secs(1));
+        arrive(&mut acks, false, now);
+        acks.sent();
+        acks.sent_data(BOUNDS, now);
+        arrive(&mut acks, true, now);
+        assert!(!acks.delays_push(), "an answer may carry it");
+        arrive(&mut acks, true, now);
+        assert!(acks.delays_push());
+        acks.sent();
+        acks.end_pingpong();
+        assert_eq!(arrive(&mut acks, false, now), Acknowledgment::Now);
+    }
 
     /// The first acknowledgments beyond a hole leave at once, those beyond the next hole too.
     #[test]
