@@ -139,7 +139,8 @@ where
     /// [`SocketError`]: no such socket, or a connection that ended with everything read.
     pub fn recv(&mut self, id: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> {
         let stays = false;
-        self.transport.read(id, Reading::Copied { out, stays })
+        self.transport
+            .read(id, Reading::Copied { out, stays }, self.now)
     }
 
     /// Closes the sending half: the peer reads the end of the stream after all sent data. Receiving

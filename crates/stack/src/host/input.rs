@@ -54,6 +54,7 @@ where
     /// Receives up to 64 frames from the device; returns their number. After 64 there may be more.
     #[must_use = "after 64 frames the device may hold more"]
     pub fn receive(&mut self, now: Instant) -> usize {
+        let now = self.advance_clock(now);
         self.interface.stateless_syns = 0;
         for taken in 0..RECEIVE_BUDGET {
             let Some(received) = self.device_mut().receive(now) else {

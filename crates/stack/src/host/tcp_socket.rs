@@ -35,7 +35,7 @@ impl<'a> TcpSocket<'a> {
     pub fn peek(&mut self, out: &mut [u8]) -> Result<Recv, SocketError> {
         let connection = self.transport.sockets.connection_mut(self.id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        connection.read(Reading::Copied { out, stays: true })
+        connection.read(Reading::Copied { out, stays: true }, self.now)
     }
 
     /// [`send`](crate::Host::send) without the copy into the send buffer: takes as much of `data` as fits,
@@ -87,7 +87,8 @@ impl<'a> TcpSocket<'a> {
     /// # Errors
     /// As [`recv`](crate::Host::recv).
     pub fn recv_with(&mut self, mut read: impl FnMut(&[u8]) -> usize) -> Result<Recv, SocketError> {
-        self.transport.read(self.id, Reading::Lent(&mut read))
+        self.transport
+            .read(self.id, Reading::Lent(&mut read), self.now)
     }
 
     /// Takes the next bytes without a copy if the receive buffer keeps them in the memory they arrived in,
@@ -107,7 +108,8 @@ impl<'a> TcpSocket<'a> {
             packet = fits(kept.bytes.len()).then(|| kept.clone());
             packet.is_some()
         };
-        self.transport.read(self.id, Reading::Kept(&mut take))?;
+        self.transport
+            .read(self.id, Reading::Kept(&mut take), self.now)?;
         Ok(packet)
     }
 

@@ -153,10 +153,15 @@ impl Transport {
     }
 
     /// The application reads from a connection.
-    pub(super) fn read(&mut self, id: SocketId, how: Reading<'_>) -> Result<Recv, SocketError> {
+    pub(super) fn read(
+        &mut self,
+        id: SocketId,
+        how: Reading<'_>,
+        now: Instant,
+    ) -> Result<Recv, SocketError> {
         let connection = self.sockets.connection_mut(id);
         let connection = connection.ok_or(SocketError::NoSuchSocket)?;
-        let read = connection.read(how)?;
+        let read = connection.read(how, now)?;
         if read == Recv::Data(0) {
             return Ok(read);
         }

@@ -330,7 +330,7 @@ impl Connection {
     }
 
     /// Gives received data to the application.
-    pub(crate) fn read(&mut self, how: Reading<'_>) -> Result<Recv, SocketError> {
+    pub(crate) fn read(&mut self, how: Reading<'_>, now: Instant) -> Result<Recv, SocketError> {
         let (count, stays) = match how {
             Reading::Copied { out, stays } => {
                 let count = self.receiver.peek(out);
@@ -356,7 +356,7 @@ impl Connection {
             };
         };
         if !stays {
-            self.receiver.consume(count);
+            self.receiver.consume(count, now);
             let negotiated = self.negotiated.as_ref();
             let scale = negotiated.map_or(0, |agreed| agreed.own_scale);
             self.receiver.announce_window(scale, self.host_memory.share);

@@ -311,7 +311,7 @@ pub(super) mod tests {
                     Step::Read(len) => {
                         for connection in [&mut quick, &mut thorough] {
                             let out = &mut [0; 9000][..len];
-                            connection.read(Reading::Copied { out, stays: false }).ok();
+                            connection.read(Reading::Copied { out, stays: false }, now).ok();
                         }
                     }
                     Step::Write(len) => {

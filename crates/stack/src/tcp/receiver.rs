@@ -645,14 +645,14 @@ impl Receiver {
         self.bytes.kept_from(self.read)
     }
 
-    /// The application has read `count` bytes, at most all.
-    pub(super) fn consume(&mut self, count: usize) {
+    /// The application reads `count` bytes at `now`, at most all.
+    pub(super) fn consume(&mut self, count: usize, now: Instant) {
         self.read += count.min(self.readable()) as u64;
         if self.sizes_on_read
             && count > 0
             && let Some(sizing) = &mut self.window.sizing
         {
-            sizing.on_read();
+            sizing.on_read(now);
         }
         self.window.shrink(self.window_base());
         self.bytes.release_below(self.read);

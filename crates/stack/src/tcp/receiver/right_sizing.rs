@@ -37,9 +37,10 @@ pub(super) struct RightSizing {
     /// The present round trip began then, when the application had read up to that offset.
     since: Instant,
     read: u64,
-    /// How far it had read when data last arrived, and when that was.
+    /// How far it had read when data last arrived.
     seen: u64,
-    arrived: Instant,
+    /// When it last read.
+    read_at: Instant,
     /// Most bytes it took in one.
     space: u64,
     /// Time at which a window was offered, and its right edge.
@@ -60,7 +61,7 @@ impl RightSizing {
             since,
             read,
             seen: read,
-            arrived: since,
+            read_at: since,
             space: space.max(1),
             offered: None,
             unread: None,
@@ -91,7 +92,8 @@ impl RightSizing {
     }
 
     /// The application reads what has arrived.
-    pub(super) fn on_read(&mut self) {
+    pub(super) fn on_read(&mut self, now: Instant) {
+        self.read_at = now;
         if let Some(first) = self.unread.take() {
             self.first_read = first.end;
         }
@@ -143,22 +145,15 @@ impl RightSizing {
         self.end_round(now, read, taken, mss)
     }
 
-    /// The same for [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read): a reader that waits for
-    /// data has read when it last arrived. The round trip ends with the first buffer that was read;
-    /// the rest of it counts in the next.
-    pub(super) fn on_arrival_after_read(
-        &mut self,
-        now: Instant,
-        read: u64,
-        mss: u64,
-    ) -> Option<u64> {
+    /// The same for [`TcpConfig::size_on_read`](crate::TcpConfig::size_on_read): the round trip ends when
+    /// the application has read, with the first buffer of that; the rest of it counts in the next.
+    pub(super) fn on_arrival_after_read(&mut self, read: u64, mss: u64) -> Option<u64> {
         let has_read = core::mem::replace(&mut self.seen, read) != read;
-        let then = core::mem::replace(&mut self.arrived, now);
-        if then - self.since < self.rtt? || !has_read {
+        if self.read_at - self.since < self.rtt? || !has_read {
             return None;
         }
         let taken = self.first_read.saturating_sub(self.read);
-        self.end_round(then, self.first_read, taken, mss)
+        self.end_round(self.read_at, self.first_read, taken, mss)
     }
 
     /// A round trip ends at `at`, in which the application has taken `taken` bytes, up to offset `read`.
@@ -224,10 +219,10 @@ mod tests {
         assert_eq!([1300, 1301].map(&mut at), [false, true]);
     }
 
-    /// The application has read everything up to offset `read`, which came in order since the last read.
-    fn read_up_to(sizing: &mut RightSizing, read: u64) {
+    /// The application reads everything up to offset `read` at `now`, which came in order since the last read.
+    fn read_up_to(sizing: &mut RightSizing, read: u64, now: Instant) {
         sizing.on_data((sizing.first_read, read, read), 1448);
-        sizing.on_read();
+        sizing.on_read(now);
     }
 
     #[test]
@@ -235,39 +230,32 @@ mod tests {
         let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
         sizing.sample(1, MS * 20);
         let at = |millis| Instant::from_millis(millis);
-        assert_eq!(sizing.on_arrival_after_read(at(999), 1, 1448), None);
-        read_up_to(&mut sizing, 24_617);
-        let window = sizing.on_arrival_after_read(at(1000), 24_617, 1448);
+        assert_eq!(sizing.on_arrival_after_read(1, 1448), None);
+        read_up_to(&mut sizing, 24_617, at(999));
+        let window = sizing.on_arrival_after_read(24_617, 1448);
         assert!(window.is_some());
-        for millis in 1001..1100 {
-            assert_eq!(sizing.on_arrival_after_read(at(millis), 24_617, 1448), None);
+        for _ in 1001..1100 {
+            assert_eq!(sizing.on_arrival_after_read(24_617, 1448), None);
         }
-        read_up_to(&mut sizing, 49_233);
+        read_up_to(&mut sizing, 49_233, at(1100));
         // 24 616 bytes again in one round trip, the one that began at 999.
-        let window = sizing.on_arrival_after_read(at(1100), 49_233, 1448);
+        let window = sizing.on_arrival_after_read(49_233, 1448);
         assert_eq!(window, None, "no more than before");
     }
 
-    /// A reader that waits has read when data last arrived: a round trip that ends in a pause ends
-    /// then, not with the data behind it.
+    /// A round trip that ends in a pause ends with the read, not with the data behind it.
     #[test]
     fn a_round_trip_is_over_when_the_application_reads() {
         let at = |millis| Instant::from_millis(millis);
         let mut sizing = RightSizing::new(Instant::ZERO, 1, 14_480);
         sizing.sample(1, MS * 20);
-        for (millis, read) in [(1000, 2), (1001, 3), (1010, 24_000)] {
-            read_up_to(&mut sizing, read);
-            sizing.on_arrival_after_read(at(millis), read, 1448);
+        for (millis, read) in [(1000, 2), (1001, 3), (1019, 24_000)] {
+            read_up_to(&mut sizing, read, at(millis));
+            let window = sizing.on_arrival_after_read(read, 1448);
+            assert_eq!(window, None, "the first read was at 1000");
         }
-        read_up_to(&mut sizing, 24_001);
-        let window = sizing.on_arrival_after_read(at(1021), 24_001, 1448);
-        assert_eq!(
-            window, None,
-            "the read was at 1010, 9 ms after the one before"
-        );
-        read_up_to(&mut sizing, 24_002);
-        let window = sizing.on_arrival_after_read(at(1022), 24_002, 1448);
-        assert!(window.is_some(), "the read was at 1021");
+        read_up_to(&mut sizing, 24_001, at(1020));
+        assert!(sizing.on_arrival_after_read(24_001, 1448).is_some());
     }
 
     /// `skb_try_coalesce`: a segment fills a hole that sixteen more wait behind, and all are one buffer;
@@ -280,12 +268,11 @@ mod tests {
             sizing.sample(1, MS * 20);
             let end = |segments: u64| 1 + 1448 * segments;
             sizing.on_data((1, end(1), end(1 + behind)), 1448);
-            sizing.on_read();
-            sizing.on_arrival_after_read(at(1000), 1, 1448);
+            sizing.on_read(at(1000));
             assert_eq!(sizing.first_read, end(first));
-            sizing.on_arrival_after_read(at(1001), end(1 + behind), 1448);
+            sizing.on_arrival_after_read(end(1 + behind), 1448);
             assert_eq!(sizing.read, end(first), "{behind} behind");
-            read_up_to(&mut sizing, end(1 + behind) + 1448);
+            read_up_to(&mut sizing, end(1 + behind) + 1448, at(1001));
             assert_eq!(
                 sizing.first_read - sizing.read,
                 1448 * (rest + 1),
@@ -301,9 +288,9 @@ mod tests {
             let (start, end) = (1 + segment * 1448, 1 + (segment + 1) * 1448);
             sizing.on_data((start, end, end), 1448);
         }
-        sizing.on_read();
+        sizing.on_read(Instant::from_millis(1));
         assert_eq!(sizing.first_read, 1 + 17 * 1448);
-        sizing.on_read();
+        sizing.on_read(Instant::from_millis(1));
         assert_eq!(sizing.first_read, 1 + 17 * 1448, "nothing was unread");
     }
 

@@ -4,6 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use tautline_base::KeptPacket;
 
+const NOW: Instant = Instant::from_secs(2);
 const LATER: Instant = Instant::from_secs(9);
 const SOONER: Instant = Instant::from_secs(8);
 const BOUNDS: Bounds = Bounds {
@@ -18,7 +19,7 @@ const BOUNDS: Bounds = Bounds {
 impl Receiver {
     fn read(&mut self, out: &mut [u8]) -> usize {
         let count = self.peek(out);
-        self.consume(count);
+        self.consume(count, NOW);
         count
     }
 }
@@ -198,7 +199,7 @@ fn linux_receiver() -> Receiver {
     receiver.synchronized();
     receiver.advertise(0, None);
     receiver.accept(1, whole(&[7; 37]), false, (LATER, None));
-    receiver.consume(37);
+    receiver.consume(37, NOW);
     receiver.advertise(7, None);
     receiver.acknowledged();
     receiver
@@ -220,11 +221,11 @@ fn windows_are_those_of_a_capture() {
         64_128, 63_488, 62_848, 62_080, 61_312, 60_672, 59_904, 59_136, 58_496,
     ];
     assert_eq!(windows[..9], captured);
-    receiver.consume(10 * 1448);
+    receiver.consume(10 * 1448, NOW);
     assert_eq!(receiver.advertise(7, None), 501, "64 088 bytes, rounded up");
     for _ in 0..20 {
         receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
-        receiver.consume(1448);
+        receiver.consume(1448, NOW);
         assert_eq!(receiver.advertise(7, None), 501, "nothing opens it");
     }
 }
@@ -236,7 +237,7 @@ fn the_window_opens_beside_the_segment_that_arrives() {
     for is_expected in [false, true] {
         let mut receiver = linux_receiver();
         receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
-        receiver.consume(1448);
+        receiver.consume(1448, NOW);
         receiver.window.capacity = 65_700;
         receiver.window.reserve(0);
         for _ in 0..3 {
@@ -245,7 +246,7 @@ fn the_window_opens_beside_the_segment_that_arrives() {
             } else {
                 receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
             }
-            receiver.consume(1448);
+            receiver.consume(1448, NOW);
             let window = u32::from(receiver.advertise(7, None)) * 128;
             assert_eq!(window, 64_384, "{is_expected}");
         }
@@ -303,7 +304,7 @@ fn the_window_follows_the_first_buffer_of_a_read() {
             let data = whole(&[7; 1000]);
             receiver.accept(1 + segment * 1000, data, false, (LATER, None));
         }
-        receiver.consume(receiver.readable());
+        receiver.consume(receiver.readable(), NOW);
         size(&mut receiver, 3);
         assert_eq!(receiver.window.capacity, capacity, "{behind}");
     }
@@ -326,20 +327,20 @@ fn the_first_round_trip_begins_with_the_connection_where_reads_size_the_window()
             let now = Instant::from_millis(millis);
             receiver.right_size((500_000, on_read), now, (1000, 1000), echo);
         };
-        let read = |receiver: &mut Receiver| {
+        let read = |receiver: &mut Receiver, millis| {
             for _ in 0..16 {
                 let next = receiver.next();
                 receiver.accept(next, whole(&[7; 1000]), false, (LATER, None));
             }
-            receiver.consume(receiver.readable());
+            receiver.consume(receiver.readable(), Instant::from_millis(millis));
             receiver.advertise(0, None);
         };
         size(&mut receiver, 1000, on_read.is_some());
-        read(&mut receiver);
+        read(&mut receiver, 1005);
         if was_quiet {
             receiver.window.sizing = None;
             size(&mut receiver, 5000, true);
-            read(&mut receiver);
+            read(&mut receiver, 5005);
         }
         size(&mut receiver, if was_quiet { 5010 } else { 1010 }, true);
         assert_eq!(
@@ -387,12 +388,12 @@ fn a_pushed_segment_is_acknowledged_when_all_is_read() {
             ..whole(&[7; 1000])
         };
         receiver.accept(receiver.next(), arriving, false, (LATER, None));
-        receiver.consume(read);
+        receiver.consume(read, NOW);
         receiver.announce_window(0, None);
         assert_eq!(receiver.acks.owed(), owed, "{follows} {pushed} {read}");
         receiver.acknowledged();
         receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
-        receiver.consume(2000);
+        receiver.consume(2000, NOW);
         receiver.announce_window(0, None);
         let delayed = Acknowledgment::By(LATER);
         assert_eq!(receiver.acks.owed(), delayed, "the push is acknowledged");
@@ -421,7 +422,7 @@ fn unread_data_delays_acknowledgments_until_it_is_read() {
             }
         }
         assert_eq!(acknowledgments, sent, "{follows}");
-        receiver.consume(4000);
+        receiver.consume(4000, NOW);
         receiver.announce_window(0, None);
         assert_eq!(receiver.acks.owed(), read, "{follows}");
     }
@@ -545,14 +546,14 @@ fn read_by(receiver: &mut Receiver, way: usize, want: usize) -> Vec<u8> {
             let lent = receiver.readable_bytes();
             assert!(receiver.readable() == 0 || !lent.is_empty());
             let lent = lent[..lent.len().min(want)].to_vec();
-            receiver.consume(lent.len());
+            receiver.consume(lent.len(), NOW);
             lent
         }
         _ => {
             let kept = receiver.kept_bytes();
             let kept = kept.map(|kept| kept.bytes).unwrap_or_default();
             assert!(kept.len() <= receiver.readable());
-            receiver.consume(kept.len());
+            receiver.consume(kept.len(), NOW);
             kept.into()
         }
     }

@@ -249,7 +249,7 @@ impl ReceiveWindow {
         let mut window = None;
         if let Some(beside) = on_read {
             window = sizing
-                .on_arrival_after_read(now, read, mss)
+                .on_arrival_after_read(read, mss)
                 .map(|window| (window / mss.max(1)).saturating_mul(window_of_segment(mss, beside)));
         }
         if let Some((echo, rtt)) = echo.filter(|_| is_full) {
