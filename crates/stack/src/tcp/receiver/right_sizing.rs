@@ -91,9 +91,10 @@ impl RightSizing {
         }
     }
 
-    /// The application reads what has arrived.
+    /// The application reads what has arrived. Linux counts the round trip in whole microseconds
+    /// (`tcp_mstamp`): a path of even spacing ends many after exactly one.
     pub(super) fn on_read(&mut self, now: Instant) {
-        self.read_at = now;
+        self.read_at = Instant::from_micros(now.as_micros());
         if let Some(first) = self.unread.take() {
             self.first_read = first.end;
         }
@@ -254,8 +255,12 @@ mod tests {
             let window = sizing.on_arrival_after_read(read, 1448);
             assert_eq!(window, None, "the first read was at 1000");
         }
-        read_up_to(&mut sizing, 24_001, at(1020));
+        let almost = at(1020) + Duration::from_nanos(999);
+        let begun = Instant::from_micros(1_000_000);
+        assert_eq!(sizing.since, begun);
+        read_up_to(&mut sizing, 24_001, almost);
         assert!(sizing.on_arrival_after_read(24_001, 1448).is_some());
+        assert_eq!(sizing.since, at(1020), "in whole microseconds");
     }
 
     /// `skb_try_coalesce`: a segment fills a hole that sixteen more wait behind, and all are one buffer;
