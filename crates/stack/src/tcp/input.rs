@@ -17,7 +17,7 @@ use crate::socket::CloseReason;
 use crate::wire::{SACK_BLOCKS, Segment};
 
 /// Segments acknowledged at once after a congestion mark (Linux: 2).
-const MARK_QUICK_ACKS: u32 = 2;
+const MARK_QUICK_ACKS: u8 = 2;
 
 /// Action of the host after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

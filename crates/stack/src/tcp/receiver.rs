@@ -285,7 +285,7 @@ impl Receiver {
         let offered = self.edge().saturating_sub(self.next);
         let segments = match offered / (2 * self.window.peer_segment().max(size as u64)) {
             0 => LEAST_QUICK_ACKS,
-            half => u32::try_from(half).map_or(QUICK_ACKS, |half| half.min(QUICK_ACKS)),
+            half => u8::try_from(half).map_or(QUICK_ACKS, |half| half.min(QUICK_ACKS)),
         };
         self.acks.acknowledge_quickly(segments);
     }

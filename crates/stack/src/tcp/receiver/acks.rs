@@ -9,9 +9,9 @@ use super::ack_delay::{AckDelay, Bounds};
 
 /// Most segments acknowledged at once at the start of a connection and after a duplicate, so that the
 /// peer's slow start is not held back (Linux `TCP_MAX_QUICKACKS`).
-pub(super) const QUICK_ACKS: u32 = 16;
+pub(super) const QUICK_ACKS: u8 = 16;
 /// The same where the window offers less than two segments (Linux `tcp_incr_quickack`).
-pub(super) const LEAST_QUICK_ACKS: u32 = 2;
+pub(super) const LEAST_QUICK_ACKS: u8 = 2;
 /// Pure acknowledgments that one arrival, one timer or one read may cause, whatever the state of
 /// the connection: one reports the ECN codepoint of the SYN-ACK, one the current state.
 const ANSWERS: u8 = 2;
@@ -47,7 +47,7 @@ pub(in crate::tcp) struct Compression {
 pub(in crate::tcp) struct AckSchedule {
     owed: Acknowledgment,
     /// Number of segments still to be acknowledged at once.
-    pub(super) quick: u32,
+    pub(super) quick: u8,
     /// Acknowledgments of segments beyond the present hole, up to [`REPEATED`].
     repeated: u8,
     /// Acknowledgments compressed since one left.
@@ -159,7 +159,7 @@ impl AckSchedule {
     }
 
     /// The next `segments` segments are acknowledged at once.
-    pub(in crate::tcp) fn acknowledge_quickly(&mut self, segments: u32) {
+    pub(in crate::tcp) fn acknowledge_quickly(&mut self, segments: u8) {
         self.quick = self.quick.max(segments);
     }
 
