@@ -238,6 +238,44 @@ pub(super) mod tests {
         )
     }
 
+    /// Linux's pingpong mode, on either path of arrival: the second byte waits for an answer if the first had one.
+    #[test]
+    fn a_connection_that_answers_delays_its_next_acknowledgment() {
+        for (follows, answers, is_delayed) in [
+            (true, true, true),
+            (true, false, false),
+            (false, true, false),
+        ] {
+            let now = Instant::from_secs(1);
+            let config = TcpConfig {
+                acks_follow_reads: follows,
+                delayed_ack_max: TcpConfig::LINUX_DELAYED_ACK_MAX,
+                ..TcpConfig::default()
+            };
+            let mut connection = opened(now, config);
+            for byte in 1..=2 {
+                let next = PEER_ISN.wrapping_add(byte);
+                let arriving = segment(next, OWN_ISN.wrapping_add(1), now, &[0x5a]);
+                connection.on_segment(&arriving, now);
+                if byte == 1 {
+                    let acknowledged = send_all(&mut connection, now);
+                    assert!(
+                        !acknowledged.is_empty(),
+                        "the first is acknowledged at once"
+                    );
+                    if answers {
+                        connection
+                            .write(AppData::Zeros(1), Boundary::None, now)
+                            .ok();
+                        send_all(&mut connection, now);
+                    }
+                }
+            }
+            let sent = send_all(&mut connection, now);
+            assert_eq!(sent.is_empty(), is_delayed, "{follows} {answers}: {sent}");
+        }
+    }
+
     /// The ordinary path would do the same, only slower: this one must be taken.
     #[test]
     fn data_in_order_is_predicted_and_nothing_else() {

@@ -235,7 +235,7 @@ mod tests {
         read_up_to(&mut sizing, 24_617, at(999));
         let window = sizing.on_arrival_after_read(24_617, 1448);
         assert!(window.is_some());
-        for _ in 1001..1100 {
+        for _ in 0..3 {
             assert_eq!(sizing.on_arrival_after_read(24_617, 1448), None);
         }
         read_up_to(&mut sizing, 49_233, at(1100));
