@@ -491,7 +491,7 @@ impl Connection {
         let srtt = self.send.flight.rtt.srtt();
         let compression = rule.map(|rule| self.receiver.compression(rule, srtt, now));
         let payload = Incoming::of(segment);
-        let by = (bounds.deadline(now, delay), compression);
+        let by = (bounds.wait(now, delay), compression);
         let accepted = self.receiver.accept(offset, payload, segment.fin, by);
         self.pending.readable |= accepted.wakes_reader;
         if accepted.finished {

@@ -77,8 +77,8 @@ impl<'a, 'b> NextData<'a, 'b> {
         connection.prepare_to_receive(segment, true, now);
         let receiver = &mut connection.receiver;
         let before = (receiver.memory(), receiver.acks.owed());
-        let deadline = bounds.deadline(now, delay);
-        connection.pending.readable |= receiver.accept_next(Incoming::of(segment), deadline);
+        let wait = bounds.wait(now, delay);
+        connection.pending.readable |= receiver.accept_next(Incoming::of(segment), wait);
         reply(connection, before)
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 pub(super) use self::ack_delay::Bounds;
+use self::ack_delay::Wait;
 use self::acks::{AckSchedule, LEAST_QUICK_ACKS, QUICK_ACKS};
 pub(super) use self::acks::{Acknowledgment, Compression};
 use self::pages::Pages;
@@ -442,7 +443,7 @@ impl Receiver {
         offset: u64,
         payload: Incoming<'_>,
         fin: bool,
-        (deadline, compression): (Instant, Option<Compression>),
+        (wait, compression): (Wait, Option<Compression>),
     ) -> Accepted {
         let (before, next) = (self.data_end(), self.next);
         let len = payload.bytes.len() as u64;
@@ -458,14 +459,15 @@ impl Receiver {
         let in_order = offset <= self.next;
         self.acks.note_push(payload.pushed && in_order);
         let crowds = self.crowds(&range);
-        self.keep_until = deadline + KEEP;
+        self.keep_until = wait.deadline + KEEP;
         let charged = self.charged();
         self.window.note_segment(payload.size);
         if !range.is_empty() && (in_order || self.out_of_order() < MAX_RANGES) {
             let kept = payload.kept.filter(|_| range == (offset..end));
             let fresh = &payload.bytes[(offset.max(self.next) - offset) as usize..];
-            self.store(range, fresh, kept);
+            self.store(range.clone(), fresh, kept);
         }
+        self.acks.omits_last = crowds && self.sack_blocks().next() == Some(range);
         let filled_gap = self.advance();
         if self.next > next {
             self.acks.on_progress();
@@ -481,7 +483,7 @@ impl Receiver {
             // At once for anything but plain in-order data that was taken whole, else every second
             // segment. Data that a closed window refuses is a probe, and its sender waits.
             let plain = in_order && !filled_gap && !fin && len > 0 && end <= limit;
-            self.acks.owe(!plain || self.owes_at_once(), deadline);
+            self.acks.owe(!plain || self.owes_at_once(), wait);
         }
         self.totals.bytes_received += self.next - next;
         let finished = self.finished();
@@ -505,9 +507,9 @@ impl Receiver {
     /// [`accept`](Self::accept) for payload that [can be taken](Self::takes_next), at the next offset.
     /// True if the application waits for it.
     #[inline]
-    pub(super) fn accept_next(&mut self, payload: Incoming<'_>, deadline: Instant) -> bool {
+    pub(super) fn accept_next(&mut self, payload: Incoming<'_>, wait: Wait) -> bool {
         let len = payload.bytes.len() as u64;
-        self.keep_until = deadline + KEEP;
+        self.keep_until = wait.deadline + KEEP;
         self.window.note_segment(payload.size);
         self.bytes
             .write_or_keep(self.next, payload.bytes, payload.kept);
@@ -520,7 +522,7 @@ impl Receiver {
         }
         self.acks.note_push(payload.pushed);
         self.acks.on_progress();
-        self.acks.owe(self.owes_at_once(), deadline);
+        self.acks.owe(self.owes_at_once(), wait);
         self.totals.bytes_received += len;
         self.wake_reader()
     }
@@ -593,7 +595,8 @@ impl Receiver {
 
     /// Compressed acknowledgments leave now: `range` touches neither of the two latest SACK blocks, and
     /// an option that has many blocks to report omits some (Linux `tcp_sack_compress_send_ack`, called
-    /// above `TCP_SACK_BLOCKS_EXPECTED`).
+    /// above `TCP_SACK_BLOCKS_EXPECTED`). They report what came before: a block that `range` begins waits for the next
+    /// acknowledgment.
     fn crowds(&self, range: &Range<u64>) -> bool {
         self.acks.has_compressed()
             && self
@@ -731,7 +734,7 @@ impl Receiver {
             .as_deref()
             .cloned()
             .into_iter()
-            .chain(self.sack_blocks())
+            .chain(self.sack_blocks().skip(usize::from(self.acks.omits_last)))
     }
 
     /// SACK blocks, most recent first (RFC 2018 §4).

@@ -56,9 +56,27 @@ impl Bounds {
         on_tick(now, now + rounded_down(delay, self.tick), self.tick)
     }
 
+    /// How long the acknowledgment of a segment that arrives at `now` may wait, if that is `delay`.
+    #[inline]
+    pub(in crate::tcp) fn wait(&self, now: Instant, delay: Duration) -> Wait {
+        Wait {
+            deadline: self.deadline(now, delay),
+            soon: self.deadline(now, delay / 4),
+        }
+    }
+
     fn are_fixed(&self) -> bool {
         self.most <= self.least
     }
+}
+
+/// How long the acknowledgment of a segment may wait.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Wait {
+    /// When it leaves at the latest.
+    pub(in crate::tcp) deadline: Instant,
+    /// An acknowledgment of earlier segments whose time comes by then leaves at once (Linux `tcp_send_delayed_ack`).
+    pub(in crate::tcp) soon: Instant,
 }
 
 /// The delay of one receiver's acknowledgments.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::ack_delay::{AckDelay, Bounds};
+use super::ack_delay::{AckDelay, Bounds, Wait};
 
 /// Most segments acknowledged at once at the start of a connection and after a duplicate, so that the
 /// peer's slow start is not held back (Linux `TCP_MAX_QUICKACKS`).
@@ -56,6 +56,8 @@ pub(in crate::tcp) struct AckSchedule {
     pushed: u8,
     /// Data is answered soon, and the answer acknowledges it (Linux `inet_csk_in_pingpong_mode`).
     is_pingpong: bool,
+    /// The acknowledgment owed reports the segments before the last one.
+    pub(super) omits_last: bool,
     /// Pure acknowledgments that may leave before the next arrival, timer or read.
     answers: u8,
     delay: AckDelay,
@@ -70,6 +72,7 @@ impl Default for AckSchedule {
             compressed: 0,
             pushed: 0,
             is_pingpong: false,
+            omits_last: false,
             answers: ANSWERS,
             delay: AckDelay::default(),
         }
@@ -88,12 +91,17 @@ impl AckSchedule {
         self.owed = Acknowledgment::Now;
     }
 
-    /// A segment is acknowledged `at_once`, or by `deadline` like the one before it.
-    pub(super) fn owe(&mut self, at_once: bool, deadline: Instant) {
+    /// A segment is acknowledged `at_once` or may `wait`, not longer than the one before it. If the
+    /// time of that one comes soon, both are acknowledged now.
+    pub(super) fn owe(&mut self, at_once: bool, wait: Wait) {
         self.owed = match self.owed {
             _ if at_once || self.is_quick() => Acknowledgment::Now,
-            Acknowledgment::None => Acknowledgment::By(deadline),
-            owed => owed,
+            Acknowledgment::By(earlier) if earlier <= wait.soon && self.compressed == 0 => {
+                Acknowledgment::Now
+            }
+            Acknowledgment::By(earlier) => Acknowledgment::By(earlier.min(wait.deadline)),
+            Acknowledgment::None => Acknowledgment::By(wait.deadline),
+            Acknowledgment::Now => Acknowledgment::Now,
         };
     }
 
@@ -191,6 +199,7 @@ impl AckSchedule {
     /// A segment with our current acknowledgment number left.
     pub(super) fn sent(&mut self) {
         self.owed = Acknowledgment::None;
+        self.omits_last = false;
         self.compressed = 0;
         self.pushed = 0;
         self.quick = self.quick.saturating_sub(1);
@@ -251,7 +260,7 @@ mod tests {
     fn arrive(acks: &mut AckSchedule, is_pushed: bool, now: Instant) -> Acknowledgment {
         let delay = acks.delay_of_arrival(true, BOUNDS, now);
         acks.note_push(is_pushed);
-        acks.owe(false, now + delay);
+        acks.owe(false, BOUNDS.wait(now, delay));
         acks.owed()
     }
 
@@ -282,6 +291,23 @@ mod tests {
             assert_eq!(acks.delay(BOUNDS), ms(40), "it is not doubled");
             acks.sent();
             assert_eq!(arrive(&mut acks, true, deadline), Acknowledgment::Now);
+        }
+    }
+
+    /// Linux `tcp_send_delayed_ack`: a gap of 28 ms makes the delay 48 ms, whose quarter reaches the end of the first.
+    #[test]
+    fn an_acknowledgment_whose_time_comes_soon_leaves_with_the_next_segment() {
+        for (gap, is_soon) in [(27, false), (28, true), (39, true)] {
+            let mut acks = AckSchedule {
+                quick: 0,
+                ..AckSchedule::default()
+            };
+            let begin = Instant::from_secs(1);
+            let first = arrive(&mut acks, true, begin);
+            assert_eq!(first, Acknowledgment::By(begin + ms(40)));
+            let owed = arrive(&mut acks, true, begin + ms(gap));
+            let expected = if is_soon { Acknowledgment::Now } else { first };
+            assert_eq!(owed, expected, "after {gap} ms");
         }
     }
 

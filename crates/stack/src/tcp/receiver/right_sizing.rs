@@ -108,7 +108,8 @@ impl RightSizing {
         // The clock of timestamps ticks in milliseconds.
         let rtt = rtt.max(Duration::from_millis(1));
         // A lower sample counts at once: only the peer's pauses make one longer.
-        self.rtt = Some(self.rtt.map_or(rtt, |old| rtt.min(old - old / 8 + rtt / 8)));
+        let smoothed = |old| old - in_micros(old) / 8 + rtt / 8;
+        self.rtt = Some(self.rtt.map_or(rtt, |old| rtt.min(smoothed(old))));
     }
 
     /// All up to offset `next` has arrived; `window` bytes more are offered. A peer needs a round
@@ -150,7 +151,7 @@ impl RightSizing {
     /// the application has read, with the first buffer of that; the rest of it counts in the next.
     pub(super) fn on_arrival_after_read(&mut self, read: u64, mss: u64) -> Option<u64> {
         let has_read = core::mem::replace(&mut self.seen, read) != read;
-        if self.read_at - self.since < self.rtt? || !has_read {
+        if self.read_at - self.since < in_micros(self.rtt?) || !has_read {
             return None;
         }
         let taken = self.first_read.saturating_sub(self.read);
@@ -167,6 +168,11 @@ impl RightSizing {
         self.space = taken;
         Some(u64::try_from(growth.saturating_mul(2).saturating_add(window)).unwrap_or(u64::MAX))
     }
+}
+
+/// `time` in whole microseconds.
+fn in_micros(time: Duration) -> Duration {
+    time - Duration::from_nanos(u64::from(time.subsec_nanos() % 1000))
 }
 
 #[cfg(test)]

@@ -7,6 +7,10 @@ use tautline_base::KeptPacket;
 const NOW: Instant = Instant::from_secs(2);
 const LATER: Instant = Instant::from_secs(9);
 const SOONER: Instant = Instant::from_secs(8);
+const WAIT: Wait = Wait {
+    deadline: LATER,
+    soon: NOW,
+};
 const BOUNDS: Bounds = Bounds {
     least: Duration::ZERO,
     most: Duration::ZERO,
@@ -39,7 +43,7 @@ fn segments_that_come_as_one_are_acknowledged_once() {
             receiver.next(),
             merged(&vec![7; len], 1000.min(len as u64)),
             false,
-            (LATER, None),
+            (WAIT, None),
         );
         assert_eq!(
             (receiver.window.peer_segment, receiver.acks.owed()),
@@ -60,7 +64,7 @@ fn owed_after(receiver: &mut Receiver, offset: u64, payload: &[u8]) -> Acknowled
         by: SOONER,
     });
     receiver.acks.quick = 0;
-    receiver.accept(offset, whole(payload), false, (LATER, compression));
+    receiver.accept(offset, whole(payload), false, (WAIT, compression));
     let owed = receiver.acks.owed();
     if owed == Acknowledgment::Now {
         receiver.acknowledged();
@@ -95,6 +99,23 @@ fn a_third_range_ends_the_compression_of_acknowledgments() {
     }
 }
 
+/// Linux `tcp_sack_new_ofo_skb`: the acknowledgment leaves before the range becomes a block.
+#[test]
+fn the_acknowledgment_before_a_third_range_does_not_report_it() {
+    for third in [5_001, 30_001] {
+        let mut receiver = compressing();
+        let compression = Some(Compression {
+            most: 44,
+            by: SOONER,
+        });
+        receiver.accept(third, whole(&[7; 1000]), false, (WAIT, compression));
+        let reported: Vec<_> = receiver.reports().collect();
+        assert_eq!(reported, [20_001..21_001, 10_001..13_001]);
+        receiver.acknowledged();
+        assert_eq!(receiver.reports().next(), Some(third..third + 1000));
+    }
+}
+
 #[test]
 fn the_first_acknowledgments_beyond_the_next_hole_leave_at_once() {
     let mut receiver = compressing();
@@ -117,7 +138,7 @@ fn quick_acknowledgments_are_counted_from_the_data() {
             let segments = (begin..).take_while(|number| {
                 receiver.note_payload((1, 500), bounds, at(number * 10));
                 receiver.window.size = 1 << 20;
-                receiver.accept(receiver.next(), whole(&[7; 500]), false, (LATER, None));
+                receiver.accept(receiver.next(), whole(&[7; 500]), false, (WAIT, None));
                 let owed = receiver.acks.owed();
                 receiver.acknowledged();
                 owed == Acknowledgment::Now
@@ -178,7 +199,7 @@ fn half_the_memory_of_buffers_is_taken_off() {
     let mut charged = |offset: u64, segments: usize| {
         for segment in 0..segments as u64 {
             let data = whole(&[7; 1000]);
-            receiver.accept(offset + segment * 1000, data, false, (LATER, None));
+            receiver.accept(offset + segment * 1000, data, false, (WAIT, None));
         }
         receiver.charged().expect("memory is charged").bytes
     };
@@ -198,7 +219,7 @@ fn linux_receiver() -> Receiver {
     receiver.agreed(7, 1448);
     receiver.synchronized();
     receiver.advertise(0, None);
-    receiver.accept(1, whole(&[7; 37]), false, (LATER, None));
+    receiver.accept(1, whole(&[7; 37]), false, (WAIT, None));
     receiver.consume(37, NOW);
     receiver.advertise(7, None);
     receiver.acknowledged();
@@ -214,7 +235,7 @@ fn windows_are_those_of_a_capture() {
     let mut windows = [0; 10];
     for window in &mut windows {
         let next = receiver.next();
-        receiver.accept(next, whole(&[7; 1448]), false, (LATER, None));
+        receiver.accept(next, whole(&[7; 1448]), false, (WAIT, None));
         *window = u32::from(receiver.advertise(7, None)) * 128;
     }
     let captured = [
@@ -224,7 +245,7 @@ fn windows_are_those_of_a_capture() {
     receiver.consume(10 * 1448, NOW);
     assert_eq!(receiver.advertise(7, None), 501, "64 088 bytes, rounded up");
     for _ in 0..20 {
-        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (WAIT, None));
         receiver.consume(1448, NOW);
         assert_eq!(receiver.advertise(7, None), 501, "nothing opens it");
     }
@@ -236,15 +257,15 @@ fn windows_are_those_of_a_capture() {
 fn the_window_opens_beside_the_segment_that_arrives() {
     for is_expected in [false, true] {
         let mut receiver = linux_receiver();
-        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+        receiver.accept(receiver.next(), whole(&[7; 1448]), false, (WAIT, None));
         receiver.consume(1448, NOW);
         receiver.window.capacity = 65_700;
         receiver.window.reserve(0);
         for _ in 0..3 {
             if is_expected {
-                receiver.accept_next(whole(&[7; 1448]), LATER);
+                receiver.accept_next(whole(&[7; 1448]), WAIT);
             } else {
-                receiver.accept(receiver.next(), whole(&[7; 1448]), false, (LATER, None));
+                receiver.accept(receiver.next(), whole(&[7; 1448]), false, (WAIT, None));
             }
             receiver.consume(1448, NOW);
             let window = u32::from(receiver.advertise(7, None)) * 128;
@@ -269,7 +290,7 @@ fn a_crowded_buffer_offers_less_and_acknowledges_no_more_at_once() {
     ] {
         receiver.acks.quick = 9;
         for _ in 0..segments {
-            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (WAIT, None));
             receiver.acknowledged();
             receiver.acks.quick = 9;
         }
@@ -302,7 +323,7 @@ fn the_window_follows_the_first_buffer_of_a_read() {
         size(&mut receiver, 2);
         for segment in (1..=behind).chain([0]) {
             let data = whole(&[7; 1000]);
-            receiver.accept(1 + segment * 1000, data, false, (LATER, None));
+            receiver.accept(1 + segment * 1000, data, false, (WAIT, None));
         }
         receiver.consume(receiver.readable(), NOW);
         size(&mut receiver, 3);
@@ -330,7 +351,7 @@ fn the_first_round_trip_begins_with_the_connection_where_reads_size_the_window()
         let read = |receiver: &mut Receiver, millis| {
             for _ in 0..16 {
                 let next = receiver.next();
-                receiver.accept(next, whole(&[7; 1000]), false, (LATER, None));
+                receiver.accept(next, whole(&[7; 1000]), false, (WAIT, None));
             }
             receiver.consume(receiver.readable(), Instant::from_millis(millis));
             receiver.advertise(0, None);
@@ -363,7 +384,7 @@ fn a_pushed_segment_that_was_expected_counts_as_pushed() {
         pushed: true,
         ..whole(&[7; 1000])
     };
-    receiver.accept_next(arriving, LATER);
+    receiver.accept_next(arriving, WAIT);
     assert!(receiver.acks.delays_push());
 }
 
@@ -387,12 +408,12 @@ fn a_pushed_segment_is_acknowledged_when_all_is_read() {
             pushed,
             ..whole(&[7; 1000])
         };
-        receiver.accept(receiver.next(), arriving, false, (LATER, None));
+        receiver.accept(receiver.next(), arriving, false, (WAIT, None));
         receiver.consume(read, NOW);
         receiver.announce_window(0, None);
         assert_eq!(receiver.acks.owed(), owed, "{follows} {pushed} {read}");
         receiver.acknowledged();
-        receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+        receiver.accept(receiver.next(), whole(&[7; 1000]), false, (WAIT, None));
         receiver.consume(2000, NOW);
         receiver.announce_window(0, None);
         let delayed = Acknowledgment::By(LATER);
@@ -414,7 +435,7 @@ fn unread_data_delays_acknowledgments_until_it_is_read() {
         receiver.advertise(0, None);
         let mut acknowledgments = 0;
         for _ in 0..4 {
-            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (LATER, None));
+            receiver.accept(receiver.next(), whole(&[7; 1000]), false, (WAIT, None));
             if receiver.acks.owed() == Acknowledgment::Now {
                 acknowledgments += 1;
                 receiver.acknowledged();
@@ -476,7 +497,7 @@ proptest! {
         let mut receiver = receiver(256);
         let mut read: Vec<u8> = Vec::new();
         for ((start, len), want) in segments.into_iter().chain((1..600).step_by(37).map(|s| (s, 40))).zip(reads.iter().cycle()) {
-            receiver.accept(start, whole(&text(start..start + len)), false, (LATER, None));
+            receiver.accept(start, whole(&text(start..start + len)), false, (WAIT, None));
             let mut out = vec![0; *want];
             let got = receiver.read(&mut out);
             read.extend(&out[..got]);
@@ -505,19 +526,19 @@ proptest! {
             let (next, payload) = (receiver.next(), text(receiver.next()..receiver.next() + len));
             prop_assert!(receiver.takes_next(payload.len()));
             if way == 0 {
-                receiver.accept(next + len, whole(&text(next + len..next + 2 * len)), false, (LATER, None));
+                receiver.accept(next + len, whole(&text(next + len..next + 2 * len)), false, (WAIT, None));
             }
             if way == 2 {
                 let before = receiver.memory();
                 let incoming = Incoming { kept: kept(&payload), ..whole(&payload) };
                 if want % 2 == 0 {
-                    receiver.accept_next(incoming, LATER);
+                    receiver.accept_next(incoming, WAIT);
                 } else {
-                    receiver.accept(next, incoming, false, (LATER, None));
+                    receiver.accept(next, incoming, false, (WAIT, None));
                 }
                 prop_assert!(receiver.memory() >= before + 2 * payload.len());
             } else {
-                receiver.accept(next, whole(&payload), false, (LATER, None));
+                receiver.accept(next, whole(&payload), false, (WAIT, None));
             }
             read.extend(read_by(&mut receiver, reading, want));
             receiver.acknowledged();
@@ -577,7 +598,7 @@ proptest! {
             let payload = text(start..end);
             let kept = is_kept.then(|| kept(&payload)).flatten();
             let incoming = Incoming { kept, ..whole(&payload) };
-            receiver.accept(start, incoming, end == END, (LATER, None));
+            receiver.accept(start, incoming, end == END, (WAIT, None));
             read.extend(read_by(&mut receiver, way, want));
             receiver.acknowledged();
             receiver.advertise(0, None);
@@ -591,18 +612,18 @@ proptest! {
 fn fin_is_taken_in_order_and_nothing_after_it() {
     let mut receiver = receiver(100);
     assert_eq!(
-        receiver.accept(11, whole(&text(11..21)), true, (LATER, None)),
+        receiver.accept(11, whole(&text(11..21)), true, (WAIT, None)),
         Accepted {
             wakes_reader: false,
             finished: false
         }
     );
     assert_eq!(
-        receiver.accept(21, whole(b"after the end"), false, (LATER, None)),
+        receiver.accept(21, whole(b"after the end"), false, (WAIT, None)),
         Accepted::default()
     );
     assert_eq!(
-        receiver.accept(1, whole(&text(1..11)), false, (LATER, None)),
+        receiver.accept(1, whole(&text(1..11)), false, (WAIT, None)),
         Accepted {
             wakes_reader: true,
             finished: true
@@ -617,28 +638,24 @@ fn fin_is_taken_in_order_and_nothing_after_it() {
 #[test]
 fn a_fin_below_what_was_received_is_ignored() {
     let mut receiver = receiver(100);
-    receiver.accept(1, whole(&text(1..21)), false, (LATER, None));
+    receiver.accept(1, whole(&text(1..21)), false, (WAIT, None));
     receiver.read(&mut [0; 20]);
     for end in [0, 1, 5, 20] {
         assert_eq!(
-            receiver.accept(end, whole(&[]), true, (LATER, None)),
+            receiver.accept(end, whole(&[]), true, (WAIT, None)),
             Accepted::default(),
             "FIN at {end}"
         );
         assert_eq!(receiver.readable(), 0);
     }
-    assert!(
-        receiver
-            .accept(21, whole(&[]), true, (LATER, None))
-            .finished
-    );
+    assert!(receiver.accept(21, whole(&[]), true, (WAIT, None)).finished);
 }
 
 #[test]
 fn the_first_copy_of_a_byte_wins() {
     let mut receiver = receiver(100);
-    receiver.accept(3, whole(b"cd"), false, (LATER, None));
-    receiver.accept(1, whole(b"abXY"), false, (LATER, None));
+    receiver.accept(3, whole(b"cd"), false, (WAIT, None));
+    receiver.accept(1, whole(b"abXY"), false, (WAIT, None));
     let mut out = [0; 4];
     assert_eq!(receiver.read(&mut out), 4);
     assert_eq!(&out, b"abcd");
@@ -652,7 +669,7 @@ fn memory_goes_with_what_has_arrived() {
     receiver.advertise(5, None);
     assert_eq!(receiver.bytes.memory(), 0);
     let far = (1 << 20) - 200;
-    receiver.accept(far, whole(&text(far..far + 100)), false, (LATER, None));
+    receiver.accept(far, whole(&text(far..far + 100)), false, (WAIT, None));
     assert_eq!(receiver.out_of_order(), 1);
     let table = (1 << 20) / 64 * size_of::<usize>();
     // And the 64 bytes that say where both are.
@@ -662,7 +679,7 @@ fn memory_goes_with_what_has_arrived() {
         receiver.bytes.memory()
     );
     // What was missing arrives: the far bytes are there.
-    receiver.accept(1, whole(&text(1..far)), false, (LATER, None));
+    receiver.accept(1, whole(&text(1..far)), false, (WAIT, None));
     let mut out = vec![0; 1 << 20];
     assert_eq!(receiver.read(&mut out) as u64, far + 99);
     assert_eq!(out[..far as usize + 99], text(1..far + 100));
@@ -672,7 +689,7 @@ fn memory_goes_with_what_has_arrived() {
 fn a_quiet_connection_holds_no_memory() {
     let mut receiver = receiver(1 << 20);
     assert_eq!(receiver.release_at(), None);
-    receiver.accept(1, whole(&text(1..5001)), false, (LATER, None));
+    receiver.accept(1, whole(&text(1..5001)), false, (WAIT, None));
     assert_eq!(receiver.release_at(), None, "there is something to read");
     receiver.release_memory(LATER + KEEP);
     receiver.read(&mut [0; 5000]);
@@ -682,14 +699,14 @@ fn a_quiet_connection_holds_no_memory() {
     receiver.release_memory(at);
     assert_eq!((receiver.bytes.memory(), receiver.release_at()), (0, None));
     // Not even the page that was begun.
-    receiver.accept(5001, whole(&text(5001..5002)), false, (LATER, None));
+    receiver.accept(5001, whole(&text(5001..5002)), false, (WAIT, None));
     receiver.read(&mut [0; 1]);
     receiver.release_memory(receiver.release_at().expect("there is memory"));
     assert_eq!(receiver.bytes.memory(), 0);
     // Out-of-order data is no silence.
-    receiver.accept(6001, whole(&text(6001..6101)), false, (LATER, None));
+    receiver.accept(6001, whole(&text(6001..6101)), false, (WAIT, None));
     assert_eq!(receiver.release_at(), None);
-    receiver.accept(5002, whole(&text(5002..6001)), false, (LATER, None));
+    receiver.accept(5002, whole(&text(5002..6001)), false, (WAIT, None));
     let mut out = [0; 1200];
     assert_eq!(receiver.read(&mut out), 1099);
     assert_eq!(out[..1099], text(5002..6101));
@@ -699,7 +716,7 @@ fn a_quiet_connection_holds_no_memory() {
 fn every_second_byte_is_bounded() {
     let mut receiver = receiver(1 << 20);
     for i in 0..10_000 {
-        receiver.accept(3 + 2 * i, whole(b"x"), false, (LATER, None));
+        receiver.accept(3 + 2 * i, whole(b"x"), false, (WAIT, None));
     }
     assert_eq!(receiver.out_of_order(), MAX_RANGES);
 }
@@ -708,9 +725,9 @@ fn every_second_byte_is_bounded() {
 fn sack_reports_the_latest_first() {
     let mut receiver = receiver(1000);
     for start in [10, 30, 50, 70] {
-        receiver.accept(start, whole(&text(start..start + 5)), false, (LATER, None));
+        receiver.accept(start, whole(&text(start..start + 5)), false, (WAIT, None));
     }
-    receiver.accept(35, whole(&text(35..40)), false, (LATER, None));
+    receiver.accept(35, whole(&text(35..40)), false, (WAIT, None));
     let blocks: Vec<_> = receiver.sack_blocks().collect();
     assert_eq!(blocks, [30..40, 70..75, 50..55, 10..15]);
 }
@@ -721,7 +738,7 @@ fn acknowledges_every_second_full_segment_after_the_quick_start() {
     receiver.acks.quick = 0;
     receiver.acknowledged();
     let segment = vec![0; 1448];
-    receiver.accept(1, whole(&segment), false, (LATER, None));
+    receiver.accept(1, whole(&segment), false, (WAIT, None));
     assert_eq!(receiver.acks.owed(), Acknowledgment::By(LATER));
     receiver.acks.on_deadline(BOUNDS, Instant::ZERO);
     assert_eq!(receiver.acks.owed(), Acknowledgment::By(LATER));
@@ -729,7 +746,7 @@ fn acknowledges_every_second_full_segment_after_the_quick_start() {
     assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
     receiver.acknowledged();
     for start in [1449, 2897] {
-        receiver.accept(start, whole(&segment), false, (LATER, None));
+        receiver.accept(start, whole(&segment), false, (WAIT, None));
     }
     assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
 }
@@ -744,7 +761,7 @@ fn every_segment_is_acknowledged_while_the_window_opens() {
         receiver.advertise(0, None);
         let mut count = 0;
         for segment in 0..20 {
-            receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
+            receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, (WAIT, None));
             if receiver.acks.owed() == Acknowledgment::Now {
                 receiver.acknowledged();
                 count += 1;
@@ -768,7 +785,7 @@ fn the_window_is_reopened_when_it_doubles() {
     let mut receiver = receiver(10_000);
     receiver.window.peer_segment = 1000;
     for segment in 0..10 {
-        receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, (LATER, None));
+        receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, (WAIT, None));
     }
     receiver.advertise(0, None);
     assert!(!has_reopened(&receiver));
@@ -778,7 +795,7 @@ fn the_window_is_reopened_when_it_doubles() {
     assert!(has_reopened(&receiver));
     // More than 16 bits can say is no news.
     let mut large = self::receiver(1 << 20);
-    large.accept(1, whole(&[1; 1000]), false, (LATER, None));
+    large.accept(1, whole(&[1; 1000]), false, (WAIT, None));
     large.advertise(0, None);
     large.read(&mut [0; 1000]);
     assert!(!has_reopened(&large));
@@ -787,9 +804,9 @@ fn the_window_is_reopened_when_it_doubles() {
 #[test]
 fn what_arrived_twice_is_reported_first_and_once() {
     let mut receiver = receiver(1000);
-    receiver.accept(1, whole(&text(1..51)), false, (LATER, None));
-    receiver.accept(101, whole(&text(101..151)), false, (LATER, None));
-    receiver.accept(201, whole(&text(201..251)), false, (LATER, None));
+    receiver.accept(1, whole(&text(1..51)), false, (WAIT, None));
+    receiver.accept(101, whole(&text(101..151)), false, (WAIT, None));
+    receiver.accept(201, whole(&text(201..251)), false, (WAIT, None));
     assert!(receiver.duplicate.is_none());
     // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds
     // it; beyond what is there.
@@ -799,7 +816,7 @@ fn what_arrived_twice_is_reported_first_and_once() {
         (111..131, vec![111..131, 101..151, 201..251]),
         (241..261, vec![241..251, 201..261, 101..151]),
     ] {
-        receiver.accept(range.start, whole(&text(range)), false, (LATER, None));
+        receiver.accept(range.start, whole(&text(range)), false, (WAIT, None));
         assert_eq!(receiver.acks.owed(), Acknowledgment::Now);
         assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
         receiver.acknowledged();
@@ -824,7 +841,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
                 (1000, 1000),
                 Some((round, Duration::from_millis(20))),
             );
-            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, None));
+            receiver.accept(offset, whole(&[7; 1000]), false, (WAIT, None));
             offset += 1000;
         }
         while receiver.read(&mut [0; 9000]) > 0 {}
@@ -845,7 +862,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         Some((1, Duration::from_millis(20))),
     );
     for segment in 0..30 {
-        fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (LATER, None));
+        fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, (WAIT, None));
     }
     while fast.read(&mut [0; 9000]) > 0 {}
     fast.right_size((100_000, None), Instant::from_secs(1), (1000, 1000), None);
@@ -854,7 +871,7 @@ fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
         (fast.advertise(0, None), fast.window.size),
         (30_000, 30_000)
     );
-    fast.accept(30_001, whole(&[7; 1000]), false, (LATER, None));
+    fast.accept(30_001, whole(&[7; 1000]), false, (WAIT, None));
     assert_eq!(
         fast.window.size, 32_000,
         "two segments for each that arrives"
@@ -869,7 +886,7 @@ fn held_data_is_taken_off_the_window_where_it_is_charged() {
         let mut edges = vec![receiver.edge()];
         // Two segments behind a hole; the one before it; the one in it. All is read at once.
         for offset in [2001, 3001, 1, 1001] {
-            receiver.accept(offset, whole(&[7; 1000]), false, (LATER, None));
+            receiver.accept(offset, whole(&[7; 1000]), false, (WAIT, None));
             while receiver.read(&mut [0; 9000]) > 0 {}
             receiver.advertise(0, None);
             edges.push(receiver.edge());
