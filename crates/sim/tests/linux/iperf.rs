@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
@@ -25,18 +26,41 @@ const PARAMETERS: usize = 140;
 /// Bytes that the server has sent on the control connection when the test runs: it asks for parameters and for
 /// streams, and says that the test starts and runs.
 const RUNNING: usize = 4;
-/// How long after its TCP has acknowledged a message the server answers: the acknowledgment of the last cookie
-/// comes before the first data, while nothing is in flight, or the sender's rounds would be counted from the end of
-/// its first flight.
-const WAKING: Duration = Duration::from_micros(1);
 /// How long after its TCP wakes it an end runs: the kernel processes packets that arrive together
 /// first, as those do which a bucket of tokens let through at once.
 const SWITCHING: Duration = Duration::from_micros(1);
-/// How long the client writes to a stream before its send buffer is full for the first time, as captured. The
-/// server runs on the same processor, and reads when all streams have their data.
-const FILLING: Duration = Duration::from_micros(5);
+/// How long the client writes a segment's data: the kernel reads the clock, which costs so much simulated time.
+const WRITING: Duration = Duration::from_nanos(256);
+/// Data of a segment.
+const SEGMENT: usize = 1448;
 /// Data of one write.
 static CHUNK: [u8; 128 << 10] = [0; 128 << 10];
+
+/// The one processor of client and server: neither of them runs while the client writes, and of the two the server runs
+/// next.
+#[derive(Clone, Default)]
+pub(crate) struct Processor {
+    /// When it is free, in nanoseconds.
+    free: Arc<AtomicU64>,
+}
+
+impl Processor {
+    /// The client writes `bytes` from `now` on, or after what it writes already.
+    fn write(&self, now: Instant, bytes: usize) {
+        let segments = u32::try_from(bytes / SEGMENT).unwrap_or(u32::MAX);
+        let free = self.free_at().max(now) + WRITING * segments;
+        self.free.store(free.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn free_at(&self) -> Instant {
+        Instant::from_nanos(self.free.load(Ordering::Relaxed))
+    }
+
+    /// When the processor is free again, if the client still writes at `now`.
+    fn busy_until(&self, now: Instant) -> Option<Instant> {
+        Some(self.free_at()).filter(|free| *free > now)
+    }
+}
 
 /// A system call of the client.
 enum Call {
@@ -71,6 +95,7 @@ pub(crate) struct Iperf {
     writable: Vec<SocketId>,
     /// When the client runs again.
     runs_at: Option<Instant>,
+    processor: Processor,
 }
 
 impl Iperf {
@@ -79,6 +104,7 @@ impl Iperf {
         remote: SocketAddr,
         (count, congestion): (usize, &str),
         (tcp, options): (TcpConfig, Vec<SocketOption>),
+        processor: Processor,
     ) -> Self {
         // iperf3 sets TCP_NODELAY on both ends of the control connection.
         let control_tcp = TcpConfig {
@@ -99,12 +125,13 @@ impl Iperf {
             began: false,
             writable: Vec::new(),
             runs_at: None,
+            processor,
         }
     }
 
     /// About when a client whose last stream opened at `now` sends its first data.
     pub(crate) fn begin(now: Instant, rtt: Duration) -> Instant {
-        now + rtt + WAKING
+        now + rtt + SWITCHING
     }
 
     /// Reads the control connection, and notes what the server asks for.
@@ -141,16 +168,22 @@ impl Iperf {
                 self.began = true;
                 self.streams
                     .iter()
-                    .try_for_each(|socket| fill(cx, *socket))?;
+                    .try_for_each(|socket| fill(cx, *socket, &self.processor))?;
             }
         }
         Ok(())
     }
 }
 
-fn fill(cx: &mut Context<'_>, socket: SocketId) -> Result<(), AppError> {
-    while cx.send(socket, &CHUNK)? > 0 {}
-    Ok(())
+/// Writes to `socket` until its send buffer is full.
+fn fill(cx: &mut Context<'_>, socket: SocketId, processor: &Processor) -> Result<(), AppError> {
+    loop {
+        let bytes = cx.send(socket, &CHUNK)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        processor.write(cx.now, bytes);
+    }
 }
 
 /// Reads everything, and returns how many bytes it was.
@@ -200,6 +233,10 @@ impl Application for Iperf {
         if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());
         }
+        if let Some(free) = self.processor.busy_until(cx.now) {
+            self.runs_at = Some(free + SWITCHING);
+            return Ok(());
+        }
         if let Some(control) = self.control {
             self.listen(cx, control)?;
         }
@@ -210,7 +247,7 @@ impl Application for Iperf {
         }
         self.writable
             .drain(..)
-            .try_for_each(|socket| fill(cx, socket))
+            .try_for_each(|socket| fill(cx, socket, &self.processor))
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -240,16 +277,20 @@ pub(crate) struct Server {
     /// Streams whose cookie has come.
     streams: Vec<SocketId>,
     readable: Vec<SocketId>,
-    /// Data has come that is no cookie.
-    has_begun: bool,
     runs_at: Option<Instant>,
     /// Messages of one byte for the client, and when they are sent.
     messages: Option<(Instant, usize)>,
+    processor: Processor,
 }
 
 impl Server {
     /// Waits for a test of `count` streams under `congestion`.
-    pub(crate) fn new(port: u16, (count, congestion): (usize, &str), tcp: TcpConfig) -> Self {
+    pub(crate) fn new(
+        port: u16,
+        (count, congestion): (usize, &str),
+        tcp: TcpConfig,
+        processor: Processor,
+    ) -> Self {
         let tcp = TcpConfig {
             nagle: false,
             ..tcp
@@ -263,9 +304,9 @@ impl Server {
             heard: 0,
             streams: Vec::new(),
             readable: Vec::new(),
-            has_begun: false,
             runs_at: None,
             messages: None,
+            processor,
         }
     }
 
@@ -305,14 +346,7 @@ impl Application for Server {
                 cx.own(socket, 0);
                 self.readable.push(socket);
             }
-            Event::Readable(socket) => {
-                self.readable.push(socket);
-                let is_open = self.streams.len() == self.count && self.messages.is_none();
-                if !self.has_begun && is_open {
-                    self.has_begun = true;
-                    self.runs_at = Some(cx.now + FILLING * self.count as u32);
-                }
-            }
+            Event::Readable(socket) => self.readable.push(socket),
             Event::Closed { why, .. } => return Err(AppError::Closed(why)),
             _ => {}
         }
@@ -330,11 +364,15 @@ impl Application for Server {
         if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());
         }
+        self.runs_at = self.processor.busy_until(cx.now);
+        if self.runs_at.is_some() {
+            return Ok(());
+        }
         for socket in std::mem::take(&mut self.readable) {
             let bytes = read(cx, socket)?;
             let messages = self.note(socket, bytes);
             if messages > 0 {
-                self.messages = Some((cx.now + WAKING, messages));
+                self.messages = Some((cx.now, messages));
             }
         }
         Ok(())

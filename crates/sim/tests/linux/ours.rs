@@ -18,7 +18,7 @@ use tautline_stack::{
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, mean_window, share};
-use crate::iperf::{Iperf, Server};
+use crate::iperf::{Iperf, Processor, Server};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const PORT: u16 = 5201;
@@ -46,11 +46,15 @@ const PHASE: Duration = Duration::from_micros(1900);
 /// First seed of the random numbers in the network, hash keys among them: with keys like those of seed 2, which are one in a
 /// hundred, two of four streams share a queue of FQ-CoDel, as in none of the recordings.
 const KEYS: u64 = 100;
+/// Time that a round trip takes beside its delay: the kernel reads the clock for each segment that arrives at either
+/// end, which costs 256 ns of simulated time.
+const READINGS: Duration = Duration::from_nanos(512);
 /// When the echoes begin: that long after a tick, in the recordings as captured.
 const START: Instant = Instant::from_micros(773);
+/// How long the echoes run alone, as in the recordings: the client's packets need not wait for addresses.
+const ALONE: Duration = Duration::from_millis(500);
 /// How long after an echo the client of the first seed opens its first connection, as captured with
-/// 100 ms and with 20 ms. Its SYN waits for the server's address, a round trip: on paths longer than [`PHASE`] times
-/// the seeds, all of ours begin with the echo behind it (`docs/VALIDATION.md`, "Seeds").
+/// 100 ms and with 20 ms.
 const FORKING: [Duration; 2] = [Duration::from_micros(13), Duration::from_micros(35)];
 
 /// Runs `cell` with `seed`.
@@ -144,7 +148,7 @@ fn sample_times(cell: &Cell, begin: Instant) -> Vec<(Instant, Sampled)> {
     let queue = queue.filter(|at| *at > SKIP);
     let windows = times(every).take_while(|at| *at <= cell.duration);
     let mut samples: Vec<_> = queue
-        .map(|at| (START + at, Sampled::Queue))
+        .map(|at| (START + ALONE + at, Sampled::Queue))
         .chain(windows.map(|at| (begin + at, Sampled::Windows)))
         .collect();
     samples.sort();
@@ -164,7 +168,7 @@ fn network<R: Record>(
         ..LinkConfig::default()
     };
     let back = LinkConfig {
-        delay: cell.rtt,
+        delay: cell.rtt + READINGS,
         ..LinkConfig::default()
     };
     // A veth pair: nothing waits in it.
@@ -183,15 +187,19 @@ fn network<R: Record>(
     let mut apps = [(); 2].map(|()| Applications::new(INTERVAL).strict());
     let remote = (SERVER, PORT).into();
     let test = (cell.flows, cell.congestion.as_str());
-    let client = Iperf::new(remote, test, client_tcp(cell, wrap));
+    let processor = Processor::default();
+    let client = Iperf::new(remote, test, client_tcp(cell, wrap), processor.clone());
     let late = When {
-        start: START - Instant::ZERO + phase + FORKING[usize::from(cell.rtt < INTERVAL * ECHO * 2)],
+        start: START - Instant::ZERO
+            + ALONE
+            + phase
+            + FORKING[usize::from(cell.rtt < INTERVAL * ECHO * 2)],
         stop: None,
     };
     apps[0]
         .add("iperf".into(), late, client)
         .expect("room for it");
-    let server = Server::new(PORT, test, tcp(cell, &|same| same));
+    let server = Server::new(PORT, test, tcp(cell, &|same| same), processor);
     apps[1]
         .add("iperf".into(), When::default(), server)
         .expect("room for it");
@@ -216,7 +224,8 @@ fn network<R: Record>(
 fn echo_delays<R: Record>(network: &Network<'static, R>, end: Duration) -> Vec<f64> {
     let meter = network.endpoint(0).apps.meter();
     let echoes = meter.flow(&"echo".into()).expect("it was added");
-    let measured = START + SKIP..START + end;
+    let begin = START + ALONE;
+    let measured = begin + SKIP..begin + end;
     let delays = echoes.round_trips.iter();
     delays
         .filter(|sample| measured.contains(&sample.at))
