@@ -46,6 +46,11 @@ impl Cell {
         Rate::mbit(self.mbit)
     }
 
+    /// Rate of CAKE's own shaper; `None` below HTB.
+    pub(crate) fn cake_mbit(&self) -> Option<u64> {
+        (self.qdisc == "cake").then_some(self.mbit)
+    }
+
     /// The bottleneck in `tc`'s words, in the profile of the kernel compared with.
     pub(crate) fn tree(&self, seed: u64) -> String {
         let (mbit, burst) = (self.mbit, (self.mbit * 125).max(1600));

@@ -45,10 +45,9 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
-    /// The client writes `bytes` from `now` on, or after what it writes already.
-    fn write(&self, now: Instant, bytes: usize) {
-        let segments = u32::try_from(bytes / SEGMENT).unwrap_or(u32::MAX);
-        let free = self.free_at().max(now) + WRITING * segments;
+    /// The client writes from `now` on for so long, or after what it writes already.
+    fn occupy(&self, now: Instant, time: Duration) {
+        let free = self.free_at().max(now) + time;
         self.free.store(free.as_nanos(), Ordering::Relaxed);
     }
 
@@ -69,8 +68,10 @@ enum Call {
     Write(SocketId, usize),
     /// Sets the options of a stream.
     SetOptions(SocketId),
-    /// Writes to all streams.
+    /// Writes to all streams, one after the other.
     Begin,
+    /// Writes to a stream that is not the first.
+    Fill(SocketId),
 }
 
 /// Sends streams without end.
@@ -96,6 +97,8 @@ pub(crate) struct Iperf {
     /// When the client runs again.
     runs_at: Option<Instant>,
     processor: Processor,
+    /// Time that the first write to a stream takes.
+    filling: Duration,
 }
 
 impl Iperf {
@@ -126,6 +129,7 @@ impl Iperf {
             writable: Vec::new(),
             runs_at: None,
             processor,
+            filling: Duration::ZERO,
         }
     }
 
@@ -166,23 +170,44 @@ impl Iperf {
             }
             Call::Begin => {
                 self.began = true;
-                self.streams
-                    .iter()
-                    .try_for_each(|socket| fill(cx, *socket, &self.processor))?;
+                let Some((first, others)) = self.streams.split_first() else {
+                    return Ok(());
+                };
+                self.filling = fill(cx, *first)?;
+                let all = self.filling * self.streams.len() as u32;
+                self.processor.occupy(cx.now, all);
+                self.calls.extend(others.iter().copied().map(Call::Fill));
+            }
+            Call::Fill(socket) => {
+                fill(cx, socket)?;
             }
         }
         Ok(())
     }
+
+    /// Makes the next call, and notes when another follows: the kernel sends what one call wrote before the next.
+    fn call(&mut self, cx: &mut Context<'_>) -> Result<(), AppError> {
+        if let Some(call) = self.calls.pop_front() {
+            self.make(cx, call)?;
+        }
+        self.runs_at = match self.calls.front() {
+            Some(Call::Fill(_)) => Some(cx.now + self.filling),
+            Some(_) => Some(cx.now + SWITCHING),
+            None if self.writable.is_empty() => None,
+            None => Some(cx.now + SWITCHING),
+        };
+        Ok(())
+    }
 }
 
-/// Writes to `socket` until its send buffer is full.
-fn fill(cx: &mut Context<'_>, socket: SocketId, processor: &Processor) -> Result<(), AppError> {
+/// Writes to `socket` until its send buffer is full, and returns the time that takes.
+fn fill(cx: &mut Context<'_>, socket: SocketId) -> Result<Duration, AppError> {
+    let mut segments = 0;
     loop {
-        let bytes = cx.send(socket, &CHUNK)?;
-        if bytes == 0 {
-            return Ok(());
+        match cx.send(socket, &CHUNK)? {
+            0 => return Ok(WRITING * segments),
+            bytes => segments += (bytes / SEGMENT) as u32,
         }
-        processor.write(cx.now, bytes);
     }
 }
 
@@ -233,6 +258,9 @@ impl Application for Iperf {
         if self.runs_at.take_if(|at| *at <= cx.now).is_none() {
             return Ok(());
         }
+        if let Some(Call::Fill(_)) = self.calls.front() {
+            return self.call(cx);
+        }
         if let Some(free) = self.processor.busy_until(cx.now) {
             self.runs_at = Some(free + SWITCHING);
             return Ok(());
@@ -240,14 +268,11 @@ impl Application for Iperf {
         if let Some(control) = self.control {
             self.listen(cx, control)?;
         }
-        if let Some(call) = self.calls.pop_front() {
-            self.make(cx, call)?;
-            // The kernel sends what one call wrote before the next.
-            self.runs_at = (!self.calls.is_empty()).then_some(cx.now + SWITCHING);
+        for socket in std::mem::take(&mut self.writable) {
+            let time = fill(cx, socket)?;
+            self.processor.occupy(cx.now, time);
         }
-        self.writable
-            .drain(..)
-            .try_for_each(|socket| fill(cx, socket, &self.processor))
+        self.call(cx)
     }
 
     fn deadline(&self) -> Option<Instant> {

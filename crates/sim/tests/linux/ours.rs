@@ -49,13 +49,18 @@ const KEYS: u64 = 100;
 /// Time that a round trip takes beside its delay: the kernel reads the clock for each segment that arrives at either
 /// end, which costs 256 ns of simulated time.
 const READINGS: Duration = Duration::from_nanos(512);
-/// When the echoes begin: that long after a tick, in the recordings as captured.
-const START: Instant = Instant::from_micros(773);
+/// Microseconds after a tick when the echoes begin, as captured: for round trips of 1, 20 and 100 ms, below HTB and in CAKE
+/// of 10 and of 100 Mbit/s. Three pings come before, and commands that read the clock.
+const STARTS: [[u64; 3]; 3] = [[3111, 3145, 3115], [757, 769, 739], [773, 785, 755]];
 /// How long the echoes run alone, as in the recordings: the client's packets need not wait for addresses.
 const ALONE: Duration = Duration::from_millis(500);
-/// How long after an echo the client of the first seed opens its first connection, as captured with
-/// 100 ms and with 20 ms.
-const FORKING: [Duration; 2] = [Duration::from_micros(13), Duration::from_micros(35)];
+/// How long after an echo, and the phase of its seed, the client opens its first connection, as captured for these
+/// round trips.
+const FORKING: [Duration; 3] = [
+    Duration::from_micros(35),
+    Duration::from_micros(34),
+    Duration::from_micros(48),
+];
 
 /// Runs `cell` with `seed`.
 pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
@@ -115,7 +120,7 @@ pub(crate) fn run_with<R: Record>(
             backlog: queued,
         });
     }
-    let delays = echo_delays(&network, cell.duration);
+    let delays = echo_delays(&network, cell);
     let received = network.endpoint(1).apps.meter().flows()[0].received.bytes;
     let figures = Figures {
         goodput: received as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
@@ -129,6 +134,25 @@ pub(crate) fn run_with<R: Record>(
         figures,
         samples,
         recorder: network.into_parts().1,
+    }
+}
+
+/// When the echoes begin.
+fn start(cell: &Cell) -> Instant {
+    let setup = match cell.cake_mbit() {
+        None => 0,
+        Some(..=10) => 1,
+        Some(_) => 2,
+    };
+    Instant::from_micros(STARTS[path(cell)][setup])
+}
+
+/// Index of a path among those with round trips of 1, 20 and 100 ms.
+fn path(cell: &Cell) -> usize {
+    match cell.rtt.as_millis() {
+        ..=1 => 0,
+        2..=20 => 1,
+        _ => 2,
     }
 }
 
@@ -148,7 +172,7 @@ fn sample_times(cell: &Cell, begin: Instant) -> Vec<(Instant, Sampled)> {
     let queue = queue.filter(|at| *at > SKIP);
     let windows = times(every).take_while(|at| *at <= cell.duration);
     let mut samples: Vec<_> = queue
-        .map(|at| (START + ALONE + at, Sampled::Queue))
+        .map(|at| (start(cell) + ALONE + at, Sampled::Queue))
         .chain(windows.map(|at| (begin + at, Sampled::Windows)))
         .collect();
     samples.sort();
@@ -190,10 +214,7 @@ fn network<R: Record>(
     let processor = Processor::default();
     let client = Iperf::new(remote, test, client_tcp(cell, wrap), processor.clone());
     let late = When {
-        start: START - Instant::ZERO
-            + ALONE
-            + phase
-            + FORKING[usize::from(cell.rtt < INTERVAL * ECHO * 2)],
+        start: start(cell) - Instant::ZERO + ALONE + phase + FORKING[path(cell)],
         stop: None,
     };
     apps[0]
@@ -208,7 +229,7 @@ fn network<R: Record>(
         .expect("room for it");
     let echoes = RequestsConfig {
         when: When {
-            start: START - Instant::ZERO,
+            start: start(cell) - Instant::ZERO,
             stop: None,
         },
         pace: Pace::Every(INTERVAL * ECHO),
@@ -221,11 +242,11 @@ fn network<R: Record>(
 }
 
 /// Round trips of the echoes in milliseconds, between the warm-up and the end.
-fn echo_delays<R: Record>(network: &Network<'static, R>, end: Duration) -> Vec<f64> {
+fn echo_delays<R: Record>(network: &Network<'static, R>, cell: &Cell) -> Vec<f64> {
     let meter = network.endpoint(0).apps.meter();
     let echoes = meter.flow(&"echo".into()).expect("it was added");
-    let begin = START + ALONE;
-    let measured = begin + SKIP..begin + end;
+    let begin = start(cell) + ALONE;
+    let measured = begin + SKIP..begin + cell.duration;
     let delays = echoes.round_trips.iter();
     delays
         .filter(|sample| measured.contains(&sample.at))
