@@ -10,6 +10,8 @@
 //! microsecond. DIVERGES: PROBE_RTT restores the window that it left; Linux restores a larger one
 //! of the last loss recovery, if any. The target bounds both.
 
+use core::time::Duration;
+
 use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
 use crate::config::Config;
@@ -31,6 +33,7 @@ mod policer;
 mod probe_rtt;
 mod recovery;
 mod startup;
+mod ticks;
 
 pub use gain::Gain;
 pub use params::{AggregationParams, CYCLE, Params, ParamsError, PolicerParams};
@@ -63,6 +66,8 @@ pub struct Bbr {
     rng: SplitMix64,
     rounds: Rounds,
     bandwidth: Bandwidth,
+    /// One tick of the clock that counts PROBE_RTT.
+    tick: Duration,
     min_rtt: MinRtt,
     pipe: FullPipe,
     mode: Mode,
@@ -119,7 +124,8 @@ impl Bbr {
             rng: SplitMix64::new(config.seed),
             rounds: Rounds::default(),
             bandwidth: Bandwidth::new(params.bandwidth_rounds),
-            min_rtt: MinRtt::new(params.min_rtt_window),
+            tick: config.tick,
+            min_rtt: MinRtt::new(params.min_rtt_window, config.tick),
             pipe: FullPipe::new(),
             mode: Mode::Startup,
             policer: Policer::Unsuspected,
@@ -247,7 +253,7 @@ impl Bbr {
             self.bandwidth.hold_back(ack.delivered, ack.in_flight);
             if probe == ProbeRtt::Draining {
                 if ack.in_flight <= self.min_cwnd() {
-                    probe = ProbeRtt::drained(ack.now, self.params.probe_rtt_duration);
+                    probe = ProbeRtt::drained(ack.now, self.params.probe_rtt_duration, self.tick);
                     self.rounds.restart(ack.delivered);
                 }
             } else if round_start {

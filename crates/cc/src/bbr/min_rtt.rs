@@ -4,20 +4,24 @@ use core::time::Duration;
 
 use tautline_base::Instant;
 
+use super::ticks::past;
 use crate::controller::Ack;
 
 /// The lowest round trip time within the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MinRtt {
     window: Duration,
+    /// One tick of the clock that counts the window.
+    tick: Duration,
     /// The RTT and when it was measured.
     lowest: Option<(Duration, Instant)>,
 }
 
 impl MinRtt {
-    pub(super) fn new(window: Duration) -> Self {
+    pub(super) fn new(window: Duration, tick: Duration) -> Self {
         Self {
             window,
+            tick,
             lowest: None,
         }
     }
@@ -30,14 +34,20 @@ impl MinRtt {
     pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
         let expired = self
             .lowest
-            .is_some_and(|(_, at)| ack.now - at > self.window);
+            .is_some_and(|(_, at)| ack.now >= past(at, self.window, self.tick));
         let Some(rtt) = ack.rtt else { return expired };
         match self.lowest {
-            // A controller that takes over a connection starts with its lowest RTT.
-            None if ack.min_rtt.is_zero() => self.lowest = Some((rtt, ack.now)),
-            None => self.lowest = Some((rtt.min(ack.min_rtt), ack.now)),
-            Some((lowest, _)) if rtt < lowest || (expired && !ack.delayed) => {
-                self.lowest = Some((rtt, ack.now))
+            // A controller that takes over a connection starts with its lowest RTT, known when this segment left (the
+            // SYN's, in `bbr_init`).
+            None if ack.min_rtt < rtt && !ack.min_rtt.is_zero() => {
+                self.lowest = Some((ack.min_rtt, ack.now - rtt));
+            }
+            None => self.lowest = Some((rtt, ack.now)),
+            // The kernel compares microseconds.
+            Some((lowest, _))
+                if rtt.as_micros() < lowest.as_micros() || (expired && !ack.delayed) =>
+            {
+                self.lowest = Some((rtt, ack.now));
             }
             Some(_) => {}
         }
@@ -57,15 +67,46 @@ mod tests {
     use super::*;
     use tautline_base::Bytes;
 
+    fn ack(now: Instant, rtt: Duration, min_rtt: Duration) -> Ack {
+        Ack {
+            rtt: Some(rtt),
+            min_rtt,
+            ..Ack::new(now, Bytes::ZERO, Bytes::ZERO)
+        }
+    }
+
+    /// `bbr_init`: the handshake's round trip is 20 ms, the first segment leaves at 1.01 s and takes 30 ms.
+    #[test]
+    fn the_lowest_before_the_first_segment_expires_in_ticks_from_there() {
+        let (ms, at) = (Duration::from_millis, Instant::from_millis);
+        let mut filter = MinRtt::new(Duration::from_secs(10), ms(10));
+        filter.on_ack(&ack(at(1040), ms(30), ms(20)));
+        assert_eq!(filter.get(), Some(ms(20)));
+        assert!(!filter.on_ack(&ack(at(11_019), ms(30), ms(20))));
+        assert!(filter.on_ack(&ack(at(11_020), ms(30), ms(20))));
+    }
+
+    #[test]
+    fn a_sample_is_lower_by_a_microsecond_at_least() {
+        let (ns, at) = (Duration::from_nanos, Instant::from_secs);
+        let mut filter = MinRtt::new(Duration::from_secs(10), Duration::ZERO);
+        for (second, sample, lowest) in [
+            (1, 20_900, 20_900),
+            (9, 20_100, 20_900),
+            (10, 19_999, 19_999),
+        ] {
+            assert!(!filter.on_ack(&ack(at(second), ns(sample), ns(sample))));
+            assert_eq!(filter.get(), Some(ns(lowest)));
+        }
+    }
+
     /// `bbr_update_min_rtt`: only a lower sample renews the estimate before it expires.
     #[test]
     fn an_equal_sample_does_not_renew_the_estimate() {
-        let mut filter = MinRtt::new(Duration::from_secs(10));
+        let mut filter = MinRtt::new(Duration::from_secs(10), Duration::from_millis(1));
         let mut sample = |seconds, millis| {
-            let ack = Ack {
-                rtt: Some(Duration::from_millis(millis)),
-                ..Ack::new(Instant::from_secs(seconds), Bytes::ZERO, Bytes::ZERO)
-            };
+            let rtt = Duration::from_millis(millis);
+            let ack = ack(Instant::from_secs(seconds), rtt, rtt);
             (filter.on_ack(&ack), filter.get())
         };
         for (at, millis, expired, lowest) in [

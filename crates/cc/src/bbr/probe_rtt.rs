@@ -4,6 +4,8 @@ use core::time::Duration;
 
 use tautline_base::Instant;
 
+use super::ticks::past;
+
 /// Progress of the pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeRtt {
@@ -14,10 +16,10 @@ pub(super) enum ProbeRtt {
 }
 
 impl ProbeRtt {
-    /// The flight has shrunk to the smallest window, which is held for `duration`.
-    pub(super) fn drained(now: Instant, duration: Duration) -> Self {
+    /// The flight has shrunk to the smallest window, which is held for more than `duration`, in ticks of `tick`.
+    pub(super) fn drained(now: Instant, duration: Duration, tick: Duration) -> Self {
         Self::Holding {
-            until: now + duration,
+            until: past(now, duration, tick),
             round_ended: false,
         }
     }
@@ -42,7 +44,7 @@ impl ProbeRtt {
 
     /// The window was held long enough.
     pub(super) fn time_is_over(self, now: Instant) -> bool {
-        matches!(self, Self::Holding { until, .. } if now > until)
+        matches!(self, Self::Holding { until, .. } if now >= until)
     }
 }
 
@@ -57,7 +59,7 @@ mod tests {
         let mut probe = ProbeRtt::Draining;
         probe.on_round();
         assert!(!probe.time_is_over(late) && !probe.is_over(late));
-        probe = ProbeRtt::drained(begin, time);
+        probe = ProbeRtt::drained(begin, time, Duration::ZERO);
         assert!(!probe.time_is_over(begin + time));
         assert!(
             probe.time_is_over(late) && !probe.is_over(late),

@@ -268,7 +268,13 @@ fn bbr() -> Factory {
         count_packets: true,
         ..bbr::Params::default()
     };
-    Factory::new(move |config| Box::new(Bbr::with(params, config).expect("parameters in range")))
+    Factory::new(move |config| {
+        let config = Config {
+            tick: TICK,
+            ..*config
+        };
+        Box::new(Bbr::with(params, &config).expect("parameters in range"))
+    })
 }
 
 /// iperf3 sets the controller when the connection is open: the first send buffer is that of CUBIC, the
