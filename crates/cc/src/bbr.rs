@@ -20,6 +20,7 @@ use crate::controller::{
 };
 use crate::pacing::{NOMINAL_RTT, SLOWEST};
 use crate::rounds::Rounds;
+use crate::sampler::RateSample;
 use crate::window::LARGEST;
 
 mod aggregation;
@@ -167,7 +168,11 @@ impl Bbr {
             }
             let limited = self.bandwidth.is_limited(sample);
             self.detect_policer(ack.lost > Bytes::ZERO, limited, round_start);
-            self.bandwidth.on_sample(sample, self.rounds.count);
+            let sample = RateSample {
+                rate: self.in_units(sample.rate),
+                ..*sample
+            };
+            self.bandwidth.on_sample(&sample, self.rounds.count);
             self.measure_aggregation(ack, round_start);
             self.advance_cycle(ack);
             if round_start && !limited {

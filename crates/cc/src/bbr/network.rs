@@ -11,6 +11,9 @@ use crate::pacing::SLOWEST;
 use crate::window::LARGEST;
 
 const NANOS: u128 = 1_000_000_000;
+const MICROS: u128 = 1_000_000;
+/// Linux's unit of bandwidth is 2⁻²⁴ packets a microsecond (`BW_SCALE`).
+const BANDWIDTH_SHIFT: u32 = 24;
 
 /// The whole segments in `bytes`.
 pub(super) fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
@@ -51,7 +54,20 @@ impl Bbr {
 
     /// STARTUP's rate before the first bandwidth sample: one window per `rtt`, times the gain.
     pub(super) fn initial_rate(&self, rtt: Duration) -> Rate {
-        self.paced(Rate::from_amount(self.cwnd, rtt), self.params.startup_gain)
+        let rate = self.in_units(Rate::from_amount(self.cwnd, rtt));
+        self.paced(rate, self.params.startup_gain)
+    }
+
+    /// `rate` in whole units of Linux's bandwidth, rounded down, where packets are counted: up to 0.06 % less for ten segments in
+    /// 100 ms.
+    pub(super) fn in_units(&self, rate: Rate) -> Rate {
+        if !self.params.count_packets {
+            return rate;
+        }
+        let packet = u128::from(self.mss.get()) * MICROS;
+        let units = (u128::from(rate.as_bytes_per_sec()) << BANDWIDTH_SHIFT) / packet;
+        let rate = (units * packet) >> BANDWIDTH_SHIFT;
+        Rate::bytes_per_sec(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
     pub(super) fn min_cwnd(&self) -> Bytes {
@@ -119,5 +135,27 @@ impl Bbr {
             Bytes::ZERO
         };
         (in_flight + burst).saturating_sub(delivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::bbr::Params;
+
+    /// Ten packets in 100 ms are 1677.7 units of Linux's bandwidth.
+    #[test]
+    fn counted_packets_give_whole_units_of_bandwidth() {
+        let rate = Rate::from_amount(Bytes::new(14_480), Duration::from_millis(100));
+        let config = Config::new(Bytes::new(1448));
+        for (count_packets, expected) in [(false, 144_800), (true, 144_737)] {
+            let params = Params {
+                count_packets,
+                ..Params::default()
+            };
+            let bbr = Bbr::build(params, &config);
+            assert_eq!(bbr.in_units(rate), Rate::bytes_per_sec(expected));
+        }
     }
 }

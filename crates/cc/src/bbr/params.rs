@@ -59,7 +59,8 @@ pub struct Params {
     pub pacing_margin: u32,
     /// The window grows by a whole segment for one that is shorter, and by none for the SYN: Linux
     /// counts packets, and sets the window anew when the connection opens (`tcp_init_transfer`).
-    /// False: it grows by the bytes delivered.
+    /// Bandwidth is a whole number of 2⁻²⁴ packets a microsecond (`BW_UNIT`). False: it grows by the bytes delivered, and
+    /// bandwidth is exact.
     pub count_packets: bool,
     /// Detection of token-bucket policers.
     pub policer: PolicerParams,
