@@ -7,7 +7,7 @@
 //! does not react to losses and marks.
 //!
 //! Counts bytes where Linux counts packets, and computes exactly where Linux multiplies by 2²⁴ per
-//! microsecond. DIVERGES: PROBE_RTT restores the window that it left; Linux restores a larger one
+//! microsecond, unless [`Params::count_packets`] is set. DIVERGES: PROBE_RTT restores the window that it left; Linux restores a larger one
 //! of the last loss recovery, if any. The target bounds both.
 
 use core::time::Duration;
