@@ -67,7 +67,7 @@ pub struct Bbr {
     rng: SplitMix64,
     rounds: Rounds,
     bandwidth: Bandwidth,
-    /// One tick of the clock that counts PROBE_RTT.
+    /// One tick of the clock that counts PROBE_RTT and the age of the lowest round trip.
     tick: Duration,
     min_rtt: MinRtt,
     pipe: FullPipe,

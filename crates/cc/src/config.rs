@@ -30,7 +30,7 @@ pub struct Config {
     /// segments at most (RFC 9406 §4.3), and Linux's HyStart expects a train of acknowledgments half as
     /// long.
     pub paced: bool,
-    /// Clock resolution of [`CubicLinux`](crate::CubicLinux) and of the times of [`Bbr`](crate::Bbr)'s PROBE_RTT, one jiffy. 1 ms (`CONFIG_HZ=1000`);
+    /// Clock resolution of [`CubicLinux`](crate::CubicLinux) and of [`Bbr`](crate::Bbr)'s PROBE_RTT and lowest round trip, one jiffy. 1 ms (`CONFIG_HZ=1000`);
     /// zero counts as a nanosecond.
     pub tick: Duration,
     /// Resume this path in the slow start of Reno and CUBIC, in all variants; other controllers

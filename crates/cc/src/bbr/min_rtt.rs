@@ -37,8 +37,8 @@ impl MinRtt {
             .is_some_and(|(_, at)| ack.now >= past(at, self.window, self.tick));
         let Some(rtt) = ack.rtt else { return expired };
         match self.lowest {
-            // A controller that takes over a connection starts with its lowest RTT, known when this segment left (the
-            // SYN's, in `bbr_init`).
+            // A controller that takes over a connection starts with its lowest RTT. DIVERGES: Linux dates it from then
+            // (`bbr_init`), here it dates from the departure of the first segment that is measured.
             None if ack.min_rtt < rtt && !ack.min_rtt.is_zero() => {
                 self.lowest = Some((ack.min_rtt, ack.now - rtt));
             }
@@ -87,13 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_lower_by_a_microsecond_at_least() {
+    fn samples_are_compared_in_whole_microseconds() {
         let (ns, at) = (Duration::from_nanos, Instant::from_secs);
         let mut filter = MinRtt::new(Duration::from_secs(10), Duration::ZERO);
         for (second, sample, lowest) in [
             (1, 20_900, 20_900),
             (9, 20_100, 20_900),
-            (10, 19_999, 19_999),
+            (10, 20_000, 20_900),
+            (11, 19_999, 19_999),
         ] {
             assert!(!filter.on_ack(&ack(at(second), ns(sample), ns(sample))));
             assert_eq!(filter.get(), Some(ns(lowest)));

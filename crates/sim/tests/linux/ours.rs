@@ -54,8 +54,8 @@ const READINGS: Duration = Duration::from_nanos(512);
 const STARTS: [[u64; 3]; 3] = [[3111, 3145, 3115], [757, 769, 739], [773, 785, 755]];
 /// How long the echoes run alone, as in the recordings: the client's packets need not wait for addresses.
 const ALONE: Duration = Duration::from_millis(500);
-/// How long after an echo, and the phase of its seed, the client opens its first connection, as captured for these
-/// round trips.
+/// Time from an echo, beyond the phase of the seed, until the client opens its first connection, as captured for
+/// these round trips.
 const FORKING: [Duration; 3] = [
     Duration::from_micros(35),
     Duration::from_micros(34),

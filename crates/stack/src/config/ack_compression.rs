@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// After three acknowledgments of a hole, those of further segments beyond it are compressed into
 /// one (Linux `__tcp_ack_snd_check`, `net/ipv4/tcp_input.c`). A peer without SACK receives each. A segment that begins a
-/// third block sends what was compressed, and is reported by the next acknowledgment (`tcp_sack_new_ofo_skb`).
+/// third or later block sends what was compressed, and is reported by the next acknowledgment (`tcp_sack_new_ofo_skb`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckCompression {
     /// Most acknowledgments compressed into one. Linux `tcp_comp_sack_nr`: 44.

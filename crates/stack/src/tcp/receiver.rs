@@ -437,7 +437,7 @@ impl Receiver {
     }
 
     /// Accepts payload at `offset`, trimmed to the window, and an optional FIN. An acknowledgment may be
-    /// delayed until `deadline`; for segments out of order, within the bounds of `compression`.
+    /// delayed as `wait` says; for segments out of order, within the bounds of `compression`.
     pub(super) fn accept(
         &mut self,
         offset: u64,
@@ -467,7 +467,8 @@ impl Receiver {
             let fresh = &payload.bytes[(offset.max(self.next) - offset) as usize..];
             self.store(range.clone(), fresh, kept);
         }
-        self.acks.omits_last = crowds && self.sack_blocks().next() == Some(range);
+        let is_new_block = self.duplicate.is_none() && self.sack_blocks().next() == Some(range);
+        self.acks.omits_last = crowds && is_new_block;
         let filled_gap = self.advance();
         if self.next > next {
             self.acks.on_progress();

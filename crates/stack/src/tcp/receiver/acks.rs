@@ -56,7 +56,7 @@ pub(in crate::tcp) struct AckSchedule {
     pushed: u8,
     /// Data is answered soon, and the answer acknowledges it (Linux `inet_csk_in_pingpong_mode`).
     is_pingpong: bool,
-    /// The acknowledgment owed reports the segments before the last one.
+    /// The acknowledgment owed leaves out the SACK block that the last segment began.
     pub(super) omits_last: bool,
     /// Pure acknowledgments that may leave before the next arrival, timer or read.
     answers: u8,
@@ -309,6 +309,45 @@ mod tests {
             let expected = if is_soon { Acknowledgment::Now } else { first };
             assert_eq!(owed, expected, "after {gap} ms");
         }
+    }
+
+    /// The same in ticks of 10 ms: the delay of 40 ms ends with the fifth tick, and a quarter of it is one.
+    #[test]
+    fn the_time_that_comes_soon_is_counted_in_ticks() {
+        let bounds = Bounds {
+            tick: ms(10),
+            ..BOUNDS
+        };
+        let begin = Instant::from_millis(1007);
+        for (after, is_soon) in [(22, false), (23, true)] {
+            let mut acks = AckSchedule {
+                quick: 0,
+                ..AckSchedule::default()
+            };
+            acks.owe(false, bounds.wait(begin, ms(40)));
+            assert_eq!(acks.owed(), Acknowledgment::By(Instant::from_millis(1050)));
+            acks.owe(false, bounds.wait(begin + ms(after), ms(40)));
+            assert_eq!(
+                acks.owed() == Acknowledgment::Now,
+                is_soon,
+                "after {after} ms"
+            );
+        }
+    }
+
+    #[test]
+    fn a_shorter_delay_brings_the_acknowledgment_forward_and_a_compressed_one_is_not_hurried() {
+        let begin = Instant::from_secs(1);
+        let mut acks = AckSchedule {
+            quick: 0,
+            ..AckSchedule::default()
+        };
+        acks.owe(false, BOUNDS.wait(begin, ms(200)));
+        acks.owe(false, BOUNDS.wait(begin, ms(40)));
+        assert_eq!(acks.owed(), Acknowledgment::By(begin + ms(40)));
+        acks.compressed = 1;
+        acks.owe(false, BOUNDS.wait(begin + ms(39), ms(40)));
+        assert_eq!(acks.owed(), Acknowledgment::By(begin + ms(40)));
     }
 
     /// Linux `tcp_cleanup_rbuf`, `tcp_enter_quickack_mode`.

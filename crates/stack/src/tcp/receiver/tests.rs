@@ -99,6 +99,24 @@ fn a_third_range_ends_the_compression_of_acknowledgments() {
     }
 }
 
+/// RFC 2883 §4: the second block of the option holds the duplicate.
+#[test]
+fn a_duplicate_of_an_older_block_is_reported_with_its_block() {
+    let mut receiver = compressing();
+    assert_eq!(
+        owed_after(&mut receiver, 30_001, &[7; 1000]),
+        Acknowledgment::Now
+    );
+    owed_after(&mut receiver, 40_001, &[7; 1000]);
+    let compression = Some(Compression {
+        most: 44,
+        by: SOONER,
+    });
+    receiver.accept(20_001, whole(&[7; 1000]), false, (WAIT, compression));
+    let reported: Vec<_> = receiver.reports().take(2).collect();
+    assert_eq!(reported, [20_001..21_001, 20_001..21_001]);
+}
+
 /// Linux `tcp_sack_new_ofo_skb`: the acknowledgment leaves before the range becomes a block.
 #[test]
 fn the_acknowledgment_before_a_third_range_does_not_report_it() {
