@@ -140,9 +140,11 @@ impl Bbr {
 
 #[cfg(test)]
 mod tests {
+    use tautline_base::Instant;
+
     use super::*;
-    use crate::Config;
     use crate::bbr::Params;
+    use crate::{Config, Controller, RateSample};
 
     /// Ten packets in 100 ms are 1677.7 units of Linux's bandwidth.
     #[test]
@@ -154,8 +156,24 @@ mod tests {
                 count_packets,
                 ..Params::default()
             };
-            let bbr = Bbr::build(params, &config);
-            assert_eq!(bbr.in_units(rate), Rate::bytes_per_sec(expected));
+            let mut bbr = Bbr::build(params, &config);
+            let expected = Rate::bytes_per_sec(expected);
+            assert_eq!(bbr.in_units(rate), expected);
+            let first = bbr.initial_rate(Duration::from_millis(100));
+            assert_eq!(first, bbr.paced(expected, params.startup_gain));
+            bbr.on_ack(&Ack {
+                rate: Some(RateSample {
+                    delivered: Bytes::new(14_480),
+                    interval: Duration::from_millis(100),
+                    rate,
+                    app_limited: false,
+                    prior_delivered: Bytes::ZERO,
+                    sent_in_flight: Bytes::new(14_480),
+                    lost: Bytes::ZERO,
+                }),
+                ..Ack::new(Instant::from_secs(1), config.mss, Bytes::ZERO)
+            });
+            assert_eq!(bbr.model().bandwidth, Some(expected));
         }
     }
 }

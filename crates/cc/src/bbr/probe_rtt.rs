@@ -52,6 +52,15 @@ impl ProbeRtt {
 mod tests {
     use super::*;
 
+    /// `tcp_jiffies32` in `bbr_update_min_rtt`.
+    #[test]
+    fn the_time_is_counted_in_ticks() {
+        let (at, ms) = (Instant::from_millis, Duration::from_millis);
+        let probe = ProbeRtt::drained(at(1005), ms(200), ms(10));
+        let over = [1209, 1210].map(|now| probe.time_is_over(at(now)));
+        assert_eq!(over, [false, true]);
+    }
+
     #[test]
     fn it_holds_for_the_time_and_a_round_trip() {
         let (begin, time) = (Instant::from_secs(1), Duration::from_millis(200));

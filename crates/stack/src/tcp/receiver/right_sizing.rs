@@ -269,6 +269,21 @@ mod tests {
         assert_eq!(sizing.since, at(1020), "in whole microseconds");
     }
 
+    /// `rcv_rtt_est.rtt_us >> 3`: 20 234.375 µs are 20 234.
+    #[test]
+    fn a_round_trip_lasts_as_many_whole_microseconds_as_its_average() {
+        let mut sizing = RightSizing::new(Instant::from_secs(1), 1, 14_480);
+        for (echo, millis) in [(1, 20), (2, 21), (3, 21)] {
+            sizing.sample(echo, MS * millis);
+        }
+        assert_eq!(sizing.rtt(), Some(Duration::from_nanos(20_234_375)));
+        for (micros, read, is_over) in [(1_020_233, 24_000, false), (1_020_234, 25_000, true)] {
+            read_up_to(&mut sizing, read, Instant::from_micros(micros));
+            let window = sizing.on_arrival_after_read(read, 1448);
+            assert_eq!(window.is_some(), is_over, "at {micros} us");
+        }
+    }
+
     /// `skb_try_coalesce`: a segment fills a hole that sixteen more wait behind, and all are one buffer;
     /// with seventeen it stands alone, and the rest of the read counts in the next round trip.
     #[test]
